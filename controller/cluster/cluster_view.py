@@ -99,6 +99,10 @@ class ClusterView:
         """The live controller with this name."""
         return next((row for row in self._controllers.values() if row.name == name), None)
 
+    def sharing(self, address: str) -> list[ControllerRow]:
+        """The other live controllers with this address."""
+        return [row for row in self._controllers.values() if row.address == address and row.id != self.own]
+
     def ended(self, controller: int) -> ControllerRow | None:
         """A controller that has ended not long ago."""
         return self._ended[controller][0] if controller in self._ended else None

@@ -46,8 +46,15 @@ class OtherEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class AddressShared:
+    """Another controller has the address of this one: calls can reach only one of them."""
+
+    row: ControllerRow
+
+
+@dataclass(frozen=True, slots=True)
 class Drained:
     """The member has handed everything over, and has ended its row."""
 
 
-MemberEvent: TypeAlias = LeaseLost | BegunAnew | ShardsTaken | ShardsReleased | OtherEnded | Drained
+MemberEvent: TypeAlias = LeaseLost | BegunAnew | ShardsTaken | ShardsReleased | OtherEnded | AddressShared | Drained

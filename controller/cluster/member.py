@@ -32,6 +32,7 @@ from controller.cluster.actions import (
 )
 from controller.cluster.cluster_view import ClusterView, SeenController
 from controller.cluster.events import (
+    AddressShared,
     BegunAnew,
     Drained,
     LeaseLost,
@@ -107,6 +108,7 @@ class Member:
         self._asked: End | Take | Adopt | Leave | None = None  # under way
         self._unsettled = False  # a session was lost with a commit under way
         self._looked = False  # the shards are known as of after the last take
+        self._sharing: set[int] = set()  # others with the same address
         self._hand_over_at = 0
         self._part = HANDED_OVER_SHARDS  # so many shards are handed over at once
         self._commit: CommitParts | None = None
@@ -215,6 +217,7 @@ class Member:
         self.clock.hear(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
         self._view = ClusterView(self.id, answer, monotonic)
+        self._observe_sharing()
         self.owned.take(self._view.shards_of(self.id))
         self._looked = True
         self._beat_at = sent + BEAT_MS
@@ -287,6 +290,7 @@ class Member:
         self.clock.hear(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
         self._view.hear(answer, monotonic)
+        self._observe_sharing()
         self.owned.adopt_newer(self._view.shards_of(self.id))
         self._looked = True
         if self._waits_for_shards():
@@ -317,6 +321,13 @@ class Member:
             for row in answer.shards:
                 self._view.was_taken(row)
             self.owned.adopt_newer(answer.shards)
+
+    def _observe_sharing(self) -> None:
+        sharing = self._view.sharing(self.identity.address)
+        for row in sharing:
+            if row.id not in self._sharing:
+                self._observe(AddressShared(row))
+        self._sharing = {row.id for row in sharing}
 
     def _observe_taken(self, shards: list[int]) -> None:
         former = Counter(self._view.last_owner_of(shard) for shard in shards)

@@ -191,8 +191,8 @@ class Driver:
         if isinstance(answer, NameTaken):
             self.member.begun(now, begin, answer)
             return
-        for other in answer.same_address:
-            log_event("same_address", logging.WARNING, name=other.name, address=other.address)
+        if answer.ended and begin.previous is None:
+            log_event("former_ended", logging.WARNING, name=begin.identity.name)
         if answer.answer.shards is not None:
             self.tenures.shards = len(answer.answer.shards)
         self.member.begun(now, begin, answer.answer)

@@ -6,6 +6,7 @@ import logging
 from typing import assert_never
 
 from controller.cluster.events import (
+    AddressShared,
     BegunAnew,
     Drained,
     LeaseLost,
@@ -43,6 +44,8 @@ class MemberEvents:
             case OtherEnded(row):
                 self.controllers_ended += 1
                 log_event("controller_ended", logging.WARNING, name=row.name, address=row.address)
+            case AddressShared(row):
+                log_event("same_address", logging.WARNING, name=row.name, address=row.address)
             case Drained():
                 log_event("drained")
             case _:

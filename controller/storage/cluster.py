@@ -95,7 +95,6 @@ class BeginAnswer:
 
     answer: BeatAnswer
     ended: tuple[int, ...]  # the controllers that it ended
-    same_address: tuple[ControllerRow, ...]  # live ones of another name: calls can reach only one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ def begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
         there = select(schema.controller.c.id).where(schema.controller.c.id == own)
         if connection.execute(there).one_or_none() is None:
             return _begin(connection, request)
-    return BeginAnswer(beat(connection, Beat(own, 0, False, None)), (), ())
+    return BeginAnswer(beat(connection, Beat(own, 0, False, None)), ())
 
 
 def _begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
@@ -235,8 +234,7 @@ def _begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
     told = connection.execute(text(_READ_SHARDS), {"known": None}).all()
     controllers = connection.execute(text(_READ_CONTROLLERS), {"me": own}).all()
     answer = _answer(told, controllers)
-    same_address = (row for row in answer.controllers if row.address == who.address and row.id != own)
-    return BeginAnswer(answer, tuple(ended), tuple(same_address))
+    return BeginAnswer(answer, tuple(ended))
 
 
 def _live(connection: Connection) -> list[ControllerRow]:

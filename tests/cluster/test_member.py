@@ -7,6 +7,7 @@ from itertools import count
 
 from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, PassOn, Refusal, Refuse, Serve, Stop
 from controller.cluster.events import (
+    AddressShared,
     BegunAnew,
     Drained,
     LeaseLost,
@@ -452,3 +453,15 @@ def test_a_member_knows_nobody_before_its_first_begin() -> None:
     member = Member(Identity("c1", "c1:1", None, "1"), count(1).__next__)
     assert member.controllers(0) == [] and member.named("c1") is None
     assert member.live_controllers == 0 and not member.has_successors
+
+
+def test_a_member_tells_once_of_another_one_with_its_address() -> None:
+    twin = replace(row(2), address="c1:1")
+    driver = Driver(shard(0, 1), others=(twin,))
+    driver.beat(BEAT_MS)
+    assert driver.events[0] == AddressShared(twin)
+    driver.others = ()
+    driver.beat(2 * BEAT_MS)
+    driver.others = (twin, row(3))
+    driver.beat(3 * BEAT_MS)
+    assert [event for event in driver.events if isinstance(event, AddressShared)] == [AddressShared(twin)] * 2

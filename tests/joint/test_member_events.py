@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from controller.cluster.events import (
+    AddressShared,
     BegunAnew,
     Drained,
     LeaseLost,
@@ -30,6 +31,7 @@ OTHER = ControllerRow(2, "b", "http://b", None, "1", 7, 0, 0, False, None)
         (ShardsTaken(5, {}), "shards_taken", logging.INFO, {"shards": 5}),
         (ShardsReleased(16), "shards_released", logging.INFO, {"shards": 16}),
         (OtherEnded(OTHER), "controller_ended", logging.WARNING, {"name": "b", "address": "http://b"}),
+        (AddressShared(OTHER), "same_address", logging.WARNING, {"name": "b", "address": "http://b"}),
         (Drained(), "drained", logging.INFO, {}),
     ],
 )

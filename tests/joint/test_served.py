@@ -130,11 +130,32 @@ def test_a_controller_alone_ends_and_comes_back_with_everything(postgres_url: st
 def test_a_later_controller_of_the_same_name_ends_the_earlier(postgres_url: str, start: Start) -> None:
     first = start(postgres_url, "one")
     create_all(first)
+    note_all(first, 1)
     second = start(postgres_url, "one")
-    note_all(second, 1)
+    note_all(second, 2)
     first.process.wait(PATIENCE_S)
     assert first.stop() == TAKEN_OVER_STATUS
     assert f"another controller named 'one' began to serve, at {second.url}" in first.errors
+    gapless([second], 2)
+    assert second.stop() == 0
+    assert "WARNING former_ended controller=one name=one" in second.errors
+
+
+def test_two_controllers_with_one_address_both_say_so_and_lose_nothing(postgres_url: str, start: Start) -> None:
+    one = start(postgres_url, "one")
+    create_all(one)
+    note_all(one, 1)
+    twin = OwnProcess(postgres_url, "--name", "twin", "--address", one.url)
+    try:
+        note_all(twin, 2)
+        assert twin.stop() == 0
+    finally:
+        end(twin)
+    note_all(one, 3)
+    gapless([one], 3)
+    assert one.stop() == 0
+    assert "WARNING same_address controller=twin name=one" in twin.errors
+    assert "WARNING same_address controller=one name=twin" in one.errors
 
 
 def test_a_controller_without_a_lease_is_not_ready(new_postgres: Callable[..., Postgres], start: Start) -> None:

@@ -519,7 +519,7 @@ def test_a_start_ends_one_of_its_name_and_takes_its_shards(store: Cluster) -> No
     other.take(3)
     again = Node(store, "one")
     begun = again.begun()
-    assert (begun.ended, begun.same_address) == ((one.id,), ())
+    assert begun.ended == (one.id,)
     assert begun.answer.shards is not None
     mine = [(each.id, each.fence) for each in begun.answer.shards if each.owner == again.id]
     assert mine == [(1, 2), (2, 2)]
@@ -541,13 +541,6 @@ def test_of_two_that_start_with_one_name_at_once_one_lives(store: Cluster) -> No
     for each in [Calling(node.begun) for node in nodes]:
         each.result()
     assert len([row for row in nodes[0].beat().controllers if row.ended_at is None]) == 1
-
-
-def test_one_address_under_two_names_is_told(store: Cluster) -> None:
-    one, two = store.node("one", "here:1"), Node(store, "two", "here:1")
-    begun = two.begun()
-    assert (begun.ended, [row.name for row in begun.same_address]) == ((), ["one"])
-    assert is_live(one.beat(), one.id)
 
 
 def test_a_controller_begins_anew_under_a_new_id_with_its_shards(store: Cluster) -> None:  # new_incarnation
