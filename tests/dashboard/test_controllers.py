@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -16,9 +15,6 @@ from strandline.redaction import TOKEN_PREFIX
 from tests.ports import free_port
 from tests.postgres import Postgres
 from tests.served import NOON, OwnProcess
-
-if TYPE_CHECKING:
-    from tests.dashboard.conftest import World
 
 PATTERNS = {"anna": (Role.ADMIN, "*"), "ben": (Role.READER, "orders*"), "carl": (Role.READER, "*")}
 PATIENCE_S = 30
@@ -96,13 +92,3 @@ def test_the_last_controller_is_not_drained_from_the_page(pair: Pair, open_page:
     page.get_by_role("dialog").get_by_role("button", name="Drain").click()
     expect(page.get_by_text("is the last one that serves the store")).to_be_visible()
     assert pair.a.process.poll() is None
-
-
-def test_a_controller_alone_is_one_row_without_a_button(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(world.url)
-    page.get_by_role("link", name="Controllers").click()
-    expect(page.get_by_text("One controller serves this store, alone.")).to_be_visible()
-    expect(page.locator("tbody tr")).to_have_count(1)
-    expect(page.locator("tbody tr")).to_contain_text("live")
-    expect(page.get_by_role("button", name="Drain")).to_have_count(0)

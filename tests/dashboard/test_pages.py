@@ -54,6 +54,16 @@ def test_no_page_is_wider_than_a_phone(world: World, open_page: Callable[..., Pa
     assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
 
 
+def test_a_controller_alone_is_one_row_without_a_button(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(world.url)
+    page.get_by_role("link", name="Controllers").click()
+    expect(page.get_by_text("One controller serves this store, alone.")).to_be_visible()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator("tbody tr")).to_contain_text("live")
+    expect(page.get_by_role("button", name="Drain")).to_have_count(0)
+
+
 def test_what_is_new_shows_without_reloading(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/counter")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ from tests.joint.test_served import PATIENCE_S, STREAM, STREAMS, done, end, unti
 from tests.operations.scraping import read
 from tests.ports import free_port
 from tests.postgres import Postgres
-from tests.served import OwnProcess
+from tests.served import InProcess, OwnProcess
 
 Start = Callable[..., OwnProcess]
 
@@ -145,12 +146,9 @@ def test_the_last_controller_is_drained_only_when_forced(one: OwnProcess, capsys
     assert one.stop() == 0 and one.errors == ""
 
 
-def test_a_controller_alone_lists_itself_and_is_not_drained(tmp_path: Any) -> None:
-    process = OwnProcess(tmp_path / "store.db")
-    try:
-        (alone,) = process.client.get("/v1/controllers").json()["controllers"]
+def test_a_controller_alone_lists_itself_and_is_not_drained(tmp_path: Path) -> None:
+    with InProcess(tmp_path / "store.db") as controller:
+        (alone,) = controller.call("GET", "/v1/controllers")["controllers"]
         assert (alone["name"], alone["shards"], alone["state"]) == (None, None, "live")
-        refused = process.client.post("/v1/controllers/one/drain")
-        assert (refused.status_code, refused.json()["code"]) == (409, "serves_alone")
-    finally:
-        process.stop()
+        refused = controller.call("POST", "/v1/controllers/one/drain", expect=409)
+        assert refused["code"] == "serves_alone"
