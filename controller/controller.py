@@ -33,6 +33,7 @@ from controller.limits import (
     HEARTBEAT_MS,
     READY_WAIT_S,
     START_DEADLINE_S,
+    STOP_DEADLINE_S,
     TOKEN_USE_MS,
     TOKENS_LOOK_MS,
 )
@@ -186,10 +187,18 @@ class Controller:
 
     def begin_stop(self) -> None:
         """Ends readiness, answers waiting readers, and starts the deadline of `stop`, whatever the store does."""
+        self._start_deadline()
+        self.reading.stop()
+
+    def _start_deadline(self) -> None:
         if not self.stopping:
             self._stop_by = asyncio.get_running_loop().time() + DRAIN_DEADLINE_S
         self.stopping = True
-        self.reading.stop()
+
+    @property
+    def calls_end_in_s(self) -> int:
+        """How long calls may still take once this controller is stopping."""
+        return max(0, round(self._stop_by - STOP_DEADLINE_S - asyncio.get_running_loop().time()))
 
     async def hand_over(self) -> None:
         """Gives to others what it serves, before it stops to take calls. A controller alone has nobody to give to."""
@@ -352,7 +361,6 @@ class JointController(Controller):
         self._driver = driver
         self._host = host
         self._due = DueStreams(self.streams, store, committer, clock, driver.tenures.all)
-        self._hand_over_by = 0.0  # set once it is stopping
         driver.stopped.add_done_callback(self._has_stopped)
 
     @classmethod
@@ -459,19 +467,20 @@ class JointController(Controller):
             raise StoreUnavailable(reason="this controller could not ask the store who else serves it") from None
 
     def begin_stop(self) -> None:
-        """Begins to hand everything over, too."""
+        """Ends readiness, starts the deadline of `stop`, and begins to hand everything over. Whoever waits for a mark
+        is answered when its stream is handed over."""
         begun = self.stopping
-        super().begin_stop()
+        self._start_deadline()
         if not begun:
             log_event("draining", shards=len(self.member.owned), others=max(0, self.member.live_controllers - 1))
-            self._hand_over_by = asyncio.get_running_loop().time() + HAND_OVER_DEADLINE_S
-            self.streams.settle()
             self._driver.drain()
 
     async def hand_over(self) -> None:
-        """Returns once others may have everything, or when that takes too long."""
-        seconds = max(0.0, self._hand_over_by - asyncio.get_running_loop().time())
+        """Returns once others may have everything, or when that takes too long; whoever waits then is answered."""
+        until = self._stop_by - DRAIN_DEADLINE_S + HAND_OVER_DEADLINE_S
+        seconds = max(0.0, until - asyncio.get_running_loop().time())
         await asyncio.wait([self._driver.stopped], timeout=seconds)
+        self.reading.stop()
         if self._driver.stopped.done() and self._heartbeat is not None:
             self._heartbeat.cancel()  # there is nothing left to commit
 

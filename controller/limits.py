@@ -25,6 +25,7 @@ PIPELINED_REQUESTS: Final = 64  # on one connection, waiting for earlier answers
 BODIES_BYTES: Final = 256 * 1024 * 1024  # of all requests that are being read or answered; past it 503 overloaded
 REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`
 DRAIN_DEADLINE_S: Final = 20  # from the signal to stop until the end, whatever calls and the store do
+HAND_OVER_DEADLINE_S: Final = 10  # of that, at most, for giving shards to other controllers; calls have the rest
 STOP_DEADLINE_S: Final = 5  # of that, reserved for the last commit and for closing the store
 
 # Connections
@@ -206,7 +207,6 @@ QUIET_MEMBERSHIP_MS: Final = 5_000  # without a controller that came or went; be
 HANDED_OVER_SHARDS: Final = 16  # by one controller in a beat, to those that have fewer
 DRAIN_PARTS: Final = 12  # in which a controller that stops hands its shards over
 DRAIN_PAUSE_MS: Final = 100  # between two of them: the others load the streams of one meanwhile
-HAND_OVER_DEADLINE_S: Final = 5  # of DRAIN_DEADLINE_S, in which a controller that stops gives its shards away
 HELD_CALL_MS: Final = 500  # how long a call waits for a shard that is being handed over
 DUE_LOOK_MS: Final = 10_000  # how often a controller looks for streams of its shards that time alone is about to change
 DUE_STREAMS: Final = 1_000  # found at a time

@@ -28,7 +28,6 @@ from controller.http.connection import HttpConnection, SocketConnection, Waits
 from controller.http.listener import Listener, connections_bound
 from controller.limits import (
     DRAIN_DEADLINE_S,
-    HAND_OVER_DEADLINE_S,
     START_DEADLINE_S,
     STOP_DEADLINE_S,
     WAITS_LOOK_TICKS,
@@ -150,6 +149,7 @@ class Server(uvicorn.Server):
             log_event("stopping", waiting_readers=waiting, waiting_calls=controller.measures.waiting_calls)
             controller.begin_stop()
             await controller.hand_over()  # until then it takes calls, and passes them on
+            self.config.timeout_graceful_shutdown = controller.calls_end_in_s
         await super().shutdown(sockets)
         log_event("stopped")
 
@@ -188,7 +188,6 @@ def check(settings: Settings) -> None:
 def run(settings: Settings, doors: Sequence[Door], tell_ready: Callable[[], None], parent: int | None = None) -> int:
     """Serves with settings that were checked, until a signal stops it or its `parent` ends; see `Server`."""
     app = create_app(settings, dashboard=True, peer_tls=peer_trust(settings))
-    handing_over_s = 0 if settings.name is None else HAND_OVER_DEADLINE_S
     config = uvicorn.Config(
         app,
         loop="uvloop",
@@ -201,7 +200,7 @@ def run(settings: Settings, doors: Sequence[Door], tell_ready: Callable[[], None
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=DRAIN_DEADLINE_S - STOP_DEADLINE_S - handing_over_s,
+        timeout_graceful_shutdown=DRAIN_DEADLINE_S - STOP_DEADLINE_S,
         ssl_certfile=settings.ssl_certfile,
         ssl_keyfile=settings.ssl_keyfile,
         ssl_keyfile_password=settings.ssl_keyfile_password,

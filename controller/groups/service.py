@@ -128,8 +128,8 @@ class Groups:
         """All loaded groups, in no order."""
         return self._cache.items()
 
-    def release_readers(self, tenures: Collection[Tenure]) -> None:
-        """Does nothing: no caller waits within a group."""
+    def hand_over(self, tenures: Collection[Tenure]) -> None:
+        """Does nothing: a group is written with each change, and no caller waits within it."""
 
     def forget(self, tenures: Collection[Tenure]) -> None:
         """Discards all groups under tenures that are about to end."""

@@ -42,8 +42,8 @@ Request = TypeVar("Request", End, Take, Adopt, Leave)
 class Memory(Protocol):
     """What was loaded under tenures: streams, or groups."""
 
-    def release_readers(self, tenures: Collection[Tenure]) -> None:
-        """Wakes everyone who waits for something under tenures that are being handed over."""
+    def hand_over(self, tenures: Collection[Tenure]) -> None:
+        """Adds to the next commit what may otherwise be written later, and wakes everyone who waits for something."""
 
     def forget(self, tenures: Collection[Tenure]) -> None:
         """Discards everything under tenures that are about to end."""
@@ -168,7 +168,7 @@ class Driver:
             case HandOver(shards):
                 closing = self.tenures.close(shards)
                 for memory in self._memories:
-                    memory.release_readers(closing)
+                    memory.hand_over(closing)
                 self._commit_soon()
             case Drop(shards):
                 ending = self.tenures.under(shards)

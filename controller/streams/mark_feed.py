@@ -26,7 +26,7 @@ from controller.streams.registry import Streams
 from strandline.core.mark import Mark
 from strandline.core.note import check_key
 from strandline.core.segment import SegmentGraph
-from strandline.errors import Overloaded, UnknownSeq
+from strandline.errors import NotOwner, Overloaded, UnknownSeq
 
 Encode: TypeAlias = Callable[[Mark, SegmentGraph], bytes]
 
@@ -52,7 +52,7 @@ class StillHere:
 
 @dataclass(frozen=True, slots=True)
 class FeedOver:
-    """Nothing follows: the stream is sealed, or the controller stops."""
+    """Nothing follows: the stream is sealed, or has moved to another controller, or the controller stops."""
 
     reason: str
 
@@ -106,13 +106,18 @@ class MarkFeed:
         return not (loaded.stream.sealed and after == newest and await self._is_over(loaded, key))
 
     async def events(self, stream: str, key: str, after: int, encode: Encode) -> AsyncGenerator[Event, None]:
-        """The events after a seq, until the sealed stream has no more marks, or the controller stops.
+        """The events after a seq, until the sealed stream has no more marks, another controller has the stream, or this
+        one stops.
 
         Raises UnknownStream if the stream is deleted meanwhile.
         """
         told = None
         while not self._reading.stopping.done():
-            loaded = await self._streams.get(stream)
+            try:
+                loaded = await self._streams.get(stream)
+            except NotOwner:
+                yield FeedOver("moved")
+                return
             newest = _newest(loaded, key)
             if after < newest:
                 marks = await self._reading.after(loaded, key, after, EVENT_MARKS)

@@ -18,7 +18,7 @@ from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import TimeWindow, window_between
-from strandline.errors import UnknownSeq
+from strandline.errors import NotOwner, UnknownSeq
 from strandline.wire.streams import MarksPage, marks_page
 
 
@@ -53,13 +53,21 @@ class Reads:
     async def marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> MarksPage:
         """The marks that follow a seq; without any, waits up to `wait_ms` for the next.
 
+        The wait ends when the stream goes to another controller.
+
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
         """
         check_key(key)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
+        page = None
         while True:
-            loaded = await self._streams.get(stream)
+            try:
+                loaded = await self._streams.get(stream)
+            except NotOwner:
+                if page is None:
+                    raise
+                return page
             page = await self._marks_now(loaded, key, after, limit)
             left = deadline - loop.time()
             if page.marks or left <= 0 or self.stopping.done() or loaded.sealed:

@@ -112,9 +112,11 @@ class Streams:
         except StillLoading:
             raise StreamLoading(stream=name) from None
 
-    def release_readers(self, tenures: Collection[Tenure]) -> None:
-        """Wakes everyone who waits for marks under tenures that are being handed over."""
+    def hand_over(self, tenures: Collection[Tenure]) -> None:
+        """Makes the next commit write everything under tenures that are being handed over, and wakes everyone who
+        waits for marks."""
         for loaded in self._cache.under(tenures):
+            self._settle(loaded)
             loaded.release_readers()
 
     def forget(self, tenures: Collection[Tenure]) -> None:
@@ -167,8 +169,11 @@ class Streams:
     def settle(self) -> None:
         """Before an orderly end: makes the next commit write everything, also what may otherwise be written later."""
         for loaded in self._cache.items():
-            if loaded.settle():
-                self._committer.keep(loaded)
+            self._settle(loaded)
+
+    def _settle(self, loaded: LoadedStream) -> None:
+        if loaded.settle():
+            self._committer.keep(loaded)
 
     async def look_again(self, loaded: LoadedStream, key: str, seq: int) -> None:
         """Call it if the store lacks a mark that memory knows: returns once memory knows that it was removed.

@@ -220,7 +220,7 @@ def test_waiting_readers_are_woken_when_their_stream_is_handed_over(store_url: s
         for stream in ("a0", "b1"):
             await world.streams.create(stream, 1, CONFIG)
         marks = [(await world.streams.get(stream)).next_mark("") for stream in ("a0", "b1")]
-        world.streams.release_readers({world.shards.of(Kind.STREAM, "a0")})
+        world.streams.hand_over({world.shards.of(Kind.STREAM, "a0")})
         assert [mark.done() for mark in marks] == [True, False]
 
     play(store_url, scene)

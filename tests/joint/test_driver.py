@@ -11,7 +11,9 @@ import pytest
 from controller.cluster.records import Kind
 from controller.limits import BEAT_MS, DUE_LOOK_MS, LEASE_MS
 from controller.storage.database import open_joint
+from controller.storage.load import load_stream
 from controller.storage.refusals import OneController
+from controller.streams.mark_feed import FeedOver, MarkFeed, NewMarks
 from strandline.errors import NotOwner, StoreUnavailable
 from strandline.limits import COMMIT_HANGS_MS
 from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Node, Nodes, nodes
@@ -171,6 +173,44 @@ def test_time_in_which_commits_hang_is_no_silence_for_the_next_owner(postgres: P
         await all_nodes.note("s0", time + 2)
         after = two.streams.find_loaded("s0")
         assert after is not None and after.tenure.unserved.total_ms >= before.tenure.unserved.total_ms
+
+    play(postgres_url, scene)
+
+
+def test_who_waits_for_a_mark_is_answered_when_the_stream_is_handed_over(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        one, two = await all_nodes.start("one", "two")
+        await all_nodes.until_even()
+        stream = next(name for name in STREAMS if one.owns(name))
+        await all_nodes.create([stream])
+        await all_nodes.note(stream, 1)
+        waiting = asyncio.create_task(one.reading.marks(stream, "", 1, 10, wait_ms=PATIENCE_S * 1000))
+        feed = MarkFeed(one.streams, one.reading, one.committer)
+        events = feed.events(stream, "", 0, lambda mark, _: b"%d" % mark.seq)
+        assert await anext(events) == NewMarks([b"1"])
+        following = asyncio.ensure_future(anext(events))
+        await all_nodes.stop(one)
+        assert list((await waiting).marks) == []
+        assert await following == FeedOver("moved")
+        await all_nodes.note(stream, 2)
+        assert [mark.seq for mark in (await two.reading.marks(stream, "", 1, 10)).marks] == [2]
+
+    play(postgres_url, scene)
+
+
+def test_a_hand_over_writes_what_would_be_written_later(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        one, two = await all_nodes.start("one", "two")
+        await all_nodes.until_even()
+        stream = next(name for name in STREAMS if one.owns(name))
+        await all_nodes.create([stream])
+        await all_nodes.note(stream, 1)
+        noted_at = (await one.streams.get(stream)).noted_at
+        stored = await two.store.read(load_stream, stream)
+        assert stored is not None and noted_at["0"] not in stored.noted_at.values()
+        await all_nodes.stop(one)
+        await all_nodes.until(lambda: two.owns(stream))
+        assert (await two.streams.get(stream)).noted_at == noted_at
 
     play(postgres_url, scene)
 

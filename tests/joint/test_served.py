@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -115,6 +117,35 @@ def test_a_controller_that_is_told_to_end_hands_over(postgres_url: str, start: S
     assert one.stop() == 0 and one.errors == ""
     note_all(two, 2)
     gapless([two], 2)
+
+
+def test_who_waits_is_answered_at_a_hand_over_and_goes_on_by_seq(postgres_url: str, start: Start) -> None:
+    one = start(postgres_url, "one")
+    create_all(one)
+    note_all(one, 1)  # it has every stream
+    with ThreadPoolExecutor(len(STREAMS)) as threads:
+        waits = [threads.submit(live, one.url, stream) for stream in STREAMS[:4]]
+        waits += [threads.submit(long_poll, one.url, stream) for stream in STREAMS[4:]]
+        two = start(postgres_url, "two")
+        assert one.stop() == 0 and one.errors == ""
+        for wait in waits:
+            assert wait.result() in ("moved", "[]")
+    note_all(two, 2)
+    for stream in STREAMS:
+        marks = done(two, "GET", f"/v1/streams/{stream}/marks?after=1").json()["marks"]
+        assert [mark["seq"] for mark in marks] == [2]
+
+
+def live(url: str, stream: str) -> str:
+    """How a stream of events ends."""
+    with httpx.stream("GET", f"{url}/v1/streams/{stream}/marks/live?after=1", timeout=PATIENCE_S) as answer:
+        ended = [line for line in answer.iter_lines() if "reason" in line]
+    return str(json.loads(ended[-1].removeprefix("data: "))["reason"])
+
+
+def long_poll(url: str, stream: str) -> str:
+    answer = httpx.get(f"{url}/v1/streams/{stream}/marks?after=1&wait_ms=25000", timeout=PATIENCE_S)
+    return str(answer.raise_for_status().json()["marks"])
 
 
 def test_a_controller_alone_ends_and_comes_back_with_everything(postgres_url: str, start: Start) -> None:
