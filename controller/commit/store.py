@@ -38,7 +38,7 @@ from controller.storage.terms import Term, taken_over
 from controller.storage.transaction import CommitUnknown
 from controller.storage.worker import in_thread
 from controller.yielding import Steps
-from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StoreUndecided
+from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StoreUndecided, StreamLoading
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -53,12 +53,13 @@ class _Done(Generic[Result]):
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """For reads after a call's change is durable: turns StoreUnavailable and NotOwner, which mean that nothing was
-    changed, into StoreUndecided."""
+    """For reads after a call's change is durable: turns StoreUnavailable, NotOwner and StreamLoading, which mean that
+    nothing was changed, into StoreUndecided."""
     try:
         yield
-    except (StoreUnavailable, NotOwner) as error:
-        raise StoreUndecided(reason=f"it is stored, but the answer could not be read: {error.reason}") from error
+    except (StoreUnavailable, NotOwner, StreamLoading) as error:
+        why = "a stream is still being loaded" if isinstance(error, StreamLoading) else error.reason
+        raise StoreUndecided(reason=f"it is stored, but the answer could not be read: {why}") from error
 
 
 class Store:

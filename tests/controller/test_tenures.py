@@ -29,7 +29,7 @@ from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from strandline.core.note import Note
 from strandline.core.served_time import Unserved
-from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided
+from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided, StreamLoading
 from strandline.testing import ManualClock
 from strandline.wire.groups import GroupSettings
 from tests.served import NOON
@@ -260,6 +260,11 @@ def test_a_group_has_the_tenure_of_its_own_name(store_url: str) -> None:
 def test_a_tenure_that_ends_after_a_change_leaves_the_answer_undecided() -> None:
     with pytest.raises(StoreUndecided, match="it is stored"), kept():
         raise not_served(Kind.STREAM, "a0")
+
+
+def test_what_is_stored_is_not_refused_because_its_stream_is_loading_again() -> None:
+    with pytest.raises(StoreUndecided, match=r"it is stored, .* still being loaded"), kept():
+        raise StreamLoading(stream="s")
 
 
 def test_what_is_loaded_while_its_tenure_ends_does_not_count() -> None:
