@@ -200,6 +200,7 @@ LEASE_MS: Final = 3_000  # a controller whose beat stands still for so long may 
 LEASE_DRIFT_PERCENT: Final = 5  # by which two monotonic clocks may differ: a controller trusts its lease for less
 BEAT_MS: Final = 500  # between two beats of a controller
 ENDED_CONTROLLERS: Final = 16  # the last ones that ended, which a controller still lists
+LATE_BEAT_MS: Final = 1_500  # without a new beat of a controller, nobody hands shards over: it may be dead
 FREE_SHARDS_LOOK_MS: Final = 100  # the same while others have shards that this controller is to get
 BEAT_RETRY_MS: Final = 200  # after a beat or a begin that failed
 STORE_CLOCK_MS: Final = 60_000  # the store's clock is taken from the beats of so long

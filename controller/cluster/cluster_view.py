@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from controller.cluster.records import BeatAnswer, ControllerRow, ShardRow
 from controller.cluster.shards import fair_share
-from controller.limits import ENDED_CONTROLLERS, LEASE_MS, QUIET_MEMBERSHIP_MS
+from controller.limits import ENDED_CONTROLLERS, LATE_BEAT_MS, LEASE_MS, QUIET_MEMBERSHIP_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,14 @@ class ClusterView:
         return min((since + LEASE_MS for _, since in self._seen.values()), default=None)
 
     def is_quiet(self, monotonic: int) -> bool:
-        """Whether no controller came or went lately, so that handing shards over is worth it."""
-        return monotonic >= self.quiet_at
+        """Whether no controller came or went lately, and none is late with its beat, so that handing shards over is
+        worth it: one that is late may be dead."""
+        late = any(monotonic >= since + LATE_BEAT_MS for _, since in self._seen.values())
+        return monotonic >= self.quiet_at and not late
 
     @property
     def quiet_at(self) -> int:
+        """When it is quiet, if no beat is late."""
         return self._changed_at + QUIET_MEMBERSHIP_MS
 
     # -- shards --------------------------------------------------------------------------------------------------

@@ -379,8 +379,9 @@ class Member:
             part = self._part if self._view.others_take else len(self.owned)
             self.owned.close(shards_to_hand_over(self.owned.shards(), share, part))
         closing = self.owned.closing()
-        if closing:
+        if closing or monotonic >= self._view.quiet_at:
             self._hand_over_at = monotonic + BEAT_MS
+        if closing:
             self._told.append(HandOver(tuple(tenure.shard for tenure in closing)))
 
     def begin_commit(self, monotonic: int, shards: set[int]) -> CommitParts | None:

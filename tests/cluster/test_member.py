@@ -203,9 +203,10 @@ def test_who_has_too_many_shards_hands_some_over_once_membership_is_quiet() -> N
     driver.others = (row(2, 2),)
     early = driver.beats_until(BEAT_MS + LEASE_MS - 1)
     driver.others = (row(2, 3),)
+    early += driver.beats_until(QUIET_MEMBERSHIP_MS - 1)
+    driver.others = (row(2, 4),)
     early += driver.beats_until(BEAT_MS + QUIET_MEMBERSHIP_MS - 1)
     assert early == []
-    driver.others = (row(2, 4),)
     (over,) = driver.beats_until(BEAT_MS + QUIET_MEMBERSHIP_MS)
     assert isinstance(over, HandOver)
     assert len(over.shards) == HANDED_OVER_SHARDS

@@ -18,6 +18,7 @@ from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
 from controller.limits import (
     ENDED_CONTROLLERS,
+    LATE_BEAT_MS,
     LEASE_MS,
     LEAST_SHARDS,
     MOST_SHARDS,
@@ -215,9 +216,18 @@ def test_membership_is_quiet_when_nobody_came_or_went_for_a_while() -> None:
     members.hear(told(controller(1), controller(2)), 1_000)
     members.hear(told(controller(1), controller(2)), 2_000)
     assert not members.is_quiet(1_000 + QUIET_MEMBERSHIP_MS - 1)
+    members.hear(told(controller(1), controller(2, beat=9)), QUIET_MEMBERSHIP_MS)
     assert members.is_quiet(1_000 + QUIET_MEMBERSHIP_MS)
     members.hear(told(controller(1), controller(2, draining=True)), 9_000)
     assert members.quiet_at == 9_000 + QUIET_MEMBERSHIP_MS
+
+
+def test_membership_is_not_quiet_while_a_beat_is_late() -> None:
+    members = ClusterView(1, told(controller(1), controller(2, beat=7)), 0)
+    seen = 2 * QUIET_MEMBERSHIP_MS
+    members.hear(told(controller(1), controller(2, beat=8)), seen)
+    assert members.is_quiet(seen + LATE_BEAT_MS - 1)
+    assert not members.is_quiet(seen + LATE_BEAT_MS)
 
 
 def test_ended_controllers_free_shards_and_draining_ones_have_no_share() -> None:
