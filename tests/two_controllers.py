@@ -36,6 +36,9 @@ class _TheOthers:
     def tenure(self, kind: Kind, name: str) -> OwnedShard:
         return OwnedShard(0, 1, 0, 0)
 
+    def clock_floor(self, kind: Kind, name: str) -> int:
+        return 0
+
     def refresh(self) -> None:
         pass
 

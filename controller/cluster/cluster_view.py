@@ -150,6 +150,10 @@ class ClusterView:
         owner = self._shards[shard].owner
         return None if owner is None else self._controllers.get(owner)
 
+    def clock_floor_of(self, shard: int) -> int:
+        """No time of a shard's streams is below, by what is known."""
+        return self._shards[shard].clock_floor
+
     def last_owner_of(self, shard: int) -> int | None:
         """The id of the controller that has a shard, or had it until it ended; None if it was released."""
         return self._shards[shard].owner

@@ -497,6 +497,10 @@ class Member:
             return Hold(monotonic + HELD_CALL_MS)  # one of the live controllers is about to take it
         return PassOn(owner)
 
+    def clock_floor(self, shard: int) -> int:
+        """No time of a shard's streams is below, whoever owns it, by what is known."""
+        return self._view.clock_floor_of(shard) if self.phase is MemberPhase.SERVING else 0
+
     def look_soon(self, monotonic: int) -> bool:
         """A controller that a call was passed on to is not the owner, or nobody is: a beat tells who is. Returns
         whether that brings the next beat forward."""

@@ -57,6 +57,12 @@ class Ownership:
             return None
         return self._driver.member.owned.get(shard_of(kind, name, self._driver.tenures.shards))
 
+    def clock_floor(self, kind: Kind, name: str) -> int:
+        """No time of a stream or group is below, whoever owns it, as far as this controller knows."""
+        if self._driver is None:
+            return 0
+        return self._driver.member.clock_floor(shard_of(kind, name, self._driver.tenures.shards))
+
     def refresh(self) -> None:
         """Looks soon who owns what by now."""
         if self._driver is not None and self._driver.member.look_soon(self.monotonic()):

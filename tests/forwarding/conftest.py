@@ -52,7 +52,7 @@ class SeenDirectory:
         self.looked = 0
         self.looks_help = True
         self.serving = True
-        self.clock_floor = 0
+        self.floor = 0  # of everything that this controller owns
         self.fence = 1  # of everything that this controller owns
         self.in_doubt = False  # whether the store has to be asked first where a caller saw a greater fence
         self.looks_when_held = False
@@ -76,7 +76,11 @@ class SeenDirectory:
 
     def tenure(self, kind: Kind, name: str) -> OwnedShard | None:
         mine = self._seen.get((kind, name), self.me) == self.me
-        return OwnedShard(0, self.fence, self.clock_floor, 0) if mine else None
+        return OwnedShard(0, self.fence, self.floor, 0) if mine else None
+
+    def clock_floor(self, kind: Kind, name: str) -> int:
+        owner = self._seen.get((kind, name), self.me)
+        return next((each.floor for each in self._cluster.directories if each.me == owner), 0)
 
     def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
         if not self.serving:

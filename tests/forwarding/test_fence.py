@@ -65,9 +65,10 @@ def test_an_owner_that_clients_cannot_reach_tells_its_fence_alone(two: Two) -> N
 def test_the_clock_of_an_answer_is_not_behind_that_of_an_earlier_owner(cluster: Cluster, make: Make) -> None:
     first, second = make(1), make(2, clock=ManualClock())
     cluster.give("s", 2)
-    second.directory.clock_floor = NOON + 5_000
+    second.directory.floor = NOON + 5_000
     assert second.ask("PUT", "/v1/streams/s", STREAM).headers["strandline-time"] == str(NOON + 5_000)
     assert first.ask("GET", "/v1/streams/s").headers["strandline-time"] == str(NOON + 5_000)
+    assert first.ask("POST", "/v1/streams/s/notes", note(1)).headers["strandline-time"] == str(NOON + 5_000)
     assert second.ask("GET", "/v1/streams").headers["strandline-time"] == str(NOON)
 
 

@@ -37,6 +37,10 @@ class Directory(Protocol):
         """The shard of this stream or group as this controller owns it at this moment; None if it does not."""
         ...
 
+    def clock_floor(self, kind: Kind, name: str) -> int:
+        """No time of this stream or group is below, whoever owns it, as far as this controller knows."""
+        ...
+
     def refresh(self) -> None:
         """Looks soon who owns what by now: a controller that was called is not the owner, or was not reached."""
         ...

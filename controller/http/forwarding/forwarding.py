@@ -212,6 +212,8 @@ class Forwarding:
         status = told(body).status or passed.status
         asked = tuple((name, value) for name, value in passed.headers if name == b"www-authenticate")
         time = call.controller.clock.now() if passed.time is None else passed.time
+        # Notes of several streams came back with the least of their times.
+        time = max(time, self._owners.directory.clock_floor(subject.kind, subject.name))
         await call.reply(status, body, time, (*asked, *_when_to_retry(status), *_owner_at(passed.client_address)))
         return True
 
