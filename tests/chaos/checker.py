@@ -114,7 +114,10 @@ def definitely_before(facts: Facts, note: NoteTry | Registration, mark: Json, br
         return True
     outcome = note.call.outcome
     told = outcome.clock if isinstance(outcome, Answered) else None
-    return told is not None and told < mark["created_at"] and facts.orders(note.stream, mark)
+    begun = facts.begun_with(note.stream, mark)
+    if begun is not None:
+        return note.call.ended < begun.began
+    return told is not None and told < mark["created_at"]
 
 
 def bringing_answer(facts: Facts, place: Place, seq: int) -> Sight | None:
@@ -745,7 +748,7 @@ class _Life:
         began = brought.call.began if brought is not None else -1.0
         same = self._by_call.get(id(brought.call), []) if brought is not None else []
         own = [note for note in same if definitely_before(self._facts, note, mark, brought)]
-        created_at = mark["created_at"] if self._facts.orders(self._stream, mark) else 0
+        created_at = mark["created_at"] if self._facts.begun_with(self._stream, mark) is None else 0
         known = [self._by_end.before(began), self._by_clock.before(created_at)]
         certain = [time for time in known if time is not None] + [note.times[self._key] for note in own]
         if not certain:

@@ -202,10 +202,11 @@ class Facts:
                     elif struck.ended - struck.began >= LEASE_S:
                         yield struck.began, min(struck.ended, until)
 
-    def orders(self, stream: str, mark: Json) -> bool:
-        """Whether an answer with a clock below the mark's `created_at` came before the mark. Not so at the beginning of
-        a tenancy: its clock may begin ahead of what answers show."""
-        return mark["created_at"] not in {each.clock_floor for each in self.tenancies.get(("stream", stream), [])}
+    def begun_with(self, stream: str, mark: Json) -> Tenancy | None:
+        """The tenancy at the beginning of which a mark was made, if it was. Its clock may begin ahead of what answers
+        show, so that a clock below the mark's `created_at` does not say that an answer came before the mark."""
+        tenancies = self.tenancies.get(("stream", stream), [])
+        return next((each for each in tenancies if each.clock_floor == mark["created_at"]), None)
 
     def writer_names(self, stream: str) -> list[str]:
         places = [*self.notes, *self.registrations]
