@@ -196,24 +196,25 @@ class Forwarding:
             call.token,
         )
 
-        async def attempt(owner: ControllerRow) -> Passed:
+        async def attempt(owner: ControllerRow) -> tuple[Passed, int]:
+            floor = self._owners.directory.clock_floor(subject.kind, subject.name)
             passed = await self._queue.send(owner, token, whose, encoded)
             if told(passed.bodies[0]).code == NotOwner.code:
                 raise NotTaken(NOT_ITS_OWN)
-            return passed
+            return passed, floor
 
         try:
-            passed = await self._owners.keep_up(subject, attempt, fence)
+            taken = await self._owners.keep_up(subject, attempt, fence)
         except NoAnswer as error:
             raise OwnerUndecided(**subject.named, reason=str(error)) from None
-        if passed is None:
+        if taken is None:
             return False
+        passed, floor = taken
         body = bytes(passed.bodies[0])
         status = told(body).status or passed.status
         asked = tuple((name, value) for name, value in passed.headers if name == b"www-authenticate")
         time = call.controller.clock.now() if passed.time is None else passed.time
-        # Notes of several streams came back with the least of their times.
-        time = max(time, self._owners.directory.clock_floor(subject.kind, subject.name))
+        time = max(time, floor)  # notes of several streams come back with the least of their times
         await call.reply(status, body, time, (*asked, *_when_to_retry(status), *_owner_at(passed.client_address)))
         return True
 
