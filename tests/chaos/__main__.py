@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.chaos.checker import RULES, judge
 from tests.chaos.history import read_history
 from tests.chaos.joint_faults import KINDS
+from tests.chaos.joint_mutants import JOINT_MUTANTS
 from tests.chaos.limits import ROUND_FAULTS, ROUND_KILLS
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.processes import Launcher
@@ -30,6 +31,9 @@ from tests.postgres import Postgres, programs
 def main() -> int:
     options = _options()
     without = frozenset(name for name in options.without.split(",") if name)
+    if options.mutant not in (None, *MUTANTS, *JOINT_MUTANTS):
+        print(f"there is no mutant {options.mutant}", file=sys.stderr)
+        return 2
     if unknown := without - set(RULES):
         print(f"there are no rules {sorted(unknown)}; the rules are {', '.join(RULES)}", file=sys.stderr)
         return 2
@@ -107,7 +111,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--round", type=int, metavar="COUNT", help="of kills or faults in one round")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--network", choices=("calm", "harmful", "both"), default="both")
-    parser.add_argument("--mutant", choices=sorted(MUTANTS), help="plant this bug in the controller")
+    parser.add_argument("--mutant", metavar="NAME", help="plant this bug of mutants.py, or of joint_mutants.py")
     parser.add_argument("--without", default="", metavar="RULES", help="leave rules out, by name")
     parser.add_argument("--go-on", action="store_true", help="run all rounds, whatever they show")
     parser.add_argument("--folder", help="where stores, logs and histories go; a new one unless given")

@@ -24,6 +24,10 @@ from tests.chaos.proxy import CALM, Harm
 from tests.chaos.site import Site
 from tests.postgres import Postgres
 
+OWNER: Final = """
+SELECT controller.name FROM public.stream JOIN public.shard ON shard.id = stream.shard
+JOIN public.controller ON controller.id = shard.owner WHERE stream.name = 'timed'
+"""
 SLOW: Final = Harm(delay=1.0, delay_s=0.08)  # of each piece of what passes between a controller and the store
 
 
@@ -290,10 +294,11 @@ class KillStore:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A fault, which controller it strikes, and how long the load goes on before it."""
+    """A fault, which controller it strikes, and how long the load goes on before it. Without a victim it strikes the
+    controller that owns the stream whose writers can be lost."""
 
     wait_s: float
-    victim: int
+    victim: int | None
     fault: JointFault
 
 
@@ -312,8 +317,10 @@ KINDS: Final[Mapping[str, tuple[int, Callable[[random.Random], JointFault]]]] = 
     "kill": (6, lambda chance: Kill(_away_s(chance), chance.uniform(0, 0.5) if chance.random() < 0.12 else None)),
     "drain": (3, lambda chance: Drain(_away_s(chance))),
     "pause": (5, lambda chance: Pause(_interrupted_s(chance))),
-    "pause_longer": (0, lambda chance: Pause(chance.uniform(LEASE_S + 0.3, LEASE_S + 2.5))),
-    "pause_nearly": (0, lambda chance: Pause(chance.uniform(LEASE_S - 0.8, LEASE_S - 0.1))),
+    "kill_owner": (0, lambda chance: Kill(_away_s(chance))),
+    "drain_owner": (0, lambda chance: Drain(_away_s(chance))),
+    "pause_owner": (0, lambda chance: Pause(chance.uniform(LEASE_S + 0.3, LEASE_S + 2.5))),
+    "pause_owner_nearly": (0, lambda chance: Pause(chance.uniform(LEASE_S - 0.8, LEASE_S - 0.1))),
     "take_over": (1, lambda chance: TakeOver(stops=chance.random() < 0.5)),
     "cut_store": (4, lambda chance: CutStore(_interrupted_s(chance), resets=chance.random() < 0.5)),
     "cut_peers": (
@@ -325,7 +332,7 @@ KINDS: Final[Mapping[str, tuple[int, Callable[[random.Random], JointFault]]]] = 
     "slow_store": (2, lambda chance: SlowStore(chance.uniform(1.0, 4.0))),
     "step_host_clock": (1, lambda chance: StepHostClock(chance.choice((-1, 1)) * chance.randrange(100, 100_000))),
     "step_store_clock": (1, lambda chance: StepStoreClock(chance.randrange(200, 3_000))),
-    "set_store_clock_back": (1, lambda chance: StepStoreClock(-chance.randrange(200, 3_000))),
+    "set_store_clock_back": (0, lambda chance: StepStoreClock(-chance.randrange(200, 3_000))),
     "end_sessions": (2, lambda chance: EndSessions(crash=chance.random() < 0.4)),
     "kill_store": (1, lambda chance: KillStore(chance.choice((0.0, chance.uniform(0.1, 1.5), LEASE_S + 1.0)))),
 }
@@ -339,7 +346,8 @@ def plan(chance: random.Random, faults: int, controllers: int, kinds: Sequence[s
     for number in range(faults):
         wait_s = chance.uniform(3.0, 6.0) if chance.random() < 0.06 else chance.uniform(0.05, 1.2)
         kind = drawn[number] if faults == len(kinds) else chance.choices(drawn, weights)[0]
-        steps.append(Step(wait_s, chance.randrange(controllers), KINDS[kind][1](chance)))
+        victim = chance.randrange(controllers)
+        steps.append(Step(wait_s, None if "owner" in kind else victim, KINDS[kind][1](chance)))
     return steps
 
 
@@ -349,12 +357,13 @@ async def strike_all(target: Target, steps: Sequence[Step], struck: Callable[[Jo
     try:
         for step in steps:
             await asyncio.sleep(step.wait_s)
-            place = None if step.fault.on_store else step.victim
+            victim = await asyncio.to_thread(_owner, target) if step.victim is None else step.victim
+            place = None if step.fault.on_store else victim
             alone = isinstance(step.fault, TakeOver)
             while place in running or len(running) >= (1 if alone else FAULTS_AT_ONCE):
                 await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
                 _remove_ended(running)
-            running[place] = asyncio.create_task(step.fault.strike(target, step.victim))
+            running[place] = asyncio.create_task(step.fault.strike(target, victim))
             struck(step.fault)
             if alone:
                 await running[place]
@@ -366,6 +375,13 @@ async def strike_all(target: Target, steps: Sequence[Step], struck: Callable[[Jo
         for task in running.values():
             task.cancel()
         await asyncio.gather(*running.values(), return_exceptions=True)
+
+
+def _owner(target: Target) -> int:
+    """The controller that owns the stream `timed`; the first one if nobody does."""
+    found = target.postgres.execute(OWNER, target.database)
+    names = [served.name for served in target.site.controllers]
+    return names.index(found[0][0]) if found else 0
 
 
 def _remove_ended(running: dict[int | None, asyncio.Task[None]]) -> None:

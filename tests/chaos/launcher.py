@@ -85,9 +85,10 @@ def serve(arguments: Sequence[str], log: str, mutant: str | None, clock: str | N
         if clock is not None:
             follow(Path(clock))
         if mutant is not None:
+            from tests.chaos.joint_mutants import JOINT_MUTANTS
             from tests.chaos.mutants import MUTANTS
 
-            MUTANTS[mutant].plant()
+            {**MUTANTS, **JOINT_MUTANTS}[mutant].plant()
         status = strandline(arguments)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1

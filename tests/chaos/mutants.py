@@ -44,6 +44,8 @@ from strandline.errors import TimeWentBack
 class Mutant:
     plant: Callable[[], None]
     rules: tuple[str, ...]
+    controllers: int = 1
+    kinds: tuple[str, ...] = ()  # of the faults that several controllers need for it to show
 
 
 def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:

@@ -1,0 +1,247 @@
+"""Bugs that are planted in real controllers that serve together: each leaves out a rule of the cluster.
+
+Many need an unlucky moment. Then the mutant makes the moment longer, which breaks no rule by itself, and names the
+faults that strike in it. Rows that one owner writes over another's are refused by the store's keys as well; where the
+rule is the first fence, the mutant takes away this second one.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
+from controller.cluster.lease import Lease
+from controller.cluster.member import Member, MemberPhase
+from controller.commit.store import Store
+from controller.groups.loaded_group import LoadedGroup
+from controller.groups.service import Groups
+from controller.joint.shard_tenures import ShardTenures
+from controller.joint.store_time import StoreTime
+from controller.limits import NEVER
+from controller.storage import cluster, database
+from controller.storage.dialect import PostgresqlDialect
+from controller.storage.save import CommitWriter
+from controller.streams.loaded_stream import LoadedStream
+from controller.streams.registry import Streams
+from tests.chaos.mutants import Mutant, patch, show_marks_before_they_are_durable
+
+LEASE_MS: Final = 3_000
+
+
+# -- unlucky moments -------------------------------------------------------------------------------------------------
+
+
+def take_the_second_fence_away() -> None:
+    """What is written twice is written over."""
+    patch(PostgresqlDialect, "adding", lambda _: PostgresqlDialect.putting)
+
+
+def wait_before_the_check(most_s: float, chance: float) -> None:
+    """Some commits wait in their thread before they are sent: a process may be stopped there."""
+
+    def make(commit: Any) -> Any:
+        def slow(self: CommitWriter, *given: Any) -> None:
+            if random.random() < chance:
+                time.sleep(random.random() * most_s)
+            commit(self, *given)
+
+        return slow
+
+    patch(CommitWriter, "_commit", make)
+
+
+def wait_in_the_store(seconds: float, chance: float) -> None:
+    """The store takes so long for some commits, whether or not the controller is there."""
+
+    def make(remove: Any) -> Any:
+        def slow(self: CommitWriter, commit: Any) -> None:
+            if random.random() < chance:
+                self._runner.run(cluster._prepared(f"SELECT pg_sleep({seconds})"), {})
+            remove(self, commit)
+
+        return slow
+
+    patch(CommitWriter, "_remove", make)
+
+
+def wait_after_a_commit(seconds: float) -> None:
+    def make(commit: Any) -> Any:
+        def slow(self: Store, given: Any, order: Any) -> None:
+            commit(self, given, order)
+            if given.serving.release is not None:
+                time.sleep(seconds)
+
+        return slow
+
+    patch(Store, "_commit", make)
+
+
+def replace_in(name: str, old: str, new: str) -> None:
+    """Changes a statement of the store."""
+
+    def make(statement: str) -> str:
+        if old not in statement:
+            raise ValueError(f"{name} does not have {old!r}")
+        return statement.replace(old, new)
+
+    patch(cluster, name, make)
+
+
+# -- who may write ---------------------------------------------------------------------------------------------------
+
+
+def write_without_a_check() -> None:
+    """Neither that this controller has not ended is checked, nor that the shards are its own."""
+
+    def make(put_check: Any) -> Any:
+        def broken(runner: Any, request: Any) -> Callable[[], None]:
+            put_check(runner, request)
+            return lambda: None
+
+        return broken
+
+    patch(cluster, "put_check", make)
+    take_the_second_fence_away()
+    wait_before_the_check(0.3, 0.5)
+
+
+def end_without_waiting_for_a_commit() -> None:
+    replace_in("_LOCK", " FOR UPDATE", "")
+    take_the_second_fence_away()
+    wait_in_the_store(9.0, 0.01)
+
+
+def keep_what_was_not_stored() -> None:
+    patch(LoadedStream, "discard", lambda _: lambda self: None)
+    patch(LoadedGroup, "discard", lambda _: lambda self: None)
+
+
+# -- leases ----------------------------------------------------------------------------------------------------------
+
+
+def answer_without_a_lease() -> None:
+    patch(Lease, "runs", lambda _: lambda self, monotonic: True)
+
+
+def go_on_after_a_lapse() -> None:
+    """Without a lease nothing is answered, but a beat that gets through brings it back, with all that is in memory."""
+
+    def serves(_: Any) -> Any:
+        return lambda self, monotonic: self.phase is MemberPhase.SERVING
+
+    def moments(real: Any) -> Any:
+        def without_lapse(self: Member) -> Iterator[int]:
+            yield from islice(real(self), 1, None)
+            yield self._lease.until + NEVER
+
+        return without_lapse
+
+    def refuse(route: Any) -> Any:
+        def broken(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+            if self.phase is MemberPhase.SERVING and not self._lease.runs(monotonic):
+                return Refuse(Refusal.NOT_SERVING)
+            return route(self, monotonic, shard, **named)  # type: ignore[no-any-return]  # `patch` knows no types
+
+        return broken
+
+    patch(Member, "may_serve", serves)
+    patch(Member, "_moments", moments)
+    patch(Member, "route", refuse)
+
+
+# -- handing over ----------------------------------------------------------------------------------------------------
+
+
+def answer_while_handing_over() -> None:
+    def make(route: Any) -> Any:
+        def broken(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+            found, tenure = route(self, monotonic, shard, **named), self.owned.get(shard)
+            return Serve(tenure.fence) if isinstance(found, Hold) and tenure is not None else found
+
+        return broken
+
+    patch(Member, "route", make)
+    patch(ShardTenures, "serves", lambda _: lambda self, tenure: not tenure.over and self._has_lease())
+    wait_after_a_commit(0.5)
+
+
+def keep_memory_of_an_earlier_tenure() -> None:
+    """What was loaded before a shard went to another controller is there again when it comes back."""
+
+    def forget(_: Any) -> Any:
+        return lambda self, tenures: None
+
+    patch(Streams, "forget", forget)
+    patch(Groups, "forget", forget)
+    setattr(LoadedStream, "discarded", property(lambda self: self._discarded))  # noqa: B010  # it has no setter
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+def take_time_from_the_host() -> None:
+    patch(StoreTime, "now", lambda _: lambda self: self._host.wall())
+
+
+def begin_at_the_stores_clock() -> None:
+    """Not at or above what the former owner may have shown."""
+    replace_in("_TAKE", "greatest(shard.clock_floor, owner.clock_bound, ", "greatest(0, ")
+
+
+def count_the_time_between_two_owners_as_silence() -> None:
+    replace_in("_TAKE", "greatest(0, former.floor - former.served)", "0")
+
+
+def say_that_callers_are_heard_to_the_end_of_the_lease() -> None:
+    told = "greatest(served_until, :served_until)"
+    replace_in("_EXTEND", told, f"{told} + {LEASE_MS}")
+
+
+# -- standing still --------------------------------------------------------------------------------------------------
+
+
+def keep_a_transaction_open_for_ever() -> None:
+    """A controller that is stopped between the check of a commit and its rows keeps the others from its shards."""
+
+    def make(joint_engine: Any) -> Any:
+        def broken(url: Any, timeline: Any, *, leading: bool = False, idle_ms: int = 0) -> Any:
+            return joint_engine(url, timeline, leading=leading, idle_ms=idle_ms)
+
+        return broken
+
+    def wait(write: Any) -> Any:
+        def slow(self: CommitWriter, commit: Any) -> None:
+            time.sleep(0.3)
+            write(self, commit)
+
+        return slow
+
+    patch(database, "joint_engine", make)
+    patch(CommitWriter, "_write", wait)
+
+
+LOST: Final = ("durable_notes", "marks_agree", "pages", "windows", "refusals", "group_positions", "epochs", "floors")
+BACK: Final = ("pages", "windows", "windows_never_back", "clock", "durable_notes", "marks_agree")
+# By name: what plants it, the rules that tell, how many controllers, and the faults that it needs.
+JOINT_MUTANTS: Final[Mapping[str, Mutant]] = {
+    plant.__name__: Mutant(plant, rules, controllers, tuple(kinds.split()))
+    for plant, rules, controllers, kinds in (
+        (write_without_a_check, LOST, 2, "pause_owner"),
+        (end_without_waiting_for_a_commit, LOST, 2, "pause_owner"),
+        (keep_what_was_not_stored, ("answers", *LOST), 2, "cut_store end_sessions"),
+        (show_marks_before_they_are_durable, BACK, 2, "kill_owner"),
+        (answer_without_a_lease, ("excluded", *BACK), 2, "pause_owner"),
+        (go_on_after_a_lapse, ("excluded", *BACK), 2, "pause_owner"),
+        (answer_while_handing_over, BACK, 2, "drain_owner"),
+        (keep_memory_of_an_earlier_tenure, ("progress",), 2, "pause_owner"),
+        (take_time_from_the_host, ("clock", "marks_agree"), 2, "step_host_clock"),
+        (begin_at_the_stores_clock, ("clock", "marks_agree"), 2, "set_store_clock_back kill_owner"),
+        (count_the_time_between_two_owners_as_silence, ("excluded", "group_refusals"), 2, "kill_owner"),
+        (say_that_callers_are_heard_to_the_end_of_the_lease, ("excluded", "group_refusals"), 2, "kill_owner"),
+        (keep_a_transaction_open_for_ever, ("progress",), 3, "take_over"),
+    )
+}
