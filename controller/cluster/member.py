@@ -184,7 +184,7 @@ class Member:
         if not wanted:
             return None
         self._looked = False
-        return Take(self.id, wanted)
+        return Take(self.id, wanted, self.clock.now(monotonic))
 
     def _may_leave(self) -> bool:
         return self.draining and not self.owned and self._commit is None

@@ -131,14 +131,15 @@ class End:
 class Take:
     """Takes those of these shards that are free: released, or of an owner that has ended. Answer: Taken.
 
-    Holds the row of `id` FOR KEY SHARE; a controller that has ended gets none. Each shard gets the next fence,
-    `clock_floor` = the greatest of the store's clock, the former owner's `clock_bound` and the floor before, and as
-    much more `unserved_ms` as lies between the former `served_until` (the owner's, or the shard's if it was released)
-    and that floor.
+    Holds the row of `id` FOR KEY SHARE; a controller that has ended gets none. Each shard gets the next fence. Its
+    `clock_floor` is the greatest of the store's clock, `now`, the former owner's `clock_bound` and the floor before.
+    It gets as much more `unserved_ms` as lies between the former `served_until` (the owner's, or the shard's if it was
+    released) and that floor.
     """
 
     id: int
     shards: tuple[int, ...]
+    now: int  # by the clock of the controller that takes them
 
 
 @dataclass(frozen=True, slots=True)

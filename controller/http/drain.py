@@ -12,6 +12,7 @@ from controller.http.forwarding.peers import PassedCall
 from controller.http.forwarding.wire import NoAnswer, NotTaken
 from strandline.client.calls import Response, drain_controller
 from strandline.errors import ControllerNotReached, OwnerUndecided, UnknownController
+from strandline.names import check_name
 from strandline.wire.controllers import ControllerState
 
 
@@ -28,9 +29,10 @@ async def drain(
     """Returns once the controller of this name has begun to drain. `token` is the header with which it is asked, `by`
     the token's name; a call that was passed on is for this controller or for nobody.
 
-    Raises UnknownController, LastController, ServesAlone, ControllerNotReached and OwnerUndecided, and whatever else
-    the other controller refuses.
+    Raises InvalidName, UnknownController, LastController, ServesAlone, ControllerNotReached and OwnerUndecided, and
+    whatever else the other controller refuses.
     """
+    check_name("controller", name)
     if forwarding is None or not isinstance(controller, JointController):
         await controller.drain(by, force=force)
         return

@@ -141,7 +141,7 @@ _LOCK_SHARDS: Final = f"SELECT id FROM shard WHERE id = ANY({_IDS}) ORDER BY id 
 # `greatest` leaves out nulls, which a shard without an owner has here. One that nobody ever had was never unserved.
 _TAKE: Final = f"""
 WITH former AS (
-    SELECT shard.id, greatest(shard.clock_floor, owner.clock_bound, {_NOW}) AS floor,
+    SELECT shard.id, greatest(shard.clock_floor, owner.clock_bound, {_NOW}, :now) AS floor,
     greatest(shard.served_until, owner.served_until) AS served
     FROM shard LEFT JOIN controller AS owner ON owner.id = shard.owner
     WHERE shard.id = ANY({_IDS}) AND (shard.owner IS NULL OR owner.ended_at IS NOT NULL)
@@ -230,7 +230,7 @@ def _begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
     theirs = select(schema.shard.c.id).where(schema.shard.c.owner.in_(former))
     shards = _array(connection.execute(theirs).scalars())
     connection.execute(text(_LOCK_SHARDS), {"shards": shards})
-    connection.execute(text(_TAKE), {"shards": shards, "me": own})
+    connection.execute(text(_TAKE), {"shards": shards, "me": own, "now": 0})
     told = connection.execute(text(_READ_SHARDS), {"known": None}).all()
     controllers = connection.execute(text(_READ_CONTROLLERS), {"me": own}).all()
     answer = _answer(told, controllers)
@@ -344,7 +344,7 @@ def take(connection: Connection, request: Take) -> Taken:
     with _in_one_trip(connection) as runner:
         runner.run(_prepared(_HOLD), given)
         runner.run(_prepared(_LOCK_SHARDS), given)
-        taken = runner.run(_prepared(_TAKE), given)
+        taken = runner.run(_prepared(_TAKE), {**given, "now": request.now})
         now = runner.run(_prepared(_READ_NOW), {})
     return _taken(taken.fetchall(), now.fetchall())
 

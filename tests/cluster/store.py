@@ -244,12 +244,12 @@ class Store:
             for shard in take.shards:
                 row = self.shards[shard]
                 if row.owner is None or self.has_ended(row.owner):
-                    taken.append(self.take_one(row, take.id))
+                    taken.append(self.take_one(row, take.id, take.now))
         return Taken(tuple(taken), self.now)
 
-    def take_one(self, shard: ShardRow, controller: int) -> ShardRow:
+    def take_one(self, shard: ShardRow, controller: int, now: int = 0) -> ShardRow:
         former = None if shard.owner is None else self.rows[shard.owner]
-        floor = self.floor_of(shard, former)
+        floor = max(self.floor_of(shard, former), now)
         served = max(shard.served_until, 0 if former is None else former.served_until)
         taken = ShardRow(
             shard.id,

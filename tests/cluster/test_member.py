@@ -165,7 +165,7 @@ def test_a_controller_of_the_same_name_ends_this_one_for_good() -> None:
 def test_free_shards_are_taken_up_to_the_fair_share() -> None:
     driver = Driver(*(shard(number, None) for number in range(4)), others=(row(2),))
     (take,) = driver.at(0)
-    assert take == Take(1, (0, 1))
+    assert take == Take(1, (0, 1), STORE)
     driver.member.taken(5, take, Taken((shard(0, 1, 2),), STORE + 5))
     assert driver.at(5) == ()  # another one was faster; the next beat tells what is still free
     assert driver.member.route(5, 0) == Serve(2)
@@ -184,7 +184,7 @@ def test_a_silent_controller_is_ended_and_its_shards_are_taken() -> None:
     assert end == End(2, 7)
     assert isinstance(end, End)
     driver.member.ended(driver.now, end, True)
-    assert Take(1, (1,)) in driver.at(driver.now)
+    assert Take(1, (1,), STORE + driver.now) in driver.at(driver.now)
 
 
 def test_a_controller_that_could_not_be_ended_gets_another_lease() -> None:

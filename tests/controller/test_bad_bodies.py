@@ -22,7 +22,7 @@ BODIES = {
     "another field": b'{"colour": "red"}',
     "too large": b" " * (1024 * 1024 + 1),
 }
-PATH = {"stream": "s", "writer": "a", "group": "g", "reader": "r", "segment": "0"}
+PATH = {"stream": "s", "writer": "a", "group": "g", "reader": "r", "segment": "0", "controller": "c"}
 
 
 @pytest.mark.parametrize("what", BODIES)

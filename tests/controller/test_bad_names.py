@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-GOOD = {"stream": "s", "writer": "a", "group": "g", "reader": "r", "segment": "0", "time": "5"}
+GOOD = {"stream": "s", "writer": "a", "group": "g", "reader": "r", "segment": "0", "time": "5", "controller": "c"}
 BAD = ("\0", "a\0b", "a/b", "ü", "-", "x" * 250)
 
 

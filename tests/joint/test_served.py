@@ -179,6 +179,7 @@ def test_two_controllers_with_one_address_both_say_so_and_lose_nothing(postgres_
     twin = OwnProcess(postgres_url, "--name", "twin", "--address", one.url)
     try:
         note_all(twin, 2)
+        until(lambda: one.client.get("/v1/controllers"), lambda answer: "twin" in answer.text)
         assert twin.stop() == 0
     finally:
         end(twin)

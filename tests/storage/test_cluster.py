@@ -104,8 +104,8 @@ class Node:
     def beat(self, served_until: int = 0, known: int | None = None, draining: bool = False) -> BeatAnswer:
         return cluster.beat(self.beats, Beat(self.id, served_until, draining, known))
 
-    def take(self, *shards: int) -> Taken:
-        return cluster.take(self.beats, Take(self.id, shards))
+    def take(self, *shards: int, now: int = 0) -> Taken:
+        return cluster.take(self.beats, Take(self.id, shards, now))
 
     def end(self, other: Node, beat: int | None = None) -> bool:
         if beat is None:
@@ -445,6 +445,18 @@ def test_who_takes_a_shard_begins_no_earlier_than_the_stores_clock(store: Cluste
     before = one.beat().store_now
     taken = one.take(7)
     assert before <= taken.shards[0].clock_floor <= taken.store_now
+
+
+def test_who_takes_a_shard_begins_no_earlier_than_its_own_clock(store: Cluster) -> None:  # clock_floor
+    """The store's clock may have been set back, while controllers go on by what they heard before."""
+    one, two = store.node("one"), store.node("two")
+    (first,) = one.take(7).shards
+    row = two.beat().row_of(one.id)
+    assert row is not None and two.end(one)
+    own = row.clock_bound + 5_000
+    (second,) = two.take(7, now=own).shards
+    assert second.clock_floor == own
+    assert second.unserved_ms == own - max(row.served_until, first.served_until)
 
 
 def test_the_time_in_which_nobody_served_is_added(store: Cluster) -> None:  # add_gap

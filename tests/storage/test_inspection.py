@@ -309,7 +309,7 @@ class TestShards:
         database, sessions = open_joint(postgres_url)
         begun = begin(sessions.beat_connection, Begin(7, Identity("one", "http://one", None, "1"), None, True, 0))
         assert isinstance(begun, BeginAnswer) and begun.answer.shards is not None
-        take(sessions.request_connection, Take(7, tuple(shard.id for shard in begun.answer.shards)))
+        take(sessions.request_connection, Take(7, tuple(shard.id for shard in begun.answer.shards), 0))
         sessions.close()
         database.close()
         return postgres_url
