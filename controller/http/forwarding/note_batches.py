@@ -99,15 +99,26 @@ class NoteBatches:
         return BatchAnswer(200, to_json(NoteResults(tuple(results))), time)
 
     async def _attempt(self, call: _Call, places: list[int]) -> list[_Part]:
-        """Gives each owner its notes at these places."""
-        subjects = [_subject_of(call.given[place]) for place in places]
-        targets = await self._targets(set(subjects), call.passed_on_to)
-        groups = divided(targets[subject] for subject in subjects).items()
-        sending = (self._part(call, target, [places[each] for each in group]) for target, group in groups)
-        return await asyncio.gather(*sending)
+        """Gives each owner its notes at these places. Only notes about what is being handed over wait for that."""
+        subjects = {place: _subject_of(call.given[place]) for place in places}
+        targets, held = self._look(set(subjects.values()), call.passed_on_to)
 
-    async def _targets(self, subjects: set[Subject | None], passed_on_to: int | None) -> dict[Subject | None, Target]:
-        """Who takes the notes about each subject, or why nobody does. Those that are handed over are waited for."""
+        async def give(found: dict[Subject | None, Target]) -> list[_Part]:
+            own = [place for place in places if subjects[place] in found]
+            groups = divided(found[subjects[place]] for place in own).items()
+            sending = (self._part(call, target, [own[each] for each in group]) for target, group in groups)
+            return await asyncio.gather(*sending)
+
+        async def give_held() -> list[_Part]:
+            return await give(await self._found(held, call.passed_on_to)) if held else []
+
+        at_once, later = await asyncio.gather(give(targets), give_held())
+        return [*at_once, *later]
+
+    def _look(
+        self, subjects: set[Subject | None], passed_on_to: int | None
+    ) -> tuple[dict[Subject | None, Target], list[Subject]]:
+        """Who takes the notes about each subject, or why nobody does; and the subjects that are handed over."""
         targets: dict[Subject | None, Target] = {None: None}
         held = []
         for subject in subjects - {None}:
@@ -121,6 +132,11 @@ class NoteBatches:
                 held.append(subject)
             else:
                 targets[subject] = found
+        return targets, held
+
+    async def _found(self, held: list[Subject], passed_on_to: int | None) -> dict[Subject | None, Target]:
+        """The same of subjects that are handed over, once they have arrived."""
+        targets: dict[Subject | None, Target] = {}
         waited = (self._owners.find(subject, passed_on_to) for subject in held)
         for subject, came in zip(held, await asyncio.gather(*waited, return_exceptions=True), strict=True):
             if isinstance(came, BaseException) and not isinstance(came, StrandlineError):
