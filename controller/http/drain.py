@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 
 from controller.cluster.records import ControllerRow
@@ -50,8 +49,7 @@ async def drain(
 async def _pass_on(forwarding: Forwarding, other: ControllerRow, token: bytes | None, *, force: bool) -> None:
     call = drain_controller(other.name, force=force)
     request = next(call)
-    headers = ((b"content-type", b"application/json"), *(() if token is None else ((b"authorization", token),)))
-    passed = PassedCall(request.method, request.path.encode(), headers, json.dumps(request.body).encode())
+    passed = PassedCall.of_ours(request.method, request.path, token, request.body)
     try:
         async with forwarding.peers.ask(other, passed) as answer:
             response = Response(answer.status, {}, await answer.whole())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -11,13 +11,12 @@ import msgspec
 from msgspec import UNSET
 from starlette.types import Receive, Scope
 
-from controller.cluster.actions import Hold
-from controller.cluster.records import ControllerRow, Kind
+from controller.cluster.records import Kind
 from controller.controller import Controller
 from controller.http.bodies import NoteBody
 from controller.http.forwarding.batches import divided, failed_as_one, least, together
 from controller.http.forwarding.note_queue import send_notes
-from controller.http.forwarding.owners import Owners
+from controller.http.forwarding.owners import Found, Owners
 from controller.http.forwarding.peers import Peers, told
 from controller.http.forwarding.subjects import Subject
 from controller.http.forwarding.wire import NoAnswer, NotTaken
@@ -31,7 +30,6 @@ from strandline.wire.streams import NoteResults
 
 _results: Final = msgspec.json.Decoder(NoteResults)
 Given: TypeAlias = NoteBody | StrandlineError
-Target: TypeAlias = ControllerRow | StrandlineError | None  # None: this controller
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,50 +99,23 @@ class NoteBatches:
     async def _attempt(self, call: _Call, places: list[int]) -> list[_Part]:
         """Gives each owner its notes at these places. Only notes about what is being handed over wait for that."""
         subjects = {place: _subject_of(call.given[place]) for place in places}
-        targets, held = self._look(set(subjects.values()), call.passed_on_to)
+        named = {subject for subject in subjects.values() if subject is not None}
+        known, held = self._owners.look_all(named, call.passed_on_to)
 
-        async def give(found: dict[Subject | None, Target]) -> list[_Part]:
+        async def give(owners: Iterable[tuple[Subject | None, Found]]) -> list[_Part]:
+            found = dict(owners)
             own = [place for place in places if subjects[place] in found]
             groups = divided(found[subjects[place]] for place in own).items()
             sending = (self._part(call, target, [own[each] for each in group]) for target, group in groups)
             return await asyncio.gather(*sending)
 
         async def give_held() -> list[_Part]:
-            return await give(await self._found(held, call.passed_on_to)) if held else []
+            return await give((await self._owners.find_all(held, call.passed_on_to)).items()) if held else []
 
-        at_once, later = await asyncio.gather(give(targets), give_held())
+        at_once, later = await asyncio.gather(give([(None, None), *known.items()]), give_held())
         return [*at_once, *later]
 
-    def _look(
-        self, subjects: set[Subject | None], passed_on_to: int | None
-    ) -> tuple[dict[Subject | None, Target], list[Subject]]:
-        """Who takes the notes about each subject, or why nobody does; and the subjects that are handed over."""
-        targets: dict[Subject | None, Target] = {None: None}
-        held = []
-        for subject in subjects - {None}:
-            assert subject is not None
-            try:
-                found = self._owners.look(subject, passed_on_to)
-            except StrandlineError as error:
-                targets[subject] = error
-                continue
-            if isinstance(found, Hold):
-                held.append(subject)
-            else:
-                targets[subject] = found
-        return targets, held
-
-    async def _found(self, held: list[Subject], passed_on_to: int | None) -> dict[Subject | None, Target]:
-        """The same of subjects that are handed over, once they have arrived."""
-        targets: dict[Subject | None, Target] = {}
-        waited = (self._owners.find(subject, passed_on_to) for subject in held)
-        for subject, came in zip(held, await asyncio.gather(*waited, return_exceptions=True), strict=True):
-            if isinstance(came, BaseException) and not isinstance(came, StrandlineError):
-                raise came
-            targets[subject] = came
-        return targets
-
-    async def _part(self, call: _Call, target: Target, places: list[int]) -> _Part:
+    async def _part(self, call: _Call, target: Found, places: list[int]) -> _Part:
         notes = [call.given[place] for place in places]
         if target is None:
             results, time = await _taken_here(call, notes), call.controller.clock.now()

@@ -12,14 +12,13 @@ from controller.http.forwarding.owners import Owners
 from controller.http.forwarding.peers import PassedCall, PeerAnswer, Peers
 from controller.http.forwarding.stream_views import TOKEN
 from controller.http.forwarding.subjects import Subject
-from controller.http.forwarding.wire import Headers, NoAnswer, NotTaken
-from controller.http.responses import JSON, to_json
+from controller.http.forwarding.wire import NoAnswer, NotTaken
 from controller.status.parts import Nearby, PartAsked, Serving
 from controller.status.status_view import Viewer
 from strandline.errors import NotOwner, OwnerUndecided
 from strandline.wire.problems import from_problem
 
-PART: Final = b"/v1/cluster/status"
+PART: Final = "/v1/cluster/status"
 
 
 class OtherControllers:
@@ -48,8 +47,8 @@ class OtherControllers:
         TOKEN.set(viewer.authorization)
 
     async def part(self, controller: ControllerRow, asked: PartAsked, viewer: Viewer) -> bytes:
-        body = to_json({"streams": asked.streams, "groups": asked.groups})
-        call = PassedCall("POST", PART, _headers(viewer), body)
+        body = {"streams": asked.streams, "groups": asked.groups}
+        call = PassedCall.of_ours("POST", PART, viewer.authorization, body)
         try:
             async with self._peers.ask(controller, call) as answer:
                 return await _body_of(answer)
@@ -62,7 +61,7 @@ class OtherControllers:
         self, kind: Kind, name: str, method: str, path: str, viewer: Viewer, body: object = None
     ) -> bytes | None:
         subject = Subject(kind, name)
-        call = PassedCall(method, path.encode("ascii"), _headers(viewer), b"" if body is None else to_json(body))
+        call = PassedCall.of_ours(method, path, viewer.authorization, body)
 
         async def attempt(owner: ControllerRow) -> bytes:
             async with self._peers.ask(owner, call) as answer:
@@ -72,11 +71,6 @@ class OtherControllers:
             return await self._owners.keep_up(subject, attempt)
         except NoAnswer as error:
             raise OwnerUndecided(**subject.named, reason=str(error)) from None
-
-
-def _headers(viewer: Viewer) -> Headers:
-    shown = () if viewer.authorization is None else ((b"authorization", viewer.authorization),)
-    return ((b"content-type", JSON), *shown)
 
 
 async def _body_of(answer: PeerAnswer) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar, assert_never
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Serve
 from controller.cluster.records import ControllerRow
@@ -11,9 +12,10 @@ from controller.http.forwarding.directory import Directory
 from controller.http.forwarding.subjects import Subject
 from controller.http.forwarding.wire import NotTaken
 from controller.limits import PASS_ON_MS, PASS_ON_PAUSE_MS
-from strandline.errors import NotOwner, StoreUnavailable
+from strandline.errors import NotOwner, StoreUnavailable, StrandlineError
 
 Value = TypeVar("Value")
+Found: TypeAlias = ControllerRow | StrandlineError | None  # None: this controller
 
 HELD: Final = "it is on its way from one controller to another"
 _REASONS: Final = {Refusal.NOT_OWNER: "the call was passed on to a controller that does not own it"}
@@ -54,6 +56,34 @@ class Owners:
             until = found.until if until is None else until
             if not await self.directory.changed(until):
                 raise NotOwner(**subject.named, reason=HELD)
+        return found
+
+    def look_all(
+        self, subjects: Iterable[Subject], passed_on_to: int | None = None
+    ) -> tuple[dict[Subject, Found], list[Subject]]:
+        """The owner of each subject, or why there is none; and the subjects that are handed over."""
+        found: dict[Subject, Found] = {}
+        held = []
+        for subject in subjects:
+            try:
+                owner = self.look(subject, passed_on_to)
+            except StrandlineError as error:
+                found[subject] = error
+                continue
+            if isinstance(owner, Hold):
+                held.append(subject)
+            else:
+                found[subject] = owner
+        return found, held
+
+    async def find_all(self, held: Sequence[Subject], passed_on_to: int | None = None) -> dict[Subject, Found]:
+        """The same of subjects that are handed over, once they have arrived."""
+        waited = (self.find(subject, passed_on_to) for subject in held)
+        found: dict[Subject, Found] = {}
+        for subject, came in zip(held, await asyncio.gather(*waited, return_exceptions=True), strict=True):
+            if isinstance(came, BaseException) and not isinstance(came, StrandlineError):
+                raise came
+            found[subject] = came
         return found
 
     async def keep_up(

@@ -10,14 +10,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
 from controller.cluster.records import ControllerRow
 from controller.http.forwarding.wire import Address, Headers, NoAnswer, NotTaken, Wire
+from controller.http.responses import JSON, to_json
 from controller.limits import PEER_ANSWER_MS, PEER_CALLS, PEER_IDLE_MS, PEER_TELLING_MS, PEER_WAITING_CALLS, PEERS_KEPT
-from controller.records.operator_log import log_event
+from controller.records.operator_log import REQUEST_ID, log_event
 from controller.records.rate_limit import RateLimit
 from strandline.errors import NotOwner, Overloaded
 from strandline.limits import ANSWER_BYTES
@@ -65,6 +66,13 @@ class PassedCall:
     headers: Headers
     body: bytes
     wait_ms: int | None = None
+
+    @classmethod
+    def of_ours(cls, method: str, path: str, token: bytes | None, body: object = None) -> Self:
+        """A call that this controller makes itself, with a caller's token and the id of the caller's request."""
+        named = ((b"authorization", token), (b"x-request-id", REQUEST_ID.get()))
+        headers = ((b"content-type", JSON), *((name, value) for name, value in named if value is not None))
+        return cls(method, path.encode("ascii"), headers, b"" if body is None else to_json(body))
 
     def encoded(self, authority: bytes, owner: int) -> bytes:
         """The request, for the controller with this id."""

@@ -17,16 +17,13 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from controller.cluster.actions import Hold
 from controller.cluster.records import ControllerRow, Kind
 from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView, StreamViews
 from controller.http.forwarding.owners import Owners
 from controller.http.forwarding.peers import PassedCall, Peers
 from controller.http.forwarding.subjects import Subject
 from controller.http.forwarding.wire import NoAnswer, NotTaken
-from controller.http.responses import JSON, to_json
 from controller.limits import PEER_VIEW_MS, VIEWED_STREAMS
-from controller.records.operator_log import REQUEST_ID
 from strandline.core.cut import Cut
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.errors import (
@@ -45,7 +42,7 @@ from strandline.wire.problems import from_problem
 from strandline.wire.shapes import read
 from strandline.wire.stream_views import StreamViewReply, StreamViewsReply
 
-WINDOWS: Final = b"/v1/cluster/windows"
+WINDOWS: Final = "/v1/cluster/windows"
 # The token of the caller whose call is being answered: an owner checks it, as for a call that is passed on.
 TOKEN: Final[ContextVar[bytes | None]] = ContextVar("token", default=None)
 
@@ -123,22 +120,17 @@ class StreamsOfAll:
     async def _targets(self, streams: Iterable[str]) -> tuple[dict[str, Target], dict[str, str]]:
         """The owner of each stream. Those that are handed over are waited for; second are those that have none, and
         why."""
+        found, held = self._owners.look_all(map(_subject, streams))
+        found |= await self._owners.find_all(held)
         targets: dict[str, Target] = {}
-        held = []
-        for stream in streams:
-            found = self._owners.look(_subject(stream), None)
-            if isinstance(found, Hold):
-                held.append(stream)
-            else:
-                targets[stream] = found
         away = {}
-        for stream, came in zip(held, await _all([self._owners.find(_subject(each)) for each in held]), strict=True):
-            if isinstance(came, NotOwner):
-                away[stream] = came.reason
-            elif isinstance(came, BaseException):
-                raise came
+        for subject, owner in found.items():
+            if isinstance(owner, NotOwner):
+                away[subject.name] = owner.reason
+            elif isinstance(owner, StrandlineError):
+                raise owner
             else:
-                targets[stream] = came
+                targets[subject.name] = owner
         return targets, away
 
     async def _ask_owner(self, owner: Target, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
@@ -148,8 +140,9 @@ class StreamsOfAll:
                 return await self._own.ask(questions)
             except NotOwner as error:
                 raise _NotLooked(error.reason) from None
+        call = PassedCall.of_ours("POST", WINDOWS, TOKEN.get(), {"streams": questions})
         try:
-            async with asyncio.timeout(PEER_VIEW_MS / 1000), self._peers.ask(owner, _call(questions)) as answer:
+            async with asyncio.timeout(PEER_VIEW_MS / 1000), self._peers.ask(owner, call) as answer:
                 status, body = answer.status, await answer.whole()
         except (NotTaken, NoAnswer) as error:
             raise _NotLooked(str(error)) from None
@@ -198,13 +191,6 @@ def _fits(graph: SegmentGraph, position: Mapping[str, int]) -> bool:
     except Refused:
         return False
     return True
-
-
-def _call(questions: Mapping[str, StreamQuestion]) -> PassedCall:
-    token, request_id = TOKEN.get(), REQUEST_ID.get()
-    named = ((b"authorization", token), (b"x-request-id", request_id))
-    headers = ((b"content-type", JSON), *((name, value) for name, value in named if value is not None))
-    return PassedCall("POST", WINDOWS, headers, to_json({"streams": questions}))
 
 
 def _said(body: bytes) -> StrandlineError | _NotLooked:
