@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.servers import Server, running
+from benchmarks.servers import RunningServer, running
 from controller.cluster.records import Kind
 from controller.cluster.shards import fair_share, shard_of
 from tests.ports import free_port
@@ -33,7 +33,7 @@ class Cluster:
     beginning: Sequence[str] = ()  # of the command of each controller
 
     def __post_init__(self) -> None:
-        self.controllers: dict[str, Server] = {}
+        self.controllers: dict[str, RunningServer] = {}
 
     def start(self, name: str) -> None:
         """Starts a controller, or one that was ended again."""

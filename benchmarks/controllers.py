@@ -53,7 +53,7 @@ CALLS_A_ROUND: Final = 10_000_000  # more than can be made in one: times go up f
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CallCost:
     """Calls a second, and the CPU time of one in the controllers and in PostgreSQL."""
 
     per_second: float
@@ -74,7 +74,7 @@ def made(cluster: Cluster) -> list[str]:
 
 def once(
     cluster: Cluster, called: Mapping[str, Sequence[str]], script: str, options: argparse.Namespace, folder: Path
-) -> Run:
+) -> CallCost:
     """Lets one wrk for each controller that is called ask about its streams, all side by side."""
     controllers = cpu_s([server.process.pid for server in cluster.controllers.values()])
     sessions = cpu_s(sessions_of(cluster.postgres.process_id))
@@ -92,10 +92,10 @@ def once(
     rate = sum(each for each, _ in found)
     calls = rate * options.seconds
     controllers_us, postgres_us = (spent_s(each) / calls * 1e6 for each in (controllers, sessions))
-    return Run(rate, controllers_us, postgres_us, max(p99 for _, p99 in found))
+    return CallCost(rate, controllers_us, postgres_us, max(p99 for _, p99 in found))
 
 
-def measure_with(count: int, postgres: Postgres, options: argparse.Namespace, folder: Path) -> dict[str, Run]:
+def measure_with(count: int, postgres: Postgres, options: argparse.Namespace, folder: Path) -> dict[str, CallCost]:
     """The medians of all kinds of calls with so many controllers, by what is called how."""
     with ExitStack() as opened:
         cluster = Cluster(postgres, postgres.new_database(), opened, on_core(0))
@@ -107,7 +107,7 @@ def measure_with(count: int, postgres: Postgres, options: argparse.Namespace, fo
         ways = {"owner called": owned}
         if count > 1:
             ways["passed on"] = {"a": [name for name in names if name not in owned["a"]]}
-        runs: dict[str, list[Run]] = {}
+        runs: dict[str, list[CallCost]] = {}
         for turn in range(options.rounds + 1):  # the first one is not counted
             for place, (way, called) in enumerate(ways.items()):
                 for what, script in WORK.items():
@@ -116,8 +116,8 @@ def measure_with(count: int, postgres: Postgres, options: argparse.Namespace, fo
     return {kind: middle(taken[1:]) for kind, taken in runs.items()}
 
 
-def middle(runs: Sequence[Run]) -> Run:
-    return Run(
+def middle(runs: Sequence[CallCost]) -> CallCost:
+    return CallCost(
         median(each.per_second for each in runs),
         median(each.controllers_us for each in runs),
         median(each.postgres_us for each in runs),

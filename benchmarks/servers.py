@@ -72,7 +72,7 @@ def on_core(which: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RunningServer:
     """A server, and the process that it runs in."""
 
     url: str
@@ -80,7 +80,7 @@ class Server:
 
 
 @contextmanager
-def running(*command: str, beginning: Sequence[str] = ()) -> Iterator[Server]:
+def running(*command: str, beginning: Sequence[str] = ()) -> Iterator[RunningServer]:
     """Runs a server, and ends it; `beginning` stands before its command."""
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
@@ -93,7 +93,7 @@ def running(*command: str, beginning: Sequence[str] = ()) -> Iterator[Server]:
                 process.wait(END_DEADLINE_S)
                 log.seek(0)
                 raise SystemExit(f"{' '.join(command)} did not start: {log.read()}")
-            yield Server(found[0], process)
+            yield RunningServer(found[0], process)
         finally:
             process.terminate()
             process.wait(END_DEADLINE_S)

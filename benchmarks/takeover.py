@@ -106,7 +106,7 @@ class Noting:
             await asyncio.sleep(AGAIN_S)
 
 
-class Writer:
+class SteadyWriter:
     """Notes in one stream, over a connection of its own, until it is cancelled. It speaks HTTP by hand: a client's own
     work for two thousand notes a second would be measured too."""
 
@@ -201,7 +201,7 @@ async def stand_stills(cluster: Cluster, options: argparse.Namespace, report: Re
         else:
             await asyncio.to_thread(cluster.balance)
         struck = streams if joins else cluster.owners_of(streams)["c"]
-        writers = {name: Writer(cluster, name, moments) for name in streams}
+        writers = {name: SteadyWriter(cluster, name, moments) for name in streams}
         load = [asyncio.create_task(writer.run()) for writer in writers.values()]
         await asyncio.sleep(WARM_UP_S)
         for writer in writers.values():

@@ -28,9 +28,9 @@ def command(database: str, before: bool, after: bool, shards: int | None) -> Non
     if before and after:
         raise Failure("--before and --after are two runs: the controllers are replaced between them")
     with store_failures():
-        from controller.storage.database import Part, migrate, parse_url, shown
+        from controller.storage.database import MigrationPart, migrate, parse_url, shown
 
-        part = Part.BEFORE if before else Part.AFTER if after else Part.ALL
+        part = MigrationPart.BEFORE if before else MigrationPart.AFTER if after else MigrationPart.ALL
         found, reached = migrate(database, part, shards)
     done = f"is at {reached} already" if found == reached else f"went from {found or 'nothing'} to {reached}"
     rest = "; replace the controllers one by one, then run `strandline migrate --after`" if before else ""

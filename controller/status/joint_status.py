@@ -26,7 +26,7 @@ from controller.status.overview import (
     reading,
     summarize,
 )
-from controller.status.parts import Nearby, Part, PartAsked, Serving, divided, in_order, together, untold
+from controller.status.parts import Nearby, PartAsked, Serving, StatusPart, divided, in_order, together, untold
 from controller.status.single_flight import SingleFlight
 from controller.status.status_codec import Details, NotUnderstood, decode_details, decode_part
 from controller.status.status_reader import StatusReader
@@ -70,7 +70,7 @@ class JointStatus:
 
     async def told(
         self, viewer: Viewer, streams: Iterable[str], groups: Iterable[str], slices: Yielding
-    ) -> tuple[Part, Mapping[str, str]]:
+    ) -> tuple[StatusPart, Mapping[str, str]]:
         """What all controllers tell of these, and by whom each stream is served, as far as that is known."""
         served: list[tuple[Kind, str, Serving]] = []
         for kind, names in ((Kind.STREAM, streams), (Kind.GROUP, groups)):
@@ -82,7 +82,7 @@ class JointStatus:
         named = ((name, self.others.name_of(controller)) for kind, name, controller in served if kind is Kind.STREAM)
         return together(parts), {name: controller for name, controller in named if controller is not None}
 
-    async def _part(self, controller: Serving, asked: PartAsked, viewer: Viewer, slices: Yielding) -> Part:
+    async def _part(self, controller: Serving, asked: PartAsked, viewer: Viewer, slices: Yielding) -> StatusPart:
         """The part of one controller; what it does not tell in time is unread."""
         if controller is Nearby.HERE:
             self.others.speak_for(viewer)
@@ -181,7 +181,7 @@ class JointView:
         return self._status.own.slices()
 
 
-def groups_of(part: Part, groups: Mapping[str, Sequence[str]]) -> GroupsFound:
+def groups_of(part: StatusPart, groups: Mapping[str, Sequence[str]]) -> GroupsFound:
     """The groups of a part; those without a status with the streams that they read by the store."""
     unread = {name: UnreadGroup(code, groups[name]) for name, code in part.unread_groups.items() if name in groups}
     return GroupsFound(groups=tuple(part.groups), unread=unread)

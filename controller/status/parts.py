@@ -34,7 +34,7 @@ class PartAsked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StatusPart:
     """What one controller tells. What was asked for and is not in it does not exist."""
 
     streams: Sequence[StreamStatus] = ()
@@ -60,14 +60,14 @@ def _asked(named: Sequence[tuple[Kind, str]]) -> PartAsked:
     return PartAsked(streams, tuple([name for kind, name in named if kind is Kind.GROUP]))
 
 
-def untold(asked: PartAsked, code: str) -> Part:
+def untold(asked: PartAsked, code: str) -> StatusPart:
     """The part of a controller that told nothing."""
-    return Part(unread=dict.fromkeys(asked.streams, code), unread_groups=dict.fromkeys(asked.groups, code))
+    return StatusPart(unread=dict.fromkeys(asked.streams, code), unread_groups=dict.fromkeys(asked.groups, code))
 
 
-def together(parts: Sequence[Part]) -> Part:
+def together(parts: Sequence[StatusPart]) -> StatusPart:
     """One part with everything."""
-    return Part(
+    return StatusPart(
         streams=list(chain.from_iterable(each.streams for each in parts)),
         unread={name: code for each in parts for name, code in each.unread.items()},
         groups=list(chain.from_iterable(each.groups for each in parts)),

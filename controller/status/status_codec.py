@@ -14,7 +14,7 @@ import msgspec
 
 from controller.limits import STATUS_TOLD_WRITERS
 from controller.status.group_members import GroupDetails
-from controller.status.parts import Part
+from controller.status.parts import StatusPart
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus
 from controller.status.writer_status import WriterDetails
 from controller.yielding import Yielding
@@ -43,7 +43,7 @@ class _ToldGraph(msgspec.Struct, frozen=True):
     segments: Sequence[Segment]
 
 
-async def encode_part(part: Part, slices: Yielding) -> bytes:
+async def encode_part(part: StatusPart, slices: Yielding) -> bytes:
     """A part, without what only metrics need, and without the cuts of marks."""
     streams = []
     for stream in part.streams:
@@ -53,7 +53,7 @@ async def encode_part(part: Part, slices: Yielding) -> bytes:
     return _encode(_ToldPart(streams, part.unread, groups, part.unread_groups))
 
 
-async def decode_part(body: bytes, slices: Yielding) -> Part:
+async def decode_part(body: bytes, slices: Yielding) -> StatusPart:
     """Raises NotUnderstood."""
     told = _read(_part, body)
     streams, groups = [], []
@@ -63,7 +63,7 @@ async def decode_part(body: bytes, slices: Yielding) -> Part:
     for raw in told.groups:
         groups.append(_read(_group, raw))
         await slices.turn()
-    return Part(streams=streams, unread=told.unread, groups=groups, unread_groups=told.unread_groups)
+    return StatusPart(streams=streams, unread=told.unread, groups=groups, unread_groups=told.unread_groups)
 
 
 def encode_details(details: StreamDetails | WriterDetails | GroupDetails) -> bytes:

@@ -37,7 +37,7 @@ from controller.status.overview import (
     reading,
     summarize,
 )
-from controller.status.parts import Part, PartAsked
+from controller.status.parts import PartAsked, StatusPart
 from controller.status.single_flight import SingleFlight, fresh_until
 from controller.status.status_view import Viewer
 from controller.status.stream_status import GroupStatus, StreamDetails, StreamStatus, details_steps, status_steps
@@ -144,7 +144,7 @@ class StatusReader:
         """The groups that read any of these streams, by name. Raises StoreUnavailable."""
         return await self._look_at_groups(reading(await self.group_names(), streams))
 
-    async def part(self, asked: PartAsked) -> Part:
+    async def part(self, asked: PartAsked) -> StatusPart:
         """What this controller tells of several streams and groups. However long it takes, who asks for the same again
         gets the result. It does not raise if the store is away."""
         return await self._parts.get(asked)
@@ -186,11 +186,11 @@ class StatusReader:
             groups=in_order_of_backlog(groups),
         )
 
-    async def _look_at_part(self, asked: PartAsked, slices: Yielding) -> Part:
+    async def _look_at_part(self, asked: PartAsked, slices: Yielding) -> StatusPart:
         found = await self._read(asked.streams, slices, must_read=False)
         groups, unread_groups = await self._look_at_groups_at_once(asked.groups)
         self._drop_unused()
-        return Part(streams=found.streams, unread=found.unread, groups=groups, unread_groups=unread_groups)
+        return StatusPart(streams=found.streams, unread=found.unread, groups=groups, unread_groups=unread_groups)
 
     async def _look_at_loaded(self, _: None, slices: Yielding) -> Mapping[str, StreamStatus]:
         found = {}

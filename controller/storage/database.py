@@ -215,7 +215,7 @@ def check_store(url: str, *, joint: bool = False) -> bool:
         return database.fresh
 
 
-class Part(StrEnum):
+class MigrationPart(StrEnum):
     """Which steps of a migration are taken."""
 
     ALL = "all"  # while nobody serves the store
@@ -223,7 +223,7 @@ class Part(StrEnum):
     AFTER = "after"  # the rest, once the version before serves no more
 
 
-def migrate(url: str, part: Part = Part.ALL, shards: int | None = None) -> tuple[str | None, str]:
+def migrate(url: str, part: MigrationPart = MigrationPart.ALL, shards: int | None = None) -> tuple[str | None, str]:
     """Migrates a store to this version's schema; returns its revision before and after.
 
     `shards` is how many an empty database gets. Raises StoreRefused, among others AlreadyServed, StepsInTheWay,
@@ -231,13 +231,13 @@ def migrate(url: str, part: Part = Part.ALL, shards: int | None = None) -> tuple
     """
     parsed = parse_url(url)
     postgresql = parsed.get_backend_name() == "postgresql"
-    if not postgresql and part is not Part.ALL:
+    if not postgresql and part is not MigrationPart.ALL:
         raise OneController(shown(parsed))
     if not postgresql and shards is not None:
         raise ShardsFixed(shown(parsed))
     with ExitStack() as opened:
         try:
-            if part is not Part.ALL:
+            if part is not MigrationPart.ALL:
                 return migrate_beside(parsed, part, shards)
             sides = _opening(parsed, opened, statement_timeout_ms=0)  # a step may take its time
             with sides.writing.connect() as connection, transaction(connection):
@@ -248,7 +248,9 @@ def migrate(url: str, part: Part = Part.ALL, shards: int | None = None) -> tuple
             raise NotKnown(shown(parsed), error.reason) from error
 
 
-def migrate_beside(url: URL, part: Part, shards: int | None, *, tries: int = MIGRATE_TRIES) -> tuple[str | None, str]:
+def migrate_beside(
+    url: URL, part: MigrationPart, shards: int | None, *, tries: int = MIGRATE_TRIES
+) -> tuple[str | None, str]:
     """Migrates a PostgreSQL store while controllers serve it. Whoever waits for a lock of ours waits for a moment."""
     engine = sharing_engine(url, statement_timeout_ms=0)
     for each in range(tries):
@@ -264,7 +266,7 @@ def migrate_beside(url: URL, part: Part, shards: int | None, *, tries: int = MIG
     raise TablesInUse(shown(url))
 
 
-def _migrate(connection: Connection, url: URL, part: Part, shards: int | None) -> tuple[str | None, str]:
+def _migrate(connection: Connection, url: URL, part: MigrationPart, shards: int | None) -> tuple[str | None, str]:
     """Takes the steps of a part, in the transaction of the connection; returns the revision before and after."""
     if connection.dialect.name == "postgresql":
         upgrade.one_at_a_time(connection)
@@ -276,13 +278,13 @@ def _migrate(connection: Connection, url: URL, part: Part, shards: int | None) -
     if shards is not None:
         raise ShardsFixed(shown(url))
     match part:
-        case Part.ALL:
+        case MigrationPart.ALL:
             if connection.dialect.name == "postgresql":
                 upgrade.end_all(connection)
             upgrade.finish(connection)
-        case Part.BEFORE:
+        case MigrationPart.BEFORE:
             upgrade.add(connection, before or "base")
-        case Part.AFTER:
+        case MigrationPart.AFTER:
             check_none_alone(connection, shown(url))
             upgrade.check_all_know(connection)
             upgrade.finish(connection)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from controller.cluster.records import ControllerRow, Kind
 from controller.limits import STATUS_PART_NAMES, STATUS_TOLD_WRITERS
 from controller.status.overview import GroupsFound, StreamsFound, UnreadGroup, in_order_of_trouble, summarize
-from controller.status.parts import Nearby, Part, PartAsked, Serving, divided, in_order, together, untold
+from controller.status.parts import Nearby, PartAsked, Serving, StatusPart, divided, in_order, together, untold
 from controller.status.status_codec import (
     NotUnderstood,
     decode_details,
@@ -56,8 +56,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
 
 
 @pytest.fixture(scope="module")
-def whole(served: InProcess) -> Part:
-    part: Part = served.portal.call(served.app.state.controller.status.part, PartAsked(tuple(NAMES), ("g",)))
+def whole(served: InProcess) -> StatusPart:
+    part: StatusPart = served.portal.call(served.app.state.controller.status.part, PartAsked(tuple(NAMES), ("g",)))
     return part
 
 
@@ -82,13 +82,13 @@ def test_a_controller_is_asked_again_for_names_that_do_not_fit_into_a_call() -> 
 
 
 @given(data=st.data())
-def test_parts_together_rank_as_one_controller_would(whole: Part, data: st.DataObject) -> None:
+def test_parts_together_rank_as_one_controller_would(whole: StatusPart, data: st.DataObject) -> None:
     owners = [data.draw(SERVING) for _ in whole.streams]
     silent = data.draw(st.sampled_from(OTHERS))
     parts = []
     for to, asked in divided([(Kind.STREAM, each.name, to) for each, to in zip(whole.streams, owners, strict=True)]):
         told = [each for each in whole.streams if each.name in asked.streams]
-        parts.append(untold(asked, "owner_undecided") if to is silent else Part(streams=told))
+        parts.append(untold(asked, "owner_undecided") if to is silent else StatusPart(streams=told))
     found = together(parts)
     known = [each for each, to in zip(whole.streams, owners, strict=True) if to is not silent]
     missing = {each.name for each, to in zip(whole.streams, owners, strict=True) if to is silent}
@@ -100,8 +100,8 @@ def test_parts_together_rank_as_one_controller_would(whole: Part, data: st.DataO
     assert [each.name for each in in_order(names, found.streams)] == [name for name in names if name not in missing]
 
 
-def test_what_is_not_known_is_counted_and_not_taken_for_fine(whole: Part) -> None:
-    found = together([Part(streams=whole.streams[:3]), untold(PartAsked(tuple(NAMES[3:]), ("g",)), "not_owner")])
+def test_what_is_not_known_is_counted_and_not_taken_for_fine(whole: StatusPart) -> None:
+    found = together([StatusPart(streams=whole.streams[:3]), untold(PartAsked(tuple(NAMES[3:]), ("g",)), "not_owner")])
     groups = GroupsFound(groups=tuple(found.groups), unread={"g": UnreadGroup("not_owner", ["s1", "s2"])})
     summary = asyncio.run(summarize(StreamsFound(streams=tuple(found.streams), unread=found.unread), groups, slices()))
     assert (summary.streams, summary.in_memory, summary.groups) == (len(NAMES), 3, 1)
@@ -115,7 +115,7 @@ def test_groups_without_a_status_are_hidden_from_who_may_not_see_their_streams()
     assert found.allowed(Viewer().may_see).unread == unread
 
 
-def test_a_part_arrives_as_it_was_sent_without_cuts(whole: Part) -> None:
+def test_a_part_arrives_as_it_was_sent_without_cuts(whole: StatusPart) -> None:
     body = asyncio.run(encode_part(whole, slices()))
     arrived = asyncio.run(decode_part(body, slices()))
     assert list(map(summary_of, arrived.streams)) == list(map(summary_of, whole.streams))

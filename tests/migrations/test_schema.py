@@ -22,7 +22,7 @@ from controller.limits import SHARDS
 from controller.storage import upgrade
 from controller.storage.checksums import CHECKSUMS
 from controller.storage.cluster import begin as begin_controller
-from controller.storage.database import Part, migrate, migrate_beside, open_database, open_joint, parse_url
+from controller.storage.database import MigrationPart, migrate, migrate_beside, open_database, open_joint, parse_url
 from controller.storage.postgresql import reading_engine, sharing_engine, writing_engine
 from controller.storage.refusals import (
     AlreadyServed,
@@ -366,19 +366,19 @@ def step_down(url: str, revision: str) -> None:
 def test_shards_are_added_while_the_version_before_serves(postgres_url: str) -> None:
     step_down(postgres_url, "0009")
     with writing_engine(parse_url(postgres_url)).connect():  # it serves alone
-        assert migrate(postgres_url, Part.BEFORE) == ("0009", "0010")
-        assert migrate(postgres_url, Part.BEFORE) == ("0010", "0010")
+        assert migrate(postgres_url, MigrationPart.BEFORE) == ("0009", "0010")
+        assert migrate(postgres_url, MigrationPart.BEFORE) == ("0010", "0010")
         with pytest.raises(AlreadyServed):
-            migrate(postgres_url, Part.AFTER)
+            migrate(postgres_url, MigrationPart.AFTER)
     assert served_from(postgres_url) == "0009"
-    assert migrate(postgres_url, Part.AFTER) == ("0010", "0010")
+    assert migrate(postgres_url, MigrationPart.AFTER) == ("0010", "0010")
     assert served_from(postgres_url) == REVISION
 
 
 def test_steps_that_do_more_than_add_need_all_controllers_stopped(postgres_url: str) -> None:
     step_down(postgres_url, "0008")
     with pytest.raises(StepsInTheWay, match=r"0008, and 0010.*stop all controllers"):
-        migrate(postgres_url, Part.BEFORE)
+        migrate(postgres_url, MigrationPart.BEFORE)
     assert migrate(postgres_url) == ("0008", REVISION)
 
 
@@ -407,8 +407,8 @@ def test_a_migration_beside_controllers_waits_for_nobody_for_long(postgres_url: 
     with reading_engine(parse_url(postgres_url)).begin() as backup:
         backup.execute(select(stream.c.name))
         with pytest.raises(TablesInUse, match="perhaps by a backup"):
-            migrate_beside(parse_url(postgres_url), Part.BEFORE, None, tries=1)
-    assert migrate(postgres_url, Part.BEFORE) == ("0009", REVISION)
+            migrate_beside(parse_url(postgres_url), MigrationPart.BEFORE, None, tries=1)
+    assert migrate(postgres_url, MigrationPart.BEFORE) == ("0009", REVISION)
 
 
 def test_only_an_empty_database_is_divided_into_the_shards_asked_for(store_url: str) -> None:
@@ -416,7 +416,7 @@ def test_only_an_empty_database_is_divided_into_the_shards_asked_for(store_url: 
         with pytest.raises(ShardsFixed):
             migrate(store_url, shards=64)
         with pytest.raises(OneController):
-            migrate(store_url, Part.BEFORE)
+            migrate(store_url, MigrationPart.BEFORE)
         return
     assert migrate(store_url, shards=100) == (None, REVISION)
     with connected(store_url) as connection:

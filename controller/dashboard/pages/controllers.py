@@ -45,14 +45,14 @@ def add(app: FastAPI) -> None:
                     heading("Not for this token", level=1)
                     ui.label(str(error))
                 return None
-            view = ControllersView(app.state.controller, app.state.forwarding, who, request.cookies.get(COOKIE))
+            view = ControllersPage(app.state.controller, app.state.forwarding, who, request.cookies.get(COOKIE))
             refresh = Refresh(view.update)
             view.build()
         await refresh.first()
         return None
 
 
-class ControllersView:
+class ControllersPage:
     """The page of one visitor."""
 
     def __init__(self, controller: Controller, forwarding: Forwarding | None, who: Visitor, token: str | None) -> None:

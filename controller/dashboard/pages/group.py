@@ -61,14 +61,14 @@ def add(app: FastAPI) -> None:
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = GroupView(app.state.controller, status, who, group)
+            view = GroupPage(app.state.controller, status, who, group)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
         await refresh.first()
         return None
 
 
-class GroupView:
+class GroupPage:
     """The page of one visitor."""
 
     def __init__(self, controller: Controller, status: StatusView, who: Visitor, group: str) -> None:

@@ -37,14 +37,14 @@ def add(app: FastAPI) -> None:
             return to_sign_in(request)
         statuses: StatusViews = app.state.status
         with frame(request, who, "Overview"):
-            view = OverviewView(statuses.seen_by(who.viewer), who)
+            view = OverviewPage(statuses.seen_by(who.viewer), who)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
         await refresh.first()
         return None
 
 
-class OverviewView:
+class OverviewPage:
     """The page of one visitor."""
 
     def __init__(self, status: StatusView, who: Visitor) -> None:

@@ -46,14 +46,14 @@ def add(app: FastAPI) -> None:
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = StreamView(app.state.controller, status, who, stream)
+            view = StreamPage(app.state.controller, status, who, stream)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
         await refresh.first()
         return None
 
 
-class StreamView:
+class StreamPage:
     """The page of one visitor."""
 
     def __init__(self, controller: Controller, status: StatusView, who: Visitor, stream: str) -> None:

@@ -44,14 +44,14 @@ def add(app: FastAPI) -> None:
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = WriterView(app.state.controller, status, who, stream, writer)
+            view = WriterPage(app.state.controller, status, who, stream, writer)
             refresh = Refresh(view.update)
             view.build()
         await refresh.first()
         return None
 
 
-class WriterView:
+class WriterPage:
     """The page of one visitor."""
 
     def __init__(self, controller: Controller, status: StatusView, who: Visitor, stream: str, writer: str) -> None:

@@ -15,7 +15,7 @@ from controller.http.auth import check_streams
 from controller.http.bodies import PartBody
 from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import Granted, Served, read_as
-from controller.status.parts import Part, PartAsked
+from controller.status.parts import PartAsked, StatusPart
 from controller.status.status_codec import encode_details, encode_part
 from strandline.access import Grant, Role
 from strandline.errors import Forbidden
@@ -83,7 +83,7 @@ def _answer(body: bytes) -> Response:
     return Response(body, media_type=MESSAGE_PACK)
 
 
-def _allowed(part: Part, grant: Grant | None) -> Part:
+def _allowed(part: StatusPart, grant: Grant | None) -> StatusPart:
     """A part without groups that read a stream which the caller may not see."""
     if grant is None:
         return part
