@@ -147,11 +147,18 @@ class Controller:
         store = Store(database, term, health)
         committer = Committer(store.commit, TermRecord(term, clock), health=health)
         controller = cls(store, committer, clock, OneTerm(term, clock.unserved), health)
-        await controller.tokens.refresh()
+        await controller._read_tokens(database_url)
         clock.unserved.skip(clock.now() - term.started_at)  # nobody could be heard before this
         committer.start()
         controller._serve(by_hand=by_hand)
         return controller
+
+    async def _read_tokens(self, database_url: str) -> None:
+        """Reads the tokens for the first time; raises StoreAway."""
+        try:
+            await self.tokens.refresh()
+        except StoreUnavailable as error:
+            raise StoreAway(shown(parse_url(database_url)), error.reason) from error
 
     def _serve(self, *, by_hand: bool = False) -> None:
         """Begins what a controller does by itself."""
@@ -391,7 +398,7 @@ class JointController(Controller):
         controller = cls(store, committer, StoreTime(host, member), health, driver, host, events)
         try:
             async with asyncio.timeout(START_DEADLINE_S):
-                await controller.tokens.refresh()
+                await controller._read_tokens(database_url)
                 committer.start()
                 controller._due.start()
                 memories = controller.streams, controller.groups

@@ -116,6 +116,21 @@ def test_a_server_that_is_away_is_named() -> None:
     assert "127.0.0.1:1/none" in ended.stderr and "secret" not in ended.stderr
 
 
+@pytest.mark.parametrize("name", [[], ["--name", "a", "--address", "http://127.0.0.1:1"]])
+def test_a_store_that_fails_while_a_controller_starts_is_named(
+    postgres: Postgres, postgres_url: str, name: list[str]
+) -> None:
+    run("migrate", "--database", postgres_url)
+    role = f"half_{'joint' if name else 'alone'}"
+    postgres.execute(f"CREATE ROLE {role} LOGIN", postgres_url)
+    postgres.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}", postgres_url)
+    postgres.execute(f"REVOKE ALL ON token FROM {role}", postgres_url)
+
+    ended = run("serve", "--database", postgres_url.replace("strandline@", f"{role}@"), "--port", "0", *name)
+
+    assert ended.returncode == 1 and "lacks a privilege" in ended.stderr.splitlines()[-1]
+
+
 class TestServer:
     """With a server of its own, which can be stopped."""
 
