@@ -185,12 +185,15 @@ class Committer:
             if kept.discarded:
                 _refuse(batch, StoreUnavailable(reason="this controller no longer serves what was to be written"))
                 return
-        began = self._health.begin()
         try:
             commit = Commit(self._serving.begin())
         except StoreTrouble as error:
-            self._fail(batch, error, began)
+            if batch.kept:
+                self._fail(batch, error)
+            else:
+                _refuse(batch, _unchanged(error))  # it was a beat alone: the store has not failed, and nothing is lost
             return
+        began = self._health.begin()
         try:
             written = [(kept, kept.write(commit)) for kept in batch.kept.values()]
             await self._commit(commit)
@@ -215,7 +218,7 @@ class Committer:
                 kept.discard()
                 self._fail_forming(error)
 
-    def _fail(self, batch: Batch, error: Exception, began: float) -> None:
+    def _fail(self, batch: Batch, error: Exception, began: float | None = None) -> None:
         _refuse(batch, StoreUndecided(reason=error.reason) if isinstance(error, CommitUnknown) else _unchanged(error))
         self._fail_forming(error)
         self._health.failed("commit", error, batch.calls, began)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from controller.clock import Clock
 from controller.cluster.records import Kind
 from controller.commit.group_commit import Committer, Durable
+from controller.commit.health import StoreHealth
 from controller.commit.store import Store, kept
 from controller.groups.service import Groups
+from controller.joint.shard_record import NoLease
 from controller.storage.database import Database, open_database
 from controller.storage.dialect import StoreDialect
 from controller.storage.load import load_stream
@@ -72,6 +75,8 @@ class Shards:
     async def ready(self) -> None: ...
 
     def begin(self) -> Shards:
+        if not self._present:
+            raise NoLease
         return self
 
     def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
@@ -97,7 +102,8 @@ class World:
         self.clock = ManualClock(NOON)
         clock = Clock(self.clock, by_hand=True)
         self.store = Store(database, FIRST)
-        self.committer = Committer(self.store.commit, shards)
+        self.health = StoreHealth(perf_counter)
+        self.committer = Committer(self.store.commit, shards, health=self.health)
         self.streams = Streams(self.store, self.committer, clock, shards)
         reading, indexing = Reads(self.streams, self.store, clock), TimeIndexes(self.streams, self.store)
         self.groups = Groups(self.store, self.committer, clock, self.streams, reading, indexing, shards)
@@ -192,6 +198,18 @@ def test_a_waiting_reader_finds_the_stream_again_when_a_tenure_ends(store_url: s
         world.shards.lose("0")
         await mark
         assert loaded.chains == {} and world.streams.find_loaded("a0") is None
+
+    play(store_url, scene)
+
+
+def test_a_beat_of_a_controller_that_serves_nothing_is_no_failure_of_the_store(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        world.shards.lose("0")
+        world.shards.lose("1")
+        with pytest.raises(StoreUnavailable, match="no lease"):
+            await world.committer.beat()
+        assert world.health.up and not world.health.errors
+        world.shards.take("0")
 
     play(store_url, scene)
 
