@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from strandline.limits import NAME_CHARACTERS
 
-REVISION: Final = "0010"  # the newest in migrations/versions, which leads to these tables
+REVISION: Final = "0011"  # the newest in migrations/versions, which leads to these tables
 LEAST_REVISION: Final = "0010"  # this version serves a store from here on
 
 metadata = MetaData(
@@ -139,7 +139,6 @@ writer_change = Table(
     Column("writers", Text, nullable=False),
     Column("fence", Integer, nullable=False),
     _checksum(),
-    sqlite_with_rowid=False,
 )
 
 mark = Table(
