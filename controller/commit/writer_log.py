@@ -1,21 +1,25 @@
 """The log of changes to the writers of a stream, and when a writer's own row is written.
 
-    log     │ 7: a b │ 8: b c │ 9: a │ 10: d │ ◄── one row a commit
+    log     │ 7: a b │ 8: b c │ 9: A │ 10: d │ ◄── one row a commit
     rows    a (through 4)   b (through 6)   c (through 2)
 
-When the log has several states for each of its writers, its oldest rows are removed. A writer whose own row lacks the
-change in a removed row is written first: here, to remove 7, a and b are written, through 10. So a writer costs a row of
-its own once for every few notes, a log is never much longer than the states of its writers, and nothing has to be
-cleaned up when a stream goes quiet or a controller ends.
+When the log has several states for each of its writers, its oldest rows are removed. A row has only what was added to
+the histories of its writers. So before the first row goes that a writer's state needs, that state is kept elsewhere:
+
+- A writer whose first row is in the oldest quarter of the log is logged whole when it changes: A needs nothing from
+  before 9.
+- A writer that does not change for so long is written as a row of its own: here, to remove 7, b is, through 10.
+
+So a writer that goes on noting costs nothing but the log, and one that becomes quiet costs one row. A log is never much
+longer than the states of its writers, and nothing has to be cleaned up when a stream goes quiet or a controller ends.
 
 The row of a forgotten writer is deleted. If the log has changes of it, a row of the log says that it is forgotten:
-loading the stream would find the older changes otherwise. When rows are removed, changes of a forgotten writer do not
-count, even if a writer of the same name came back.
+loading the stream would find the older changes otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
 from controller.storage import schema
@@ -57,39 +61,35 @@ class WriterLog:
         log = self._log
         for name in forgotten:
             commit.remove(schema.writer_state, {"stream": self._stream, "name": name})
-        gone = [(name, True) for name in sorted(forgotten) if name in log.times]
-        for part in _parts([*gone, *((name, False) for name in sorted(changed))]):
-            gone_of_part = [name for name, is_gone in part if is_gone]
-            names = [name for name, is_gone in part if not is_gone]
-            documents = [*map(forgotten_document, gone_of_part), *(document_of(writers[n], whole=False) for n in names)]
-            log.add(log.seq + 1, names, names, gone_of_part)
+        gone, names = [name for name in sorted(forgotten) if name in log.newest], sorted(changed)
+        old_until = log.old_until
+        for start in range(0, len(gone) + len(names), LOG_ROW_STATES):
+            gone_of_part = gone[start : start + LOG_ROW_STATES]
+            first, end = start - len(gone), start - len(gone) + LOG_ROW_STATES
+            part = names[max(first, 0) : max(end, 0)]
+            documents, whole = [forgotten_document(name) for name in gone_of_part], []
+            for name in part:
+                document, is_whole = document_of(writers[name], whole=log.first.get(name, log.seq) <= old_until)
+                documents.append(document)
+                if is_whole:
+                    whole.append(name)
+            log.add(log.seq + 1, part, part, whole, gone_of_part)
             commit.add_row(schema.writer_change, change_values(self._stream, log.seq, documents, fence))
-        bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(self._log.times))
-        if self._log.states > bound:
+        bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(log.newest))
+        if log.states > bound:
             self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, fence, commit)
 
     def _release(self, wanted: int, writers: Mapping[str, Writer], fence: int, commit: Commit) -> None:
         """Removes the oldest rows until at most `wanted` states are left."""
         log = self._log
         while log.states > wanted and len(log.rows) > 1:
-            seq, names, forgotten = log.rows.popleft()
-            log.states -= len(names) + len(forgotten)
-            for name in forgotten:
-                if log.forgotten.get(name) == seq:
-                    del log.forgotten[name]
+            seq, names, count = log.rows.popleft()
+            log.states -= count
             for name in names:
-                if log.forgotten.get(name, seq) > seq:
-                    continue
-                log.times[name] -= 1
-                if not log.times[name]:
-                    del log.times[name]
+                if log.newest.get(name) == seq:
+                    del log.newest[name]
                 if log.first.get(name) == seq:
                     del log.first[name]
                     values = state_values(self._stream, writers[name], log.seq, fence)
                     commit.put_row(schema.writer_state, values)
         commit.logged.append({"stream": self._stream, "seq": log.rows[0][0]})
-
-
-def _parts(entries: Sequence[tuple[str, bool]]) -> Iterator[Sequence[tuple[str, bool]]]:
-    for first in range(0, len(entries), LOG_ROW_STATES):
-        yield entries[first : first + LOG_ROW_STATES]

@@ -1,8 +1,8 @@
 """Writers as documents and back: each whole in a row of its own, and the changes of each commit in a log.
 
-A commit adds one row to the log, however many writers it changed: a row costs more than its content. A writer's own row
-is written again before the log is trimmed of newer changes (`controller.commit.writer_log`). Loading a stream reads
-both: each writer's row, and the changes with a seq greater than its `through`.
+A commit adds one row to the log, however many writers it changed: a row costs more than its content. Before a row of
+the log is removed that a writer's state needs, the writer's own row is written (`controller.commit.writer_log`).
+Loading a stream reads both: each writer's row, and the changes with a seq greater than its `through`.
 """
 
 from __future__ import annotations
@@ -69,25 +69,30 @@ _writers = msgspec.json.Decoder(list[StoredWriter])
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def document_of(writer: Writer, *, whole: bool) -> Document:
-    """The writer's current state, with its whole history or with the entries since the last document."""
+def document_of(writer: Writer, *, whole: bool) -> tuple[Document, bool]:
+    """The writer's current state, with its whole history or with the entries since the last document.
+
+    Also returns whether it has the whole history in each key, so that no earlier document is needed.
+    """
     position = writer.position
-    key_states = {}
+    key_states, complete = {}, True
     for key, each in writer.key_states.items():
         rewritten, entries = each.drain()
         if whole:
             rewritten, entries = True, each.history
+        complete = complete and rewritten
         key_states[key] = (
             each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.told_floor, rewritten,
             [(time, None if cut is position else cut.offsets, newest) for time, cut, newest in entries],
             each.earlier_time,
         )  # fmt: skip
     noted, offsets = writer.noted, position.offsets
-    return (
+    document = (
         writer.name, writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch,
         writer.excluded_at, None if noted == offsets else noted, offsets, key_states, writer.registration,
         writer.served_at,
     )  # fmt: skip
+    return document, complete
 
 
 def forgotten_document(name: str) -> Document:
@@ -97,7 +102,8 @@ def forgotten_document(name: str) -> Document:
 
 def state_values(stream: str, writer: Writer, through: int, fence: int) -> Values:
     """The row of a writer, with everything up to seq `through` of the log."""
-    state = _encoder.encode(document_of(writer, whole=True)).decode()
+    document, _ = document_of(writer, whole=True)
+    state = _encoder.encode(document).decode()
     return {"stream": stream, "name": writer.name, "state": state, "through": through, "fence": fence}
 
 
@@ -131,30 +137,43 @@ def changes_of(row: AnyRow) -> list[StoredWriter]:
 class StoredLog:
     """An index of the log as the store has it."""
 
-    rows: deque[tuple[int, Collection[str], Collection[str]]] = field(default_factory=deque)  # seq, changed, forgotten
-    forgotten: dict[str, int] = field(default_factory=dict)  # by writer, the last row in which it is forgotten
-    times: dict[str, int] = field(default_factory=dict)  # by writer, the number of its rows since it was last forgotten
-    first: dict[str, int] = field(default_factory=dict)  # by writer, the first of these that its own row does not have
+    rows: deque[tuple[int, Collection[str], int]] = field(default_factory=deque)  # seq, changed writers, documents
+    newest: dict[str, int] = field(default_factory=dict)  # by writer, its last row, unless it was forgotten since
+    first: dict[str, int] = field(default_factory=dict)  # by writer, the first row without which its state is lost
     states: int = 0  # the documents in all rows
     seq: int = 0  # the greatest of any row
 
-    def add(self, seq: int, names: Collection[str], unknown: Iterable[str], forgotten: Collection[str] = ()) -> None:
-        """Adds a row that changed these writers. The own rows of `unknown` do not have this change yet.
+    @property
+    def old_until(self) -> int:
+        """The seq up to which rows are in the oldest quarter."""
+        return self.rows[len(self.rows) // 4][0] if self.rows else 0
+
+    def add(
+        self,
+        seq: int,
+        names: Collection[str],
+        unknown: Iterable[str],
+        whole: Iterable[str] = (),
+        forgotten: Collection[str] = (),
+    ) -> None:
+        """Adds a row that changed these writers. The own rows of `unknown` do not have this change yet; of them, the
+        row has those in `whole` with all of their histories.
 
         Writers in `forgotten` were forgotten before the row's changes: a change of the same name is of a newer writer.
         """
         self.seq = max(self.seq, seq)
-        self.rows.append((seq, names, forgotten))
+        self.rows.append((seq, names, len(names) + len(forgotten)))
         self.states += len(names) + len(forgotten)
-        times, first = self.times, self.first
+        newest, first = self.newest, self.first
         for name in forgotten:
-            times.pop(name, None)
+            newest.pop(name, None)
             first.pop(name, None)
-            self.forgotten[name] = seq
         for name in names:
-            times[name] = times.get(name, 0) + 1
+            newest[name] = seq
         for name in unknown:
             first.setdefault(name, seq)
+        for name in whole:
+            first[name] = seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +207,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
                 yield
             if log.rows and row.seq != (follows := log.rows[-1][0] + 1):
                 raise corrupt(schema.writer_change, {**of_stream, "seq": follows}, MISSING)
-            names, unknown, forgotten = list[str](), list[str](), list[str]()
+            names, unknown, whole, forgotten = list[str](), list[str](), list[str](), list[str]()
             for stored in _CHANGE_ROWS.decoded(row, changes_of):
                 before = writers.get(stored.name)
                 if not stored.key_states:
@@ -199,12 +218,14 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
                 if row.seq > through.get(stored.name, 0):
                     names.append(take(stored, before))
                     unknown.append(names[-1])
+                    if all(each.whole for each in stored.key_states.values()):
+                        whole.append(names[-1])
                 else:
                     assert before is not None  # its own row is newer
                     names.append(before.name)  # one string for each name, however often it is in the log
                 if step.did(1 + len(stored.key_states)):
                     yield
-            log.add(row.seq, names, unknown, forgotten)
+            log.add(row.seq, names, unknown, whole, forgotten)
     return found
 
 

@@ -31,6 +31,7 @@ from tests.terms import FIRST, commit_of, tenure_of
 
 OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)
 NOTES = 20
+QUIET_FLUSHES = 8
 
 
 class Filled:
@@ -51,7 +52,11 @@ class Filled:
         flush(*streams, group("g"), group("h"))
         for time in range(1, NOTES + 1):
             for live in streams:
-                note(live, time)
+                note(live, time, "a", "b")
+            flush(*streams)
+        for _ in range(QUIET_FLUSHES):  # a is quiet, and gets a row of its own
+            for live in streams:
+                note(live, NOTES, "b")
             flush(*streams)
         for live in streams:
             live.stream.scale({"0": NOTES}, [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)], NOTES)
@@ -99,14 +104,14 @@ def stream(name: str) -> LoadedStream:
         stored_fence=None,
         watch=lambda _: None,
     )
-    live.log = WriterLog(name, StoredLog(), states_per_writer=1)  # writers get rows of their own soon
+    live.log = WriterLog(name, StoredLog(), states_per_writer=1)  # quiet writers get rows of their own soon
     live.noted_at = {"0": 5}
     return live
 
 
-def note(live: LoadedStream, time: int) -> None:
-    """Two writers, with a mark in each of two keys."""
-    for writer in ("a", "b"):
+def note(live: LoadedStream, time: int, *writers: str) -> None:
+    """All writers together, with a mark in each of two keys."""
+    for writer in writers:
         times = {"": time, "k": time}
         live.stream.note(Note(writer=writer, times=times, position={"0": time}, newest={"": time}), time)
 
