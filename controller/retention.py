@@ -53,10 +53,10 @@ class Retention:
         with kept():
             loaded = await self._streams.get(name)
             for key in list(loaded.chains):
-                passed, _ = await self._reading.sides(loaded, key, head)
+                passed = (await self._reading.sides(loaded, key, head)).seq
                 loaded = await self._streams.get(name)
                 if passed is not None:
-                    loaded.prune(key, passed.seq)
+                    loaded.prune(key, passed)
             if loaded.chains:
                 await self._committer.join(loaded)
             return head, loaded.stream.graph
@@ -115,9 +115,9 @@ class Retention:
             if heard_at < since:
                 continue
             loaded = await self._streams.get(name)
-            passed, _ = await self._reading.sides(loaded, key, position_in(loaded.stream.graph, read))
+            passed = (await self._reading.sides(loaded, key, position_in(loaded.stream.graph, read))).seq
             if passed is not None:
-                needed = passed.seq if needed is None else min(needed, passed.seq)
+                needed = passed if needed is None else min(needed, passed)
         return needed
 
 

@@ -16,7 +16,7 @@ from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.core.time_index import interpolation_search
-from strandline.core.window import ListedMarks, TimeWindow, window_between
+from strandline.core.window import ListedMarks, Sides, TimeWindow, time_window
 from strandline.errors import BeyondFinalOffset, UnknownSegment
 from strandline.wire.streams import MarksPage, StreamDescription, WireMark
 
@@ -42,9 +42,7 @@ class KeptMarks(Protocol):
 
     def offset_at(self, seq: int, segment: str) -> int: ...
 
-    def passed(self, position: Cut) -> Mark | None: ...
-
-    def ahead(self, position: Cut) -> Mark | None: ...
+    def sides(self, position: Cut) -> Sides: ...
 
 
 def kept_marks(key: str, first_seq: int) -> KeptMarks:
@@ -63,37 +61,6 @@ class _Stretch:
     begin: int
     end: int | None
     bound: int | None
-
-
-class _Near:
-    """The marks around the last requested position. A reader moves slowly, so the next answer is mostly the same: to
-    compare a few cuts takes a tenth of the time of a search."""
-
-    __slots__ = ("ahead", "before_ahead", "next", "passed")
-
-    def __init__(self, marks: KeptMarks, position: Cut) -> None:
-        self.passed = marks.passed(position)
-        self.ahead = marks.ahead(position)
-        self.next = _mark_at(marks, marks.first_seq if self.passed is None else self.passed.seq + 1)
-        self.before_ahead = None if self.ahead is None else _mark_at(marks, self.ahead.seq - 1)
-
-    def holds(self, position: Cut) -> bool:
-        """Whether these are also the marks around `position`; False if only a search can tell."""
-        if self.passed is not None and not self.passed.cut.le(position):
-            return False
-        if self.next is not None and self.next.cut.le(position):
-            return False
-        if self.ahead is None:
-            return self.next is None
-        if not position.le(self.ahead.cut):
-            return False
-        if self.before_ahead is None or (self.next is not None and self.next.seq == self.ahead.seq):
-            return True
-        return not position.le(self.before_ahead.cut)
-
-
-def _mark_at(marks: KeptMarks, seq: int) -> Mark | None:
-    return marks[seq] if marks.first_seq <= seq <= marks.last_seq else None
 
 
 class MarkCache:
@@ -130,7 +97,6 @@ class MarkCache:
         self._last: Mark | None = None
         self.is_ingestion = False
         self._stretches: dict[str, _Stretch] = {}
-        self._near: _Near | None = None
         # From calls, whose marks may not be cached yet: the newest time, the end, and a position that a mark passed.
         self._called_time: int | None = None
         self._called_end = False
@@ -186,7 +152,6 @@ class MarkCache:
         self.wants_more = False
         if page.marks and self._marks is not None:
             self._stretches.clear()
-            self._near = None
             self._marks.prune_before_seq(self._marks.last_seq - self._keep_marks + 1)
 
     def forget_before(self, position: Mapping[str, int]) -> None:
@@ -194,7 +159,6 @@ class MarkCache:
         if self._marks is not None and position:
             below = min(self._count_below(self._marks, *each) for each in position.items())
             self._marks.prune_before_seq(self._marks.first_seq + below - 1)
-            self._near = None
 
     def tell_mark(self, time: int) -> None:
         """Records that a call returned a mark of this time, which may not be cached yet."""
@@ -237,10 +201,7 @@ class MarkCache:
         if any(segment not in self.graph for segment in position):
             return None  # a successor, or a segment of an open stream, that is newer than the description
         cut = self.graph.cut(position)
-        near = self._near
-        if near is None or not near.holds(cut):
-            near = self._near = _Near(self._marks, cut)
-        window = window_between(near.passed, near.ahead, cut, self.graph.end if self.sealed else None)
+        window = time_window(self._marks, cut, self.graph.end if self.sealed else None)
         if window.lower is None and self._marks.first_seq > 1:
             return None  # before the first cached mark
         if window.upper is None and (self.resting or not self.caught_up or not self._covers_calls(self.graph)):

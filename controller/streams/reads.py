@@ -17,7 +17,7 @@ from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.segment import SegmentGraph
-from strandline.core.window import TimeWindow, window_between
+from strandline.core.window import Sides, TimeWindow, sides_of, window_between
 from strandline.errors import NotOwner, UnknownSeq
 from strandline.wire.streams import MarksPage, marks_page
 
@@ -143,22 +143,21 @@ class Reads:
         cut = loaded.stream.graph.cut(position)
         end = loaded.stream.graph.end if loaded.sealed else None
         resting = loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
-        passed, ahead = await self.sides(loaded, key, cut)
-        return window_between(passed, ahead, cut, end, resting)
+        return window_between(await self.sides(loaded, key, cut), cut, end, resting)
 
-    async def sides(self, loaded: LoadedStream, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
-        """The marks that bound a position: from memory if it has them, else from the store."""
+    async def sides(self, loaded: LoadedStream, key: str, position: Cut) -> Sides:
+        """What the marks around a position say: from memory if it has them, else from the store."""
         while (chain := loaded.chains.get(key)) is not None:
-            passed, ahead = chain.passed(position), chain.ahead(position)
+            sides = chain.sides(position)
             first, last = loaded.oldest_seqs[key], chain.first_seq - 1
-            if first > last or passed is not None:
-                return passed, ahead
+            if first > last or sides.seq is not None:
+                return sides
             try:
-                return await self._store.read(_sides, loaded.name, key, position, first, last, ahead)
+                return await self._store.read(_sides, loaded.name, key, position, first, last, sides.upper)
             except MarksGone as gone:
                 await self._streams.look_again(loaded, key, gone.seq)
                 loaded = await self._streams.get(loaded.name)
-        return None, None
+        return sides_of(None, None)
 
 
 def _between(connection: StoreConnection, stream: str, key: str, first: int, last: int) -> list[Mark]:
@@ -175,8 +174,9 @@ def _around(
 
 
 def _sides(
-    connection: StoreConnection, stream: str, key: str, position: Cut, first: int, last: int, ahead: Mark | None
-) -> tuple[Mark | None, Mark | None]:
+    connection: StoreConnection, stream: str, key: str, position: Cut, first: int, last: int, upper: int | None
+) -> Sides:
     with connection.begin():
         marks = StoredMarks(connection, stream, key)
-        return marks.passed(position, first, last), marks.ahead(position, first, last) or ahead
+        found = sides_of(marks.passed(position, first, last), marks.ahead(position, first, last))
+        return found if found.upper is not None else found._replace(upper=upper)

@@ -1,158 +1,311 @@
-"""Packs up to 64 consecutive marks. Only this module and `chain.py`, which has all marks, need numpy.
+"""Blocks of up to 32 consecutive marks: the marks of a full block are packed.
 
-A segment is a column. Cuts never go back, so a block keeps its first cut whole, and of each other cut only the
-difference to the first, in the narrowest cells that hold the difference of the last. A column that does not change
-within a block has no cells.
+A cut is a row of lanes (`lanes.py`). Cuts never go back, so a packed block keeps its first cut whole, and of each cut
+only the difference to the first, in the narrowest cells that hold the difference of the last one and a free top bit. A
+segment that does not move within a block has no cells. Only this module needs numpy.
 
-    key (first cut) · columns that change · deltas (64 rows of these) · fields (times, …)
+    first (a whole row) · lanes that move · deltas (a row of cells for each mark) · fields (times, …)
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from typing import Any, Final, TypeAlias
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Sequence
+from sys import getsizeof
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strandline.core.mark import Mark
+from strandline.core.lanes import LANE_BYTES, Place, offset_in, top_bits, without_lane
 
-BLOCK_MARKS: Final = 64
+BLOCK_MARKS: Final = 32
 
-Row: TypeAlias = NDArray[np.int64]
-Packed: TypeAlias = NDArray[np.integer[Any]]
+Matrix: TypeAlias = NDArray[np.int64]  # a row for each mark
+# From a mark of the block on, marks leave out these writers. A change is rare.
+Excluded: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
+NOBODY: Final[Excluded] = ((0, ()),)
 
-# The greatest number in each type of cell. The widest is signed: numpy turns uint64 with int64 into floats.
-_CELLS: Final = {np.dtype(kind): int(np.iinfo(kind).max) for kind in ("u1", "u2", "u4", "i8")}
-# The rows of a block's fields. The row `newest` holds the mark's time if `newest` is unknown.
-_FIELDS: Final = 5
-_TIME, _UPPER, _NEWEST, _KNOWN, _CREATED = range(_FIELDS)
-
-
-def narrowest(top: int) -> np.dtype[Any]:
-    """The narrowest cells that hold whole numbers from 0 to `top`."""
-    return next(kind for kind, most in _CELLS.items() if top <= most)
+CELLS: Final = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a cell, and the code of such numbers
+_TYPES: Final = {cell: np.dtype(f"<i{cell}") for cell in CELLS}
+_LANES: Final = _TYPES[LANE_BYTES]
+FIELDS: Final = 5
+_TIME, _UPPER, _NEWEST, _KNOWN, _CREATED = range(FIELDS)
 
 
-class Block:
-    """Up to 64 consecutive marks. Rows in arguments have at least as many columns as the block."""
+class Fields(NamedTuple):
+    """What a mark has besides its place and its cut."""
 
-    __slots__ = ("columns", "count", "deltas", "fields", "key", "least")
-
-    def __init__(self, key: Row, cells: np.dtype[Any]) -> None:
-        self.count = 0
-        self.key = key
-        self.columns: Packed | None = None  # the columns of `deltas`, ascending; None: all
-        self.deltas: Packed = np.zeros((BLOCK_MARKS, len(key)), cells)
-        self.fields: Packed = np.zeros((_FIELDS, BLOCK_MARKS), np.int64)  # differences to `least`
-        self.least: Row = np.zeros(_FIELDS, np.int64)
-
-    def append(self, row: Row, mark: Mark) -> None:
-        if len(row) > len(self.key):
-            self._refit(len(row), self.deltas.dtype)
-        added = row - self.key
-        top = int(added.max(initial=0))
-        if top > _CELLS[self.deltas.dtype]:
-            self._refit(len(row), narrowest(top))
-        known, newest = (0, mark.time) if mark.newest is None else (1, mark.newest)
-        self.fields[:, self.count] = (mark.time, mark.upper, newest, known, mark.created_at)
-        self.deltas[self.count] = added
-        self.count += 1
-
-    def _refit(self, width: int, cells: np.dtype[Any]) -> None:
-        before = len(self.key)
-        deltas: Packed = np.zeros((BLOCK_MARKS, width), cells)
-        deltas[: self.count, :before] = self.deltas[: self.count]
-        self.deltas = deltas
-        self.key = np.concatenate((self.key, np.zeros(width - before, np.int64)))
-
-    def close(self, width: int) -> None:
-        """Packs a full block into the least memory; `width` is the number of columns in use."""
-        added = self.deltas[-1, :width]
-        cells = narrowest(int(added.max(initial=0)))
-        columns = added.nonzero()[0]
-        self.key = self.key[:width].copy()
-        if len(columns) == width:
-            self.deltas = self.deltas[:, :width].astype(cells, order="C")
-        else:
-            self.columns = columns.astype(narrowest(width))
-            self.deltas = self.deltas[:, columns].astype(cells, order="C")
-        self.least = self.fields.min(axis=1).astype(np.int64)
-        above = self.fields - self.least[:, np.newaxis]
-        self.fields = above.astype(narrowest(int(above.max())))
-
-    def clear(self, column: int) -> None:
-        """Sets the offsets of one column to 0 in every cut."""
-        if column < len(self.key):
-            self.key[column] = 0
-            place = self._place(column)
-            if place is not None:
-                self.deltas[:, place] = 0
-
-    def row(self, n: int) -> Row:
-        row = self.key.copy()
-        if self.columns is None:
-            row += self.deltas[n]
-        else:
-            row[self.columns] += self.deltas[n]
-        return row
-
-    def offset(self, n: int, column: int) -> int:
-        if column >= len(self.key):
-            return 0
-        place = self._place(column)
-        return int(self.key[column]) + (0 if place is None else int(self.deltas[n, place]))
-
-    def time(self, n: int) -> int:
-        return int(self.fields[_TIME, n]) + int(self.least[_TIME])
-
-    def values(self, n: int) -> tuple[int, int, int | None, int]:
-        """A mark's `time`, `upper`, `newest` and `created_at`."""
-        time, upper, newest, known, created_at = (self.fields[:, n] + self.least).tolist()
-        return time, upper, newest if known else None, created_at
-
-    def newest(self) -> tuple[Row, NDArray[np.bool_]]:
-        """The `newest` of every mark, and which of these are known."""
-        newest, known = (self.fields[which, : self.count] + self.least[which] for which in (_NEWEST, _KNOWN))
-        return newest, known > 0
-
-    def starts_below(self, row: Row) -> bool:
-        """Whether the first cut lies wholly at or below the row."""
-        return not (self.key > row[: len(self.key)]).any()
-
-    def starts_above(self, row: Row, reach: int) -> bool:
-        """Whether the first cut lies wholly at or above the row, whose columns from `reach` on are 0."""
-        return reach <= len(self.key) and not (self.key < row[: len(self.key)]).any()
-
-    def count_below(self, row: Row) -> int:
-        """How many cuts lie wholly at or below the row. The first one must."""
-        room = row[: len(self.key)] - self.key
-        if self.columns is not None:
-            room = room[self.columns]
-        # Limits above the last delta change nothing; capping them keeps the comparisons narrow.
-        limits = np.minimum(room, self.deltas[self.count - 1]).astype(self.deltas.dtype)
-        return bisect_left(range(self.count), True, lo=1, key=lambda n: (self.deltas[n] > limits).any())
-
-    def count_not_above(self, row: Row) -> int:
-        """How many cuts do not lie wholly at or above the row."""
-        width = len(self.key)
-        if row[width:].any() or (self.row(self.count - 1) < row[:width]).any():
-            return self.count
-        # The last cut is above, so the needed deltas fit the cells, and a constant column needs none.
-        need = np.maximum(row[:width] - self.key, 0)
-        if self.columns is not None:
-            need = need[self.columns]
-        limits = need.astype(self.deltas.dtype)
-        return bisect_left(range(self.count), True, key=lambda n: not (self.deltas[n] < limits).any())
+    time: int
+    upper: int
+    newest: int | None
+    created_at: int
+    excluded: tuple[str, ...]
 
     @property
-    def packed_bytes(self) -> int:
-        """The size of the arrays."""
-        arrays = (self.key, self.deltas, self.fields, self.columns)
-        return sum(array.nbytes for array in arrays if array is not None)
+    def numbers(self) -> tuple[int, int, int, int, int]:
+        """As a block has them: `newest` counts if it is known, else it is the time."""
+        known, newest = (0, self.time) if self.newest is None else (1, self.newest)
+        return self.time, self.upper, newest, known, self.created_at
 
-    def _place(self, column: int) -> int | None:
-        if self.columns is None:
-            return column
-        place = int(np.searchsorted(self.columns, column))
-        return place if place < len(self.columns) and self.columns[place] == column else None
+
+def narrowest(top: int) -> int:
+    """The bytes of the narrowest cells that hold whole numbers from 0 to `top` and a free top bit."""
+    return next(cell for cell in CELLS if top < 1 << (8 * cell - 1))
+
+
+class Block(ABC):
+    """Consecutive marks, each by its number in the block. `first` is the first cut."""
+
+    __slots__ = ("count", "excluded", "first")
+
+    count: int
+    excluded: Excluded
+    first: int
+
+    @abstractmethod
+    def value(self, field: int, n: int) -> int:
+        """A field of a mark."""
+
+    def time(self, n: int) -> int:
+        return self.value(_TIME, n)
+
+    def upper(self, n: int) -> int:
+        return self.value(_UPPER, n)
+
+    def newest(self, n: int) -> int | None:
+        return self.value(_NEWEST, n) if self.value(_KNOWN, n) else None
+
+    def excluded_at(self, n: int) -> tuple[str, ...]:
+        """The writers that a mark leaves out."""
+        return next(names for begin, names in reversed(self.excluded) if begin <= n)
+
+    def fields(self, n: int) -> Fields:
+        return Fields(self.time(n), self.upper(n), self.newest(n), self.value(_CREATED, n), self.excluded_at(n))
+
+    @property
+    def least_newest(self) -> int | None:
+        """The least `newest` that is known."""
+        known = (self.newest(n) for n in range(self.count))
+        return min((newest for newest in known if newest is not None), default=None)
+
+    def last_below(self, time: int) -> int | None:
+        """The last mark whose `newest` is known and below a time."""
+        for n in reversed(range(self.count)):
+            newest = self.newest(n)
+            if newest is not None and newest < time:
+                return n
+        return None
+
+
+class OpenBlock(Block):
+    """A block to which marks are added. Nothing is packed."""
+
+    __slots__ = ("_fields", "rows")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first = 0
+        self.excluded = NOBODY
+        self.rows: list[int] = []
+        self._fields = array("q")
+
+    def append(self, row: int, fields: Fields) -> None:
+        if not self.rows:
+            self.first = row
+            self.excluded = ((0, fields.excluded),) if fields.excluded else NOBODY
+        elif fields.excluded != self.excluded[-1][1]:
+            self.excluded += ((self.count, fields.excluded),)
+        self.rows.append(row)
+        self._fields.extend(fields.numbers)
+        self.count += 1
+
+    def value(self, field: int, n: int) -> int:
+        return self._fields[FIELDS * n + field]
+
+    def row(self, n: int) -> int:
+        return self.rows[n]
+
+    def offset(self, n: int, lane: int) -> int:
+        return offset_in(self.rows[n], lane)
+
+    def count_passed(self, place: Place) -> int:
+        """How many cuts lie wholly at or below a position. The first one must."""
+        low, high = 1, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if place.passes(self.rows[middle]):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def count_before(self, place: Place) -> int:
+        """How many cuts do not lie wholly at or above a position."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if place.is_within(self.rows[middle]):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def clear(self, lane: int) -> None:
+        """Sets the offsets of one lane to 0 in every cut."""
+        self.rows = [without_lane(row, lane) for row in self.rows]
+        self.first = self.rows[0]
+
+    def packed(self, lanes: int) -> PackedBlock:
+        """The same marks packed; `lanes` is the number of lanes in use."""
+        size = lanes * LANE_BYTES
+        joined = b"".join([row.to_bytes(size, "little") for row in self.rows])
+        rows = np.frombuffer(joined, _LANES).reshape(self.count, lanes)
+        fields = np.frombuffer(self._fields, np.int64).reshape(self.count, FIELDS)
+        return pack(rows, fields.T, self.excluded)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of rows and fields, without what Python's objects add."""
+        return sum(map(_digits_bytes, self.rows)) + len(self._fields) * self._fields.itemsize
+
+
+class PackedBlock(Block):
+    """A packed block."""
+
+    __slots__ = ("above", "cell", "deltas", "least", "moving", "width")
+
+    def __init__(
+        self,
+        count: int,
+        first: int,
+        moving: NDArray[np.int32] | None,
+        cell: int,
+        deltas: bytes,
+        least: Sequence[int],
+        above: array[int],
+        excluded: Excluded,
+    ) -> None:
+        """`moving` are the lanes of the cells, None for all from the first on; `above` are the fields, each less its
+        `least`."""
+        self.count = count
+        self.first = first
+        self.moving = moving
+        self.cell = cell
+        self.deltas = deltas
+        self.width = len(deltas) // (cell * count)  # the cells of a mark
+        self.least = tuple(least)
+        self.above = above
+        self.excluded = excluded
+
+    def value(self, field: int, n: int) -> int:
+        return self.least[field] + self.above[field * self.count + n]
+
+    def row(self, n: int) -> int:
+        size = self.cell * self.width
+        added = np.frombuffer(self.deltas[n * size : (n + 1) * size], _TYPES[self.cell]).astype(_LANES)
+        if self.moving is not None and len(added):
+            spread = np.zeros(int(self.moving.max()) + 1, _LANES)
+            spread[self.moving] = added
+            added = spread
+        return self.first + int.from_bytes(added.tobytes(), "little")
+
+    def offset(self, n: int, lane: int) -> int:
+        at = lane if self.moving is None else next(iter((self.moving == lane).nonzero()[0].tolist()), self.width)
+        begin = (n * self.width + at) * self.cell
+        added = int.from_bytes(self.deltas[begin : begin + self.cell], "little") if at < self.width else 0
+        return offset_in(self.first, lane) + added
+
+    def count_passed(self, place: Place) -> int:
+        """How many cuts lie wholly at or below a position. The first one must."""
+        room = self._moving(place.row - self.first, place.lanes)
+        most = (1 << (8 * self.cell - 1)) - 1  # no delta is greater
+        tops = top_bits(self.width, 8 * self.cell)
+        above = tops | int.from_bytes(np.minimum(room, most).astype(_TYPES[self.cell]).tobytes(), "little")
+        deltas, size = self.deltas, self.width * self.cell
+        low, high = 1, self.count
+        while low < high:
+            middle = (low + high) // 2
+            begin = middle * size
+            if (above - int.from_bytes(deltas[begin : begin + size], "little")) & tops == tops:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def count_before(self, place: Place) -> int:
+        """How many cuts do not lie wholly at or above a position."""
+        beyond = place.beyond(self.first)
+        if not beyond:
+            return 0
+        needed = self._moving(beyond, place.lanes)
+        cells = needed.astype(_TYPES[self.cell])
+        if np.count_nonzero(cells != needed):
+            return self.count  # further than any cell
+        if self.width < place.lanes:
+            everywhere = np.frombuffer(beyond.to_bytes(place.lanes * LANE_BYTES, "little"), _LANES)
+            if np.count_nonzero(needed) != np.count_nonzero(everywhere):
+                return self.count  # in a lane that does not move
+        wanted = int.from_bytes(cells.tobytes(), "little")
+        tops = top_bits(self.width, 8 * self.cell)
+        deltas, size = self.deltas, self.width * self.cell
+        low, high = 1, self.count
+        while low < high:
+            middle = (low + high) // 2
+            begin = middle * size
+            if ((int.from_bytes(deltas[begin : begin + size], "little") | tops) - wanted) & tops == tops:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _moving(self, row: int, lanes: int) -> NDArray[np.int64]:
+        """The lanes of a row that move within the block."""
+        values = np.frombuffer(row.to_bytes(lanes * LANE_BYTES, "little"), _LANES)
+        return values[: self.width] if self.moving is None else values[self.moving]
+
+    def clear(self, lane: int) -> None:
+        """Sets the offsets of one lane to 0 in every cut."""
+        self.first = without_lane(self.first, lane)
+        cells = np.frombuffer(self.deltas, _TYPES[self.cell]).reshape(self.count, -1).copy()
+        cells[:, np.arange(self.width) == lane if self.moving is None else self.moving == lane] = 0
+        self.deltas = cells.tobytes()
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of rows and fields, without what Python's objects add."""
+        moving = 0 if self.moving is None else self.moving.nbytes
+        return _digits_bytes(self.first) + moving + len(self.deltas) + len(self.above) * self.above.itemsize
+
+
+def pack(rows: Matrix, fields: NDArray[Any], excluded: Excluded) -> PackedBlock:
+    """Packs marks: their cuts as rows of lanes, and for each field a row with its value in every mark."""
+    count, lanes = rows.shape
+    first = rows[0]
+    most = rows[-1] - first
+    moving = most.nonzero()[0].astype(np.int32)
+    cell = narrowest(int(most.max(initial=0)))
+    added = (rows if len(moving) == lanes else rows[:, moving]) - (first if len(moving) == lanes else first[moving])
+    least = fields.min(axis=1)
+    above = fields - least[:, np.newaxis]
+    return PackedBlock(
+        count,
+        int.from_bytes(first.astype(_LANES).tobytes(), "little"),
+        None if len(moving) == lanes else moving,
+        cell,
+        added.astype(_TYPES[cell]).tobytes(),
+        least.tolist(),
+        narrowed(above),
+        excluded,
+    )
+
+
+def narrowed(numbers: NDArray[np.int64]) -> array[int]:
+    """Numbers from 0 up, in the narrowest cells."""
+    cell = narrowest(int(numbers.max()))
+    return array(CELLS[cell], numbers.astype(f"i{cell}").tobytes())
+
+
+def _digits_bytes(row: int) -> int:
+    return getsizeof(row) - getsizeof(0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
@@ -43,14 +43,29 @@ class TimeWindow:
             raise ValueError(f"no lower, so no mark can have given it: {self.mark_seq}, {self.complete}")
 
 
+class Sides(NamedTuple):
+    """What the marks on either side of a position say: of the newest one passed its time, whether it is complete, and
+    its seq; of the first one ahead its `upper`. Without one passed they are None, True and None."""
+
+    lower: int | None
+    complete: bool
+    seq: int | None
+    upper: int | None
+
+
+def sides_of(passed: Mark | None, ahead: Mark | None) -> Sides:
+    upper = None if ahead is None else ahead.upper
+    return Sides(None, True, None, upper) if passed is None else Sides(passed.time, passed.complete, passed.seq, upper)
+
+
 class Marks(Protocol):
-    """The marks of one stream and key, for a window: `chain.MarkChain`, or `ListedMarks`."""
+    """The marks of one stream and key, for a window: `chain.MarkChain`, or `ListedMarks`.
 
-    def passed(self, position: Cut) -> Mark | None:
-        """The newest mark whose cut is wholly at or below the position."""
+    A mark is passed if its cut lies wholly at or below the position. The one ahead is the first that is not passed and
+    whose cut lies wholly at or above it.
+    """
 
-    def ahead(self, position: Cut) -> Mark | None:
-        """The first mark not yet passed whose cut is wholly at or above the position."""
+    def sides(self, position: Cut) -> Sides: ...
 
 
 def time_window(marks: Marks, position: Cut, end: Cut | None) -> TimeWindow:
@@ -59,25 +74,18 @@ def time_window(marks: Marks, position: Cut, end: Cut | None) -> TimeWindow:
     `SegmentGraph.end` may exist before that: an open stream without segments, or with sealed segments only, can
     go on.
     """
-    return window_between(marks.passed(position), marks.ahead(position), position, end)
+    return window_between(marks.sides(position), position, end)
 
 
-def window_between(
-    passed: Mark | None, ahead: Mark | None, position: Cut, end: Cut | None, resting: Mark | None = None
-) -> TimeWindow:
-    """The window at a position between two known marks.
+def window_between(sides: Sides, position: Cut, end: Cut | None, resting: Mark | None = None) -> TimeWindow:
+    """The window at a position.
 
     `resting` is the mark of the idle advance in an ingestion stream. It follows all other marks, and is not stored: it
     gives bounds, but no seq.
     """
-    window = TimeWindow(
-        lower=passed.time if passed is not None else None,
-        upper=ahead.upper if ahead is not None else None,
-        complete=passed.complete if passed is not None else True,
-        end_of_stream=end is not None and end.le(position),
-        mark_seq=passed.seq if passed is not None else None,
-    )
-    if resting is None or ahead is not None:
+    lower, complete, seq, upper = sides
+    window = TimeWindow(lower, upper, complete, end is not None and end.le(position), seq)
+    if resting is None or upper is not None:
         return window
     if resting.cut.le(position):
         return replace(window, lower=resting.time, complete=resting.complete)
@@ -143,6 +151,9 @@ class ListedMarks:
         count = max(0, min(seq - self.first_seq, len(self._marks) - 1))
         del self._marks[:count]
         return count
+
+    def sides(self, position: Cut) -> Sides:
+        return sides_of(self.passed(position), self.ahead(position))
 
     def passed(self, position: Cut) -> Mark | None:
         count = self._passed_count(position)

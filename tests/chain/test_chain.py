@@ -220,7 +220,7 @@ def test_the_greatest_offsets_and_times_come_back_unchanged() -> None:
     assert list(chain_of(*marks)) == marks
 
 
-@pytest.mark.parametrize("most", [2**8 - 1, 2**16 - 1, 2**32 - 1])
+@pytest.mark.parametrize("most", [2**7 - 1, 2**8 - 1, 2**15 - 1, 2**16 - 1, 2**31 - 1, 2**32 - 1])
 @pytest.mark.parametrize("over", [-1, 0, 1])
 def test_values_around_a_cell_widths_limit_come_back_unchanged(most: int, over: int) -> None:
     marks = [mark(seq, seq, Cut({"0": 5 + (seq > 30) * (most + over), "1": seq})) for seq in range(1, 130)]
@@ -274,7 +274,7 @@ def test_a_million_marks_of_256_segments_would_take_about_half_a_gigabyte() -> N
 def test_a_stream_with_as_many_segments_as_are_allowed_works() -> None:
     cut = Cut({str(n): 5 for n in range(SEGMENTS_PER_STREAM)})
     marks = [mark(1, 1, cut)]
-    for seq in range(2, BLOCK_MARKS + 3):
+    for seq in range(2, 2 * BLOCK_MARKS + 3):
         cut = cut.join(Cut({str(seq): 10**9 + seq}))
         marks.append(mark(seq, seq, cut))
     chain = chain_of(*marks)

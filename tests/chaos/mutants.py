@@ -35,7 +35,7 @@ from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
-from strandline.core.window import window_between
+from strandline.core.window import Sides, window_between
 from strandline.core.writer import Phase
 from strandline.errors import TimeWentBack
 
@@ -164,14 +164,17 @@ def take_notes_of_old_epochs() -> None:
 
 
 def read_one_mark_too_far() -> None:
-    def make(passed: Any) -> Any:
-        def broken(self: MarkChain, position: Any) -> Mark | None:
-            mark: Mark | None = passed(self, position)
-            return self[mark.seq + 1] if mark is not None and mark.seq < self.last_seq else mark
+    def make(sides: Any) -> Any:
+        def broken(self: MarkChain, position: Any) -> Sides:
+            found: Sides = sides(self, position)
+            if found.seq is None or found.seq == self.last_seq:
+                return found
+            further = self[found.seq + 1]
+            return found._replace(lower=further.time, complete=further.complete, seq=further.seq)
 
         return broken
 
-    patch(MarkChain, "passed", make)
+    patch(MarkChain, "sides", make)
 
 
 def call_every_window_complete() -> None:

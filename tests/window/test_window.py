@@ -158,7 +158,7 @@ def test_idle_advance_follows_the_last_mark_without_a_seq(at: int | None, window
     position = Cut({"0": 62, "1": 90}) if at is None else Cut({"0": at, "1": at})
     marks = ListedMarks(FIGURE_6)
     resting = mark(7, 900, 900, Cut({"0": 70, "1": 70}), excluded=("lost",))
-    assert window_between(marks.passed(position), marks.ahead(position), position, None, resting) == window
+    assert window_between(marks.sides(position), position, None, resting) == window
 
 
 @pytest.mark.parametrize("wrong", [(200, 100), (None, 100, False), (None, 100, True, False, 3)])

@@ -1,0 +1,41 @@
+"""Rows of lanes compare as the cuts that they stand for."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.core.cut import Cut
+from strandline.core.lanes import Columns, offset_in, without_lane
+from strandline.limits import OFFSET_BOUND
+
+NAMES = [str(n) for n in range(5)]
+CUTS = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 3) | st.integers(0, OFFSET_BOUND - 1)).map(Cut)
+
+
+@given(CUTS, CUTS)
+def test_rows_are_in_order_where_their_cuts_are(one: Cut, other: Cut) -> None:
+    columns = Columns(NAMES)
+    place, row = columns.place(one.offsets), columns.place(other.offsets).row
+    assert place.passes(row) == other.le(one)
+    assert place.is_within(row) == one.le(other)
+    above = {name: offset - other.offset(name) for name, offset in one.items() if offset > other.offset(name)}
+    assert columns.offsets(place.beyond(row)) == above
+
+
+@given(CUTS, CUTS)
+def test_a_new_segment_changes_no_earlier_row(one: Cut, other: Cut) -> None:
+    columns = Columns()
+    assert columns.place(one.offsets).known == (not one)
+    columns.add(one.offsets)
+    row = columns.place(one.offsets).row
+    columns.add(other.offsets)
+    assert columns.offsets(row) == one.offsets
+    place = columns.place(one.offsets)
+    assert (place.row, place.known) == (row, True)
+    for name, offset in one.items():
+        lane = columns.lane(name)
+        assert lane is not None
+        assert offset_in(row, lane) == offset
+        assert columns.offsets(without_lane(row, lane)) == one.without(name).offsets
+    assert columns.lane("nowhere") is None
