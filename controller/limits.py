@@ -52,6 +52,8 @@ WAITS_LOOK_TICKS: Final = 5  # of the server, 100 ms each, between two checks fo
 
 # Memory
 RECENT_MARKS: Final = 2_048  # of each key, packed in memory; older ones are read from the store
+PAST_MARKS_BYTES: Final = 64 * 1024 * 1024  # of older marks of all streams, packed, in memory for windows
+PAST_BLOCK_BYTES: Final = 512  # of Python's objects for each block of these
 LOADED_MARKS: Final = 256  # of each key, read when a stream is loaded
 
 # Time

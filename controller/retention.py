@@ -18,7 +18,7 @@ from controller.groups.service import Groups
 from controller.limits import RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STREAMS
 from controller.records.journal import Act, few
 from controller.storage.groups import groups_that_read
-from controller.storage.load import MarksGone, StoredMarks
+from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams

@@ -56,10 +56,14 @@ class Checksums:
         covered = values[: self._place]
         if self._later:
             covered = _with_later(covered, [row._mapping[name] for name in self._later])
+        return bool(values[self._place] == self.of_covered(covered))
+
+    def of_covered(self, covered: tuple[Any, ...]) -> int | None:
+        """The checksum of the values that it covers; None if one is a text that is not UTF-8."""
         try:
-            return bool(values[self._place] == crc32(_encode(covered), self._start))
-        except UnicodeEncodeError:  # a text that is not UTF-8
-            return False
+            return crc32(_encode(covered), self._start)
+        except UnicodeEncodeError:
+            return None
 
     def check(self, row: Row[Any]) -> None:
         """Raises StoreCorrupt for a row that is not what was written."""

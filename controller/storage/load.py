@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Connection, Select, bindparam, func, select
+from sqlalchemy import Connection, bindparam, select
 
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS
 from controller.storage import schema
@@ -54,14 +54,7 @@ _LAST_SEQ = (
     .limit(1)
 )
 _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
-_MARKS = _OF_KEY.where(_mark.seq >= bindparam("first"), _mark.seq <= bindparam("last")).order_by(_mark.seq)
 _NEWEST = _OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq).limit(bindparam("rows"))
-_ITS_SEQS = _mark.stream == bindparam("stream"), _mark.key == bindparam("key")
-# Two queries: with both in one, SQLite reads all rows.
-_ENDS = select(*(select(end(_mark.seq)).where(*_ITS_SEQS).scalar_subquery() for end in (func.min, func.max)))
-_FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
-_CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
-_START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc()).limit(1)
 _MARK_ROWS: Final = CHECKSUMS[schema.mark]
 
 
@@ -211,93 +204,3 @@ def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str
 def missing_mark(stream: str, key: str, seq: int) -> StoreCorrupt:
     """The error for a mark that is missing."""
     return corrupt(schema.mark, {"stream": stream, "key": key, "seq": seq}, MISSING)
-
-
-class MarksGone(Exception):
-    """Marks were removed after the caller read which exist, and before it read them: try again."""
-
-    def __init__(self, seq: int) -> None:
-        super().__init__(seq)
-        self.seq = seq
-
-
-class StoredMarks:
-    """The stored marks of one stream and key, for one transaction. Lookups are binary searches by seq, one query for
-    each mark. They share a cache: the searches for both sides of a position begin with the same marks."""
-
-    def __init__(self, connection: Connection, stream: str, key: str) -> None:
-        self._connection = connection
-        self._of_key = {"stream": stream, "key": key}
-        self._seen: dict[int, Mark] = {}
-
-    def between(self, first: int, last: int) -> list[Mark]:
-        """The marks from seq `first` to `last`, oldest first, without those that retention has removed. `last` is at
-        most the seq of the newest mark.
-
-        Retention removes the oldest marks only, so one that is missing after another raises StoreCorrupt.
-        """
-        rows = self._connection.execute(_MARKS, {**self._of_key, "first": first, "last": last})
-        marks = [_MARK_ROWS.decoded(row, mark_of) for row in rows]
-        there = [mark.seq for mark in marks]
-        if marks and there != list(range(there[0], last + 1)):
-            missing = next((seq for seq in range(there[0], last + 1) if seq not in there), there[0])
-            raise corrupt(schema.mark, {**self._of_key, "seq": missing}, MISSING)
-        return marks
-
-    def get(self, seq: int) -> Mark:
-        mark = self._seen.get(seq)
-        if mark is None:
-            found = self.between(seq, seq)
-            if not found:
-                raise MarksGone(seq)
-            mark = self._seen[seq] = found[0]
-        return mark
-
-    def passed(self, position: Cut, first: int, last: int) -> Mark | None:
-        """Of the marks from `first` to `last`, the newest whose cut is wholly at or below the position."""
-        low, high = first, last + 1  # the answer's seq is below `high`; every mark below `low` is passed
-        found = None
-        while low < high:
-            middle = (low + high) // 2
-            mark = self.get(middle)
-            if mark.cut.le(position):
-                low, found = middle + 1, mark
-            else:
-                high = middle
-        return found
-
-    def ahead(self, position: Cut, first: int, last: int) -> Mark | None:
-        """Of the marks from `first` to `last`, the oldest not passed whose cut is wholly at or above the position."""
-        low, high = first, last + 1
-        found = None
-        while low < high:
-            middle = (low + high) // 2
-            mark = self.get(middle)
-            if position.le(mark.cut) and mark.cut != position:
-                high, found = middle, mark
-            else:
-                low = middle + 1
-        return found
-
-    def around(self, time: int) -> tuple[Mark | None, Mark | None]:
-        """The newest mark at or before a time, and the oldest one at or after it.
-
-        Raises StoreCorrupt if another mark is between them: the query skipped a damaged one.
-        """
-        floor, ceiling = self._one(_FLOOR, time), self._one(_CEILING, time)
-        if floor is not None or ceiling is not None:
-            oldest, newest = self._connection.execute(_ENDS, self._of_key).one()
-            begin = floor.seq if floor is not None else oldest - 1
-            end = ceiling.seq if ceiling is not None else newest + 1
-            if end - begin > 1:
-                self.between(begin + 1, begin + 1)
-                raise corrupt(schema.mark, {**self._of_key, "seq": begin + 1}, "its time is out of order")
-        return floor, ceiling
-
-    def start(self, time: int) -> Mark | None:
-        """The last mark whose newest is known and below a time."""
-        return self._one(_START, time)
-
-    def _one(self, query: Select[Any], time: int) -> Mark | None:
-        row = self._connection.execute(query, {**self._of_key, "time": time}).one_or_none()
-        return None if row is None else _MARK_ROWS.decoded(row, mark_of)

@@ -45,8 +45,16 @@ def cut_json(cut: Cut) -> str:
     return to_json(cut.offsets)
 
 
+def offsets_of(text: str) -> dict[str, int]:
+    return _offsets.decode(text)
+
+
+def names_of(text: str) -> list[str]:
+    return _names.decode(text)
+
+
 def cut_of(text: str) -> Cut:
-    offsets = _offsets.decode(text)
+    offsets = offsets_of(text)
     return Cut._trusted(offsets) if offsets else NOTHING
 
 
@@ -121,7 +129,7 @@ def segment_of(row: AnyRow) -> Segment:
         created_at=row.created_at,
         low=row.low,
         high=row.high,
-        predecessors=tuple(_names.decode(row.predecessors)),
+        predecessors=tuple(names_of(row.predecessors)),
         final_offset=row.final_offset,
     )
 
@@ -152,6 +160,6 @@ def mark_of(row: AnyRow) -> Mark:
         upper=row.upper,
         cut=cut_of(row.cut),
         newest=row.newest,
-        excluded=tuple(_names.decode(row.excluded)),
+        excluded=tuple(names_of(row.excluded)),
         created_at=row.created_at,
     )

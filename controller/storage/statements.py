@@ -99,6 +99,14 @@ class StatementRunner:
         cursor: StatementResult = self._driver.execute(statement.sql, given)
         return cursor
 
+    def rows(self, statement: Prepared, values: Values) -> list[Any]:
+        """Runs one query by itself and returns its rows. Not inside `together`."""
+        with self.together():
+            answer = self.run(statement, values)
+            if self._pipeline is None:
+                return answer.fetchall()  # the driver may fail here as well
+        return answer.fetchall()
+
     def run_each(self, statement: Prepared, rows: Sequence[Values]) -> None:
         """Runs a statement once for each row."""
         assert self._pipeline is None

@@ -27,6 +27,7 @@ from controller.storage.tenure import Tenure
 from controller.storage.writer_states import StoredLog
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes
+from strandline.core.past_marks import PastMarks
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
 
@@ -56,6 +57,7 @@ class LoadedStream:
         self.tenure = tenure
         self.chains: dict[str, MarkChain] = {}
         self.oldest_seqs: dict[str, int] = {}  # by key, of the oldest mark in the store
+        self.past: dict[str, PastMarks] = {}  # by key, blocks of marks older than the chain's
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
         self.counts = counts if counts is not None else StreamCounts()
         self.journal = Journal(JOURNAL_OF_STREAM)
@@ -232,6 +234,7 @@ class LoadedStream:
         """Publishes marks that are durable now, and wakes the readers that wait for them."""
         log_entries("stream", self.name, told)
         for segment in changes.dropped:
+            self.past.clear()
             for each in self.chains.values():
                 each.drop_segment(segment)
         for key, seq in pruned.items():

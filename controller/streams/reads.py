@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from controller.clock import Clock
 from controller.commit.store import Store
 from controller.limits import REST_TELLING_MS
-from controller.storage.load import MarksGone, StoredMarks
+from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
 from controller.storage.timeline import Moment, timeline
 from controller.streams.loaded_stream import LoadedStream
+from controller.streams.past_shelf import PastShelf
 from controller.streams.registry import Streams
+from strandline.core.block import BLOCK_MARKS
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
+from strandline.core.mark_page import MarkPage, block_start
 from strandline.core.note import DEFAULT_KEY, check_key
+from strandline.core.past_marks import Gap, PastMarks
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import Sides, TimeWindow, sides_of, window_between
 from strandline.errors import NotOwner, UnknownSeq
@@ -40,6 +44,7 @@ class Reads:
         self._streams = streams
         self._store = store
         self._clock = clock
+        self._shelf = PastShelf()
         self.waiting = 0  # readers that wait for the next mark
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -152,8 +157,15 @@ class Reads:
             first, last = loaded.oldest_seqs[key], chain.first_seq - 1
             if first > last or sides.seq is not None:
                 return sides
+            past = loaded.past.setdefault(key, PastMarks())
+            past.prune(first)
+            found = past.sides(position, first, last, sides.upper)
+            if isinstance(found, Sides):
+                self._shelf.used(past)
+                return found
             try:
-                return await self._store.read(_sides, loaded.name, key, position, first, last, sides.upper)
+                page = await self._store.read(_around_gap, loaded.name, key, position, found, first, chain.last_seq)
+                past.take(page)
             except MarksGone as gone:
                 await self._streams.look_again(loaded, key, gone.seq)
                 loaded = await self._streams.get(loaded.name)
@@ -173,10 +185,15 @@ def _around(
         return *marks.around(time), marks.start(time)
 
 
-def _sides(
-    connection: StoreConnection, stream: str, key: str, position: Cut, first: int, last: int, upper: int | None
-) -> Sides:
+def _around_gap(
+    connection: StoreConnection, stream: str, key: str, position: Cut, gap: Gap, first: int, last: int
+) -> MarkPage:
+    """The blocks with the mark that a gap hides, and the one before it."""
     with connection.begin():
         marks = StoredMarks(connection, stream, key)
-        found = sides_of(marks.passed(position, first, last), marks.ahead(position, first, last))
-        return found if found.upper is not None else found._replace(upper=upper)
+        found = marks.first_where(
+            lambda mark: position.le(mark.cut) if gap.ahead else not mark.cut.le(position), gap.low, gap.high
+        )
+        begin = max(first, block_start(max(first, found - 1)))
+        end = min(last, block_start(min(found, last)) + BLOCK_MARKS - 1)
+        return marks.page(begin, end)

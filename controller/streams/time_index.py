@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.commit.store import Store
-from controller.storage.load import MarksGone, StoredMarks
+from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams

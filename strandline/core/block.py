@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from sys import getsizeof
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -48,6 +48,14 @@ class Fields(NamedTuple):
         """As a block has them: `newest` counts if it is known, else it is the time."""
         known, newest = (0, self.time) if self.newest is None else (1, self.newest)
         return self.time, self.upper, newest, known, self.created_at
+
+
+class NotRising(Exception):
+    """A mark does not follow on the one before it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def narrowest(top: int) -> int:
@@ -272,6 +280,16 @@ class PackedBlock(Block):
         cells[:, np.arange(self.width) == lane if self.moving is None else self.moving == lane] = 0
         self.deltas = cells.tobytes()
 
+    def moved(self, lanes: Sequence[int]) -> PackedBlock:
+        """The same marks with each lane elsewhere."""
+        to = np.array(lanes, np.int32)
+        values = np.frombuffer(self.first.to_bytes(len(to) * LANE_BYTES, "little"), _LANES)
+        row = np.zeros(int(to.max(initial=-1)) + 1, _LANES)
+        row[to] = values
+        moving = to[: self.width] if self.moving is None else to[self.moving]
+        first = int.from_bytes(row.tobytes(), "little")
+        return PackedBlock(self.count, first, moving, self.cell, self.deltas, self.least, self.above, self.excluded)
+
     @property
     def size_bytes(self) -> int:
         """The size of rows and fields, without what Python's objects add."""
@@ -299,6 +317,36 @@ def pack(rows: Matrix, fields: NDArray[Any], excluded: Excluded) -> PackedBlock:
         narrowed(above),
         excluded,
     )
+
+
+def pack_all(
+    cuts: Iterable[int], lanes: int, fields: Sequence[tuple[int, ...]], excluded: Sequence[tuple[str, ...]], before: int
+) -> list[PackedBlock]:
+    """Packs consecutive marks into blocks: their offsets one after the other, each mark with the same lanes, and their
+    `numbers`. The first block begins `before` marks earlier, and has the first mark in their place.
+
+    Raises NotRising with the number of a mark whose time or cut does not follow on the one before it.
+    """
+    count = len(fields)
+    rows = np.fromiter(cuts, np.int64).reshape(count, lanes)
+    numbers = np.array(fields, np.int64)
+    risen = (numbers[1:, _TIME] > numbers[:-1, _TIME]) & (rows[1:] >= rows[:-1]).all(axis=1)
+    if not risen.all():
+        raise NotRising(int(np.argmin(risen)) + 1)
+    if before:
+        rows = np.concatenate((rows[:1].repeat(before, axis=0), rows))
+        numbers = np.concatenate((numbers[:1].repeat(before, axis=0), numbers))
+    by_field = np.ascontiguousarray(numbers.T)
+    named = [*[excluded[0]] * before, *excluded] if any(excluded) else []
+    return [
+        pack(rows[n : n + BLOCK_MARKS], by_field[:, n : n + BLOCK_MARKS], _changes(named[n : n + BLOCK_MARKS]))
+        for n in range(0, before + count, BLOCK_MARKS)
+    ]
+
+
+def _changes(excluded: Sequence[tuple[str, ...]]) -> Excluded:
+    """Where the writers that are left out change."""
+    return tuple((n, names) for n, names in enumerate(excluded) if not n or names != excluded[n - 1]) or NOBODY
 
 
 def narrowed(numbers: NDArray[np.int64]) -> array[int]:

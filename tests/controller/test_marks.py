@@ -1,8 +1,11 @@
 """Marks and windows over HTTP: waited for, found by time, found in the store."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from controller.limits import LOADED_MARKS
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 
@@ -213,3 +216,31 @@ def test_a_stream_has_no_end_before_its_last_marks_are_durable(controller: Any) 
 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [100]
     assert end() == (True, True)
+
+
+def test_windows_of_marks_that_are_only_stored_are_those_of_memory(start: Callable[..., Any]) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", {"segments": "open", "mark_interval_ms": 0, "max_ahead_ms": None})
+    notes = [
+        {"stream": "s", "writer": "a", "time": time, "position": {"p": time, "q": time // 3, f"r{time // 100}": 1}}
+        for time in range(1, 2 * LOADED_MARKS)
+    ]
+    controller.call("POST", "/v1/notes", {"notes": notes})
+
+    def windows() -> list[Any]:
+        positions = [{"p": at, "q": at // 4} for at in range(0, 2 * LOADED_MARKS, 7)]
+        return [controller.call("POST", "/v1/streams/s/time-window", {"position": each}) for each in positions]
+
+    before = windows()
+    controller = start()
+    assert windows() == windows() == before
+    controller.call("DELETE", "/v1/streams/s/segments/q")
+    dropped = windows()
+    assert dropped != before
+    controller = start()
+    assert windows() == dropped
+    controller.call("POST", "/v1/streams/s/truncate", {"head": {"p": 100}})
+    kept = windows()
+    assert [each["upper"] for each in kept[20:]] == [each["upper"] for each in dropped[20:]]
+    controller = start()
+    assert windows() == kept

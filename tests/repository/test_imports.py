@@ -17,7 +17,6 @@ import pytest
 # Each module that may import something from outside, and what.
 ALLOWED_OUTSIDE = {
     "strandline.core.block": {"numpy"},
-    "strandline.core.chain": {"numpy"},
     "strandline.client.http": {"httpx"},
     **{
         f"strandline.wire.{name}": {"msgspec"}

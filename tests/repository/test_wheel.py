@@ -20,6 +20,8 @@ from strandline.testing import InProcessController
 NEEDS_MORE_THAN_PYTHON = {
     "strandline.core.block",
     "strandline.core.chain",
+    "strandline.core.mark_page",
+    "strandline.core.past_marks",
     "strandline.logs.contract",
     "strandline.logs.kafka",
     "strandline.testing.",

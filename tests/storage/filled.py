@@ -14,7 +14,8 @@ from controller.storage import schema
 from controller.storage.checksums import Values
 from controller.storage.database import Database
 from controller.storage.groups import load_group
-from controller.storage.load import StoredMarks, load_stream
+from controller.storage.load import load_stream
+from controller.storage.marks import StoredMarks
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import CommitWriter
 from controller.storage.terms import begin_term

@@ -1,0 +1,172 @@
+"""Reads stored marks: single ones, in order, around a time or a position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Select, bindparam, func, select
+
+from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS, MISMATCH, MISSING, corrupt
+from controller.storage.dialect import StoreDialect, dialect_of
+from controller.storage.rows import cut_of, mark_of, names_of, offsets_of, rows_of
+from controller.storage.statements import Prepared, StatementRunner
+from strandline.core.block import Fields, NotRising
+from strandline.core.mark import Mark
+from strandline.core.mark_page import MarkPage, page_of
+from strandline.errors import StoreCorrupt
+
+Value = TypeVar("Value")
+
+# Built once: building a query costs more than running it.
+_mark = schema.mark.c
+_ITS_SEQS = _mark.stream == bindparam("stream"), _mark.key == bindparam("key")
+_OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
+# Two queries: with both in one, SQLite reads all rows.
+_ENDS = select(*(select(end(_mark.seq)).where(*_ITS_SEQS).scalar_subquery() for end in (func.min, func.max)))
+_FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
+_CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
+_START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc()).limit(1)
+_ROWS: Final = CHECKSUMS[schema.mark]
+_COLUMNS = [column for column in schema.mark.columns if column.name not in ("stream", "key")]
+_SEQ, _TIME, _UPPER, _CUT, _NEWEST, _EXCLUDED, _CREATED, _FENCE, _CHECKSUM = range(len(_COLUMNS))
+
+
+@cache
+def _marks(dialect: StoreDialect) -> Prepared:
+    query = select(*_COLUMNS).where(*_ITS_SEQS, _mark.seq >= bindparam("first"), _mark.seq <= bindparam("last"))
+    return dialect.prepared(query.order_by(_mark.seq))
+
+
+class MarksGone(Exception):
+    """Marks were removed after the caller read which exist, and before it read them: try again."""
+
+    def __init__(self, seq: int) -> None:
+        super().__init__(seq)
+        self.seq = seq
+
+
+class StoredMarks:
+    """The stored marks of one stream and key, for one transaction. Searches are binary, with one query for a mark."""
+
+    def __init__(self, connection: Connection, stream: str, key: str) -> None:
+        self._connection = connection
+        self._of_key = {"stream": stream, "key": key}
+        dialect = dialect_of(connection.dialect)
+        self._runner = StatementRunner(connection, dialect.left_undone)
+        self._query = _marks(dialect)
+
+    def between(self, first: int, last: int) -> list[Mark]:
+        """The marks from seq `first` to `last`, oldest first, without those that retention has removed. `last` is at
+        most the seq of the newest mark.
+
+        Retention removes the oldest marks only, so one that is missing after another raises StoreCorrupt.
+        """
+        return [self._read(self._mark, row) for row in self._rows(first, last)]
+
+    def page(self, first: int, last: int) -> MarkPage:
+        """The same marks, packed. Raises MarksGone if there are none."""
+        rows = self._rows(first, last)
+        if not rows:
+            raise MarksGone(first)
+        cuts = [self._read(_offsets, row) for row in rows]
+        fields = [self._read(_fields, row) for row in rows]
+        try:
+            return page_of(rows[0][_SEQ], cuts, fields)
+        except NotRising as error:
+            seq = rows[error.number][_SEQ]
+            raise self._corrupt(seq, f"its time or its cut does not follow on mark {seq - 1}") from error
+
+    def get(self, seq: int) -> Mark:
+        found = self.between(seq, seq)
+        if not found:
+            raise MarksGone(seq)
+        return found[0]
+
+    def first_where(self, holds: Callable[[Mark], bool], low: int, high: int) -> int:
+        """The seq of the first mark between `low` and `high` for which something holds that then holds for all later
+        ones; `high` if there is none."""
+        while low + 1 < high:
+            middle = (low + high) // 2
+            if holds(self.get(middle)):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def around(self, time: int) -> tuple[Mark | None, Mark | None]:
+        """The newest mark at or before a time, and the oldest one at or after it.
+
+        Raises StoreCorrupt if another mark is between them: the query skipped a damaged one.
+        """
+        floor, ceiling = self._one(_FLOOR, time), self._one(_CEILING, time)
+        if floor is not None or ceiling is not None:
+            oldest, newest = self._connection.execute(_ENDS, self._of_key).one()
+            begin = floor.seq if floor is not None else oldest - 1
+            end = ceiling.seq if ceiling is not None else newest + 1
+            if end - begin > 1:
+                self.between(begin + 1, begin + 1)
+                raise self._corrupt(begin + 1, "its time is out of order")
+        return floor, ceiling
+
+    def start(self, time: int) -> Mark | None:
+        """The last mark whose newest is known and below a time."""
+        return self._one(_START, time)
+
+    def _one(self, query: Select[Any], time: int) -> Mark | None:
+        row = self._connection.execute(query, {**self._of_key, "time": time}).one_or_none()
+        return None if row is None else _ROWS.decoded(row, mark_of)
+
+    def _rows(self, first: int, last: int) -> list[Any]:
+        """The rows of the marks that `between` returns, whose checksums match."""
+        rows = self._runner.rows(self._query, {**self._of_key, "first": first, "last": last})
+        names = tuple(self._of_key.values())
+        for row in rows:
+            if _ROWS.of_covered(names + tuple(row[:_CHECKSUM])) != row[_CHECKSUM]:
+                raise self._corrupt(row[_SEQ], MISMATCH)
+        for seq, row in enumerate(rows, start=rows[0][_SEQ] if rows else first):
+            if row[_SEQ] != seq:
+                raise self._corrupt(seq, MISSING)
+        if rows and rows[-1][_SEQ] != last:
+            raise self._corrupt(rows[-1][_SEQ] + 1, MISSING)
+        return rows
+
+    def _read(self, read: Callable[[Any], Value], row: Any) -> Value:
+        try:
+            return read(row)
+        except (ValueError, TypeError, msgspec.MsgspecError) as error:
+            raise self._corrupt(row[_SEQ], f"it cannot be read: {error}") from error
+
+    def _mark(self, row: Any) -> Mark:
+        time, upper, newest, created_at, excluded = _fields(row)
+        return Mark(
+            seq=row[_SEQ],
+            key=self._of_key["key"],
+            time=time,
+            upper=upper,
+            cut=cut_of(row[_CUT]),
+            newest=newest,
+            excluded=excluded,
+            created_at=created_at,
+        )
+
+    def _corrupt(self, seq: int, reason: str) -> StoreCorrupt:
+        return corrupt(schema.mark, {**self._of_key, "seq": seq}, reason)
+
+
+def _offsets(row: Any) -> Mapping[str, int]:
+    return offsets_of(row[_CUT])
+
+
+def _fields(row: Any) -> Fields:
+    excluded = row[_EXCLUDED]
+    return Fields(
+        row[_TIME],
+        row[_UPPER],
+        row[_NEWEST],
+        row[_CREATED],
+        () if excluded == "[]" else tuple(names_of(excluded)),
+    )
