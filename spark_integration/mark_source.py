@@ -23,15 +23,15 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import InvalidOffset, InvalidOption
 from spark_integration.group_reports import GroupFollower
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
-from spark_integration.rows import MARK, MarkPartition, moment
+from spark_integration.rows import MARK, moment
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.names import check_name
@@ -118,16 +118,17 @@ class MarkSource(DataSource):
     def schema(self) -> StructType:
         return _SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802  # Spark's name
         return MarkReader(self._settings)
 
 
-class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches of one row. Spark's names; see `pyspark.sql.datasource`."""
+class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches of one row, and hands the rows to Spark with the plan: no Python on an executor yields them
+    (decision 0098). Spark's names; see `pyspark.sql.datasource`."""
 
     def __init__(self, options: MarkOptions) -> None:
         self._options = options
-        self._open_windows: ControllerWindows | None = None
+        self._open_windows: ControllerWindows | None = None  # until the process ends: Spark does not stop this reader
         self._begun = False  # whether this run has had its first batch
         self._initial: dict[str, Any] | None = None  # Spark requests it several times
 
@@ -143,43 +144,38 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._initial = begin.to_json()
         return self._initial
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        return ReadAllAvailable()
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Returns the offset with the group's bound: one row a batch, within any limit."""
+    def read(self, start: dict[str, Any]) -> tuple[Iterator[pa.RecordBatch], dict[str, Any]]:
+        """Returns the rows of the next batch, and its offset, which has the group's bound."""
         begin = MarkOffset.from_json(start)
         stream = self._options.asking.stream
         if begin.stream != stream:
             raise InvalidOffset(offset=start, wanted=f"this query reads {stream!r}: take a new checkpoint")
+        end = self._next(begin).to_json()
+        return self.readBetweenOffsets(start, end), end
+
+    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:  # noqa: N802  # Spark's name
+        """Returns the mark row of a batch, in an iterator that can be copied, as Spark does it. Spark calls this itself
+        only for a batch that runs again after a restart."""
+        import pyarrow as pa
+
+        mark = MarkOffset.from_json(end).mark
+        if mark is None or start == end:
+            return iter(())
+        return iter((pa.RecordBatch.from_arrays([pa.repeat(moment(mark), 1)], names=[MARK]),))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        """Does nothing: the bound stops with the events that this run reads, so the run ends."""
+
+    def _next(self, begin: MarkOffset) -> MarkOffset:
         end = replace(begin, source=self._options.source)
         if not self._begun:
             threshold_ms = self._options.backlog_threshold_ms
             follower = GroupFollower(self._windows(), begin.group, begin.stream, backlog_threshold_ms=threshold_ms)
             epoch = follower.register(None if begin.run else {})
             self._begun = True
-            return replace(end, epoch=epoch, run=begin.run + 1).to_json()
-        bound = self._bound(begin.group)
-        known = [mark for mark in (begin.mark, bound) if mark is not None]
-        return replace(end, mark=max(known, default=None)).to_json()
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Does nothing: the bound stops with the events that this run reads, so the run ends."""
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        mark = MarkOffset.from_json(end).mark
-        return [] if mark is None or start == end else [MarkPartition(mark)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        if not isinstance(partition, MarkPartition):
-            raise TypeError(f"{partition!r} is not a partition of the marks")
-        yield pa.RecordBatch.from_arrays([pa.repeat(moment(partition.mark), 1)], names=[MARK])
-
-    def stop(self) -> None:
-        if self._open_windows is not None:
-            self._open_windows.close()
+            return replace(end, epoch=epoch, run=begin.run + 1)
+        known = [mark for mark in (begin.mark, self._bound(begin.group)) if mark is not None]
+        return replace(end, mark=max(known, default=None))
 
     def _windows(self) -> ControllerWindows:
         if self._open_windows is None:

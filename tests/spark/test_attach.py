@@ -110,6 +110,32 @@ def test_a_file_stream_is_exact_through_a_restart_and_to_its_end(
         assert settle(spark, again) == folder.truth()
 
 
+def test_a_batch_that_runs_again_has_the_same_mark(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any, tmp_path: Path
+) -> None:
+    def marks(run: Any) -> dict[int, int]:
+        found = {
+            one.batchId: one.observedMetrics["strandline"]["mark"] for one in run.progress() if one.observedMetrics
+        }
+        return {batch: mark for batch, mark in found.items() if mark is not None}
+
+    with running(attached()) as run:
+        folder.put("one", [1_000, 12_000])
+        settle(spark, run)
+        folder.mark(11_000)
+        assert settle(spark, run) == {0: 1}
+    batch, mark = max(marks(run).items())
+    for kind, first in (("commits", batch), ("offsets", batch + 1)):  # as if the driver had died within the batch
+        for path in (tmp_path / "checkpoint" / kind).iterdir():
+            if int(path.name.strip(".").partition(".")[0]) >= first:
+                path.unlink()
+    with running(attached(), before=run) as again:
+        assert settle(spark, again) == {0: 1}
+        assert marks(again)[batch] == mark
+        folder.seal()
+        assert settle(spark, again) == folder.truth()
+
+
 @pytest.mark.parametrize("lag", ["5 seconds", 5_000])
 def test_the_longest_delay_of_an_event_is_taken_off_each_mark(
     folder: Folder, attached: Callable[..., DataFrame], spark: SparkSession, running: Any, lag: str | int

@@ -151,7 +151,8 @@ class TestGroups:
             return MarkReader(MarkOptions(asking=asking, group="attached", source="orders"))
 
         def next_of(reader: MarkReader, start: dict[str, Any]) -> dict[str, Any]:
-            return reader.latestOffset(start, ReadAllAvailable())
+            _, end = reader.read(start)
+            return end
 
         first = marks()
         begun = next_of(first, first.initialOffset())
