@@ -87,8 +87,11 @@ KAFKA_DELIVERY_MS: Final = 120_000  # a producer's own default: after that an ev
 KAFKA_COMMIT_MS: Final = 60_000  # how long a commit is repeated
 KAFKA_CLOSE_MS: Final = 10_000  # how long closing waits for events under way
 KAFKA_READ_STALL_MS: Final = 60_000  # the longest wait for an event that must be there
-KAFKA_READ_WAIT_MS: Final = 10  # how long a broker without further events may wait before it answers
+KAFKA_READ_WAIT_MS: Final = 10  # how long a broker without further events, or a client that is full, may wait
 KAFKA_READ_AHEAD_KIB: Final = 16_384  # fetched ahead of the reader
+KAFKA_RECONNECT_MS: Final = 20  # before a reader's second connection; librdkafka waits half of it at each start
+KAFKA_READ_AHEAD_ROWS: Final = 10_000_000  # so many that only KAFKA_READ_AHEAD_KIB counts
+KAFKA_READ_ROWS: Final = 1_024  # taken from the client at a time; with more, Python collects garbage meanwhile
 
 # The Spark source
 PARTITION_ROWS: Final = 1_000_000  # a longer range is split, so that catching up uses every core

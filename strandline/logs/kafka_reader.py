@@ -6,7 +6,9 @@ It skips offsets without an event: transaction markers, aborted events, and even
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import filterfalse
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -21,8 +23,11 @@ from strandline.limits import (
     BATCH_ROWS,
     KAFKA_ATTEMPT_MS,
     KAFKA_READ_AHEAD_KIB,
+    KAFKA_READ_AHEAD_ROWS,
+    KAFKA_READ_ROWS,
     KAFKA_READ_STALL_MS,
     KAFKA_READ_WAIT_MS,
+    KAFKA_RECONNECT_MS,
 )
 from strandline.logs import Position, StoredEvent, check_range
 from strandline.logs.columns import event_schema
@@ -40,7 +45,11 @@ READING: Final = {
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
     "isolation.level": "read_committed",
+    # Only bytes bound what is fetched ahead. By default librdkafka has a bound of 100 000 messages too, and pauses for
+    # a second at either bound; a reader needs a tenth of a second for so many.
     "queued.max.messages.kbytes": KAFKA_READ_AHEAD_KIB,
+    "queued.min.messages": KAFKA_READ_AHEAD_ROWS,
+    "fetch.queue.backoff.ms": KAFKA_READ_WAIT_MS,
     "fetch.max.bytes": KAFKA_READ_AHEAD_KIB * 1024,
     # The requested events exist, so no fetch needs to wait. A fetch that waits past the end of a range delays the next
     # range: librdkafka has one fetch under way for each broker.
@@ -55,7 +64,7 @@ class KafkaLogReader:
         """Opens an existing topic. `settings` are librdkafka's. Raises TopicMissing, and LogUnavailable."""
         given = {**connecting(settings or {}), "bootstrap.servers": servers}
         self._topic = Topic(topic, given)
-        self._consumer = Consumer({**given, **READING})
+        self._consumer = Consumer({"reconnect.backoff.ms": KAFKA_RECONNECT_MS, **given, **READING})
         self._origin = OwningProcess(f"the reader of topic {topic!r}")
         self._origin.keep(self._consumer)
         try:
@@ -75,11 +84,11 @@ class KafkaLogReader:
     def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
 
-        A batch has at most `batch_rows` rows and about BATCH_BYTES bytes. Raises UnknownSegment, and NotInLog if
-        retention has removed a part of the range, or a transaction in it may be open.
+        A batch has at most `batch_rows` rows and KAFKA_READ_ROWS, and about BATCH_BYTES bytes. Raises UnknownSegment,
+        and NotInLog if retention has removed a part of the range, or a transaction in it may be open.
         """
         self._check_range(segment, start, end)
-        return map(_batch_of, self._messages(segment, start, end, batch_rows))
+        return map(_batch_of, self._messages(segment, start, end, min(batch_rows, KAFKA_READ_ROWS)))
 
     def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
         """Like `read`, one event at a time."""
@@ -112,22 +121,22 @@ class KafkaLogReader:
         """The messages of a range in lists, none of them empty."""
         if start == end:
             return
-        rows = min(BATCH_FIRST_ROWS, most)
+        rows, place = min(BATCH_FIRST_ROWS, most), start
         self._consumer.assign([TopicPartition(self._topic.name, int(segment), start)])
         try:
             heard = time.monotonic()
-            is_over = False
-            while not is_over:
-                found = self._portion(rows)
-                within: list[Message] = []
-                for message in found:
-                    is_over = self._is_past(message, segment, start, end) or is_over
-                    if not is_over and message.error() is None:
-                        within.append(message)
+            while place < end:
+                found = self._portion(min(rows, end - place))
+                events = list(filterfalse(Message.error, found))
+                ended = [self._is_end(each, segment, start, end) for each in filter(Message.error, found)]
+                within = events[: bisect_left(events, end, key=_offset)]
                 if within:
                     yield within
-                    is_over = is_over or (within[-1].offset() or 0) + 1 >= end
                     rows = _next_rows(within, rows, most)
+                if any(ended) or len(within) < len(events):
+                    place = end
+                elif within:
+                    place = _offset(within[-1]) + 1
                 if found:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > KAFKA_READ_STALL_MS / 1000:
@@ -145,14 +154,14 @@ class KafkaLogReader:
         more = self._consumer.consume(rows - 1, KAFKA_READ_WAIT_MS / 1000) if rows > 1 and not first.error() else []
         return [first, *more]
 
-    def _is_past(self, message: Message, segment: str, start: int, end: int) -> bool:
-        """Whether a message ends the range: an event, or the end of the partition, at or past the range's end.
+    def _is_end(self, message: Message, segment: str, start: int, end: int) -> bool:
+        """Whether a message without an event tells that the partition ends at or past the range's end.
 
-        A new leader may report an earlier end of the partition at first, which does not count.
+        A new leader may report an earlier end at first, which does not count.
         """
         error = message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
-            return (message.offset() or 0) >= end
+            return _offset(message) >= end
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             first = self._topic.heads([int(segment)])[segment]  # retention removed events meanwhile
             raise NotInLog(segment=segment, start=start, end=end, found=max(0, end - max(start, first)))
@@ -161,7 +170,7 @@ class KafkaLogReader:
 
 def _next_rows(found: list[Message], rows: int, most: int) -> int:
     """The number of rows of the next batch, by the size of these messages."""
-    size = sum(len(each) for each in found)
+    size = sum(map(len, found))
     fitting = len(found) * BATCH_BYTES // max(1, size)
     return max(1, min(rows * BATCH_GROWTH_TIMES, fitting, most))
 
@@ -169,13 +178,13 @@ def _next_rows(found: list[Message], rows: int, most: int) -> int:
 def _batch_of(found: list[Message]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    times = pa.array([each.timestamp()[1] for each in found], pa.timestamp("ms", "UTC"))
+    times = pa.array([time_ms for _, time_ms in map(Message.timestamp, found)], pa.timestamp("ms", "UTC"))
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([each.key() for each in found], pa.binary()),
-            pa.array([each.value() for each in found], pa.binary()),
+            pa.array(list(map(Message.key, found)), pa.binary()),
+            pa.array(list(map(Message.value, found)), pa.binary()),
             pa.repeat(pa.scalar(str(found[0].partition())), len(found)),
-            pa.array([each.offset() for each in found], pa.int64()),
+            pa.array(list(map(Message.offset, found)), pa.int64()),
             times.cast(pa.timestamp("us", "UTC")),
         ],
         schema=event_schema(),
@@ -184,4 +193,8 @@ def _batch_of(found: list[Message]) -> pa.RecordBatch:
 
 def _event_of(message: Message) -> StoredEvent:
     key, value = message.key(), message.value()
-    return StoredEvent(str(message.partition()), message.offset() or 0, key, value, message.timestamp()[1])
+    return StoredEvent(str(message.partition()), _offset(message), key, value, message.timestamp()[1])
+
+
+def _offset(message: Message) -> int:
+    return message.offset() or 0
