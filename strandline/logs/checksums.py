@@ -56,19 +56,6 @@ class EventChecksums:
         mixed = pc.add(pc.add(times(offsets, _OFFSET), times(appended_at, _TIME)), times(lengths, _LENGTH))
         mixed = pc.add(mixed, pa.scalar(self._begin, pa.int64()))
         begins = pc.bit_wise_xor(mixed, pc.shift_right(mixed, pa.scalar(32, pa.int64())))
-        key_ends, key_bytes = _parts(keys)
-        value_ends, value_bytes = _parts(values)
-        # There is one end more than there are events. `crc32` uses the lower 32 bits of its start value.
-        places = zip(begins.to_pylist(), key_ends, key_ends[1:], value_ends, value_ends[1:], strict=False)
-        return [crc32(value_bytes[c:d], crc32(key_bytes[a:b], begin)) for begin, a, b, c, d in places]
-
-
-def _parts(column: pa.BinaryArray) -> tuple[list[int], bytes]:
-    """The start of each value of a column with the end of the last one, and the bytes of all values."""
-    _, ends, data = column.buffers()
-    if ends is None:
-        return [0] * (len(column) + 1), b""
-    first = column.offset
-    return memoryview(ends).cast("i")[
-        first : first + len(column) + 1
-    ].tolist(), b"" if data is None else data.to_pybytes()
+        # `crc32` uses the lower 32 bits of its start value, and goes on from the key to the value.
+        joined = pc.binary_join_element_wise(keys, values, b"")
+        return list(map(crc32, joined.to_pylist(), begins.to_pylist()))
