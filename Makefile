@@ -25,7 +25,7 @@ jars: environment servers ## Fetch Kafka and Spark's Kafka connector from Maven 
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
 
-bench: environment servers ## Measure everything beside its ceiling or rival, in twelve minutes; BENCH="--only notes,marks" measures some of it
+bench: environment servers ## Measure everything beside its ceiling or rival, in fifteen minutes; BENCH="--only notes,marks" measures some of it
 	$(BIN)/python -m benchmarks $(BENCH)
 
 pictures: environment servers ## Take the pictures of the dashboard in docs/images

@@ -1,10 +1,12 @@
 """Every benchmark in turn, and one table of what came out, in Markdown.
 
-    python -m benchmarks [--only notes,marks] [--quick]
+    python -m benchmarks [--only notes,marks] [--quick] [--record]
 
 Each part is a program of its own (`python -m benchmarks.notes --help`), runs for itself, and is ended when its time is
-over; all of them together take some twelve minutes on two quiet cores. `--quick` runs those that need neither Spark nor
-PostgreSQL for a moment, and as many at once as there are cores: that shows that they work, and its figures say nothing.
+over; all of them together take some fifteen minutes on two quiet cores. `--quick` runs those that need neither Spark
+nor PostgreSQL for a moment, and as many at once as there are cores: that shows that they work, and its figures say
+nothing.
+`--record` keeps what was measured in docs/measured.json, and writes the tables of the pages that are made from it.
 
 Every figure stands beside one of the same run, since machines differ and are shared. How noisy this one was is told by
 a loop of plain Python, timed before each part and at the end.
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import Report, markdown
+from benchmarks.record import keep
 from benchmarks.servers import ROOT, scratch
 
 TURNS: Final = 5  # of the loop, each time
@@ -44,12 +47,17 @@ class Part:
 
 
 PARTS: Final = (
+    Part("core", 60, "--most 2000 --notes 100 --rounds 1"),
     Part("noting", 60, "--notes 500 --rounds 1"),
-    Part("notes", 100, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --postgres 0"),
-    Part("dashboard", 100, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --pages 1"),
-    Part("marks", 90, "--seconds 1 --rounds 1 --postgres 0"),
-    Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1"),
-    Part("controllers", 240, None),
+    Part("clients", 60, "--milliseconds 50 --rounds 1"),
+    Part("notes", 120, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --postgres 0", "--seconds 2"),
+    Part("batches", 60, "--seconds 1 --rounds 1 --writers 1000 --connections 1 --postgres 0", "--seconds 2"),
+    Part("dashboard", 60, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --pages 1", "--seconds 2"),
+    Part("marks", 100, "--seconds 1 --rounds 1 --crowd 100 --postgres 0"),
+    Part("stops", 90, "--writers 100 --many 200 --rounds 1", "--rounds 2"),
+    Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1", "--rounds 2"),
+    Part("cold", 120, "--streams 50 --together 8"),
+    Part("controllers", 120, None, "--seconds 2"),
     Part("takeover", 240, None),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 240, None, "--rows 500000 --only own --only kafka"),
@@ -115,11 +123,13 @@ def run_quickly(parts: Sequence[Part], folder: Path) -> list[Report]:
         return list(pool.map(lambda part: run(part, part.quick or "", folder), parts))
 
 
-def run_in_turn(parts: Sequence[Part], folder: Path, machine: Machine) -> list[Report]:
+def run_in_turn(parts: Sequence[Part], folder: Path, machine: Machine, *, recorded: bool) -> list[Report]:
     reports = []
     for part in parts:
         machine.look()
         reports.append(run(part, part.usual, folder))
+        if recorded:
+            keep(part.name, reports[-1], [part.name for part in PARTS])
     return reports
 
 
@@ -128,7 +138,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", metavar="PART,…", help=f"some of: {', '.join(names)}")
     parser.add_argument("--quick", action="store_true", help="only show that they work, without Spark and PostgreSQL")
+    parser.add_argument("--record", action="store_true", help="keep what was measured in docs/measured.json")
     given = parser.parse_args()
+    if given.quick and given.record:
+        parser.error("the figures of a quick run mean nothing: they are not kept")
     wanted = given.only.split(",") if given.only else names
     unknown = [name for name in wanted if name not in names]
     if unknown:
@@ -137,7 +150,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # parts are ended then, too
     machine, begun = Machine(), time.monotonic()
     with scratch() as folder:
-        reports = run_quickly(parts, folder) if given.quick else run_in_turn(parts, folder, machine)
+        reports = (
+            run_quickly(parts, folder) if given.quick else run_in_turn(parts, folder, machine, recorded=given.record)
+        )
     machine.look()
     print(f"\n== all, in {time.monotonic() - begun:.0f} s\n")
     for line in (*machine.lines(), "", *markdown(figure for each in reports for figure in each.figures)):

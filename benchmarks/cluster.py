@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -69,27 +68,6 @@ class Cluster:
         owners = self.owners()
         counts = [owners.count(name) for name in self.controllers]
         return sum(counts) == len(owners) and max(counts) <= fair_share(len(owners), len(self.controllers))
-
-
-def cpu_s(processes: Sequence[int]) -> dict[int, float]:
-    """The CPU time that each of these processes has taken; those that have ended are left out."""
-    found = {}
-    for process in processes:
-        with suppress(OSError):
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-            found[process] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return found
-
-
-def spent_s(before: dict[int, float]) -> float:
-    """The CPU time that processes have taken since then."""
-    return sum(now - before[process] for process, now in cpu_s(list(before)).items())
-
-
-def resident_mib(process: int) -> float:
-    """The memory that a process has in use."""
-    found = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS")]
-    return int(found[0].split()[1]) / 1024
 
 
 def sessions_of(postmaster: int) -> list[int]:

@@ -20,9 +20,18 @@ from typing import Final
 
 import httpx
 
-from benchmarks.cluster import Cluster, cpu_s, sessions_of, spent_s
+from benchmarks.cluster import Cluster, sessions_of
 from benchmarks.figures import Figure, Report, arguments, median, run
-from benchmarks.servers import WITHOUT_POSTGRES, load, on_core, running_postgres, scratch, without_wrk
+from benchmarks.servers import (
+    WITHOUT_POSTGRES,
+    cpu_s,
+    load,
+    on_core,
+    running_postgres,
+    scratch,
+    spent_s,
+    without_wrk,
+)
 from tests.postgres import Postgres
 
 STREAMS: Final = 60
@@ -84,7 +93,7 @@ def once(
         own.mkdir(exist_ok=True)
         names = ", ".join(f'"{each}"' for each in called[name])
         text = script.replace("NAMES", names)
-        found = load(cluster.controllers[name].url, text, own, options.connections // len(called), options.seconds)
+        found = load(cluster.controllers[name], text, own, options.connections // len(called), options.seconds)
         return found.per_second, found.p99_ms
 
     with ThreadPoolExecutor(len(called)) as pool:

@@ -84,16 +84,16 @@ def measure(options: argparse.Namespace) -> Report:
     runs: dict[str, list[Load]] = {none: [], some: []}
     with ExitStack() as opened:
         folder = opened.enter_context(scratch())
-        url = serving_controller(opened, folder / "store.db")
-        make_streams(url)
+        server = serving_controller(opened, folder / "store.db")
+        make_streams(server.url)
         if options.warm_up:
-            load(url, noting(0), folder, options.connections, options.warm_up)
+            load(server, noting(0), folder, options.connections, options.warm_up)
         rounds = count(1)
         for number in range(options.rounds):
             # Each goes first in turn: a store that grows, or a machine that warms up, favours neither.
             for kind in (some, none) if number % 2 else (none, some):
-                with looking(url, options.pages) if kind == some else nullcontext():
-                    runs[kind].append(load(url, noting(next(rounds)), folder, options.connections, options.seconds))
+                with looking(server.url, options.pages) if kind == some else nullcontext():
+                    runs[kind].append(load(server, noting(next(rounds)), folder, options.connections, options.seconds))
     rate, reference = middle(runs[some]).per_second, middle(runs[none]).per_second
     print(f"{'':10} {'notes/s':>9} {'p50 ms':>7} {'p99 ms':>7} {'of none':>8}")
     for kind, taken in runs.items():

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What was measured, beside what, both with their units, and the first as a multiple of the second."""
+    """What was measured, beside what, both with their units, and the first as a multiple of the second.
+
+    `aim` says what we want, of the number or of the ratio. `value` is what was measured as a number, for what is
+    computed from it.
+    """
 
     what: str
     measured: str
     beside: str
     ratio: str
+    aim: str = ""
+    value: float | None = None
 
     @classmethod
-    def of(cls, what: str, measured: float, beside: str, reference: float, unit: str) -> Self:
+    def of(cls, what: str, measured: float, beside: str, reference: float, unit: str, aim: str = "") -> Self:
         """Two numbers of the same unit. `beside` names what the second is of."""
-        return cls(what, f"{number(measured)} {unit}", f"{beside}: {number(reference)}", number(measured / reference))
+        shown, ratio = f"{number(measured)} {unit}", number(measured / reference)
+        return cls(what, shown, f"{beside}: {number(reference)}", ratio, aim, measured)
 
     @classmethod
     def lost(cls, what: str, lost: int, events: int, by_delay_s: Mapping[int, int]) -> Self:
@@ -37,10 +45,28 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Curve:
+    """How something grows: what was measured at each size, in the picture of that name."""
+
+    picture: str
+    what: str
+    unit: str
+    against: str
+    points: list[tuple[int, float]]
+
+    @property
+    def exponent(self) -> float:
+        """The power of the size that fits best: the slope of a straight line through the points on log-log axes."""
+        sizes, costs = ([math.log(point[at]) for point in self.points] for at in (0, 1))
+        return statistics.linear_regression(sizes, costs).slope
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a benchmark found, and what it could not measure: why, and how to get it."""
 
     figures: list[Figure] = field(default_factory=list)
+    curves: list[Curve] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     failed: bool = False  # it did not come to its end
 
@@ -49,8 +75,13 @@ class Report:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        found = json.loads(path.read_text())
-        return cls([Figure(**each) for each in found["figures"]], found["missing"])
+        return cls.of(json.loads(path.read_text()))
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Self:
+        """What JSON has of one."""
+        curves = [Curve(**{**each, "points": [(x, y) for x, y in each["points"]]}) for each in found["curves"]]
+        return cls([Figure(**each) for each in found["figures"]], curves, found.get("missing", []))
 
 
 def number(value: float) -> str:
@@ -74,10 +105,10 @@ def spread(values: Sequence[float]) -> str:
 
 def markdown(figures: Iterable[Figure]) -> Iterator[str]:
     """The closing table."""
-    yield "| figure | measured | beside | ratio |"
-    yield "|---|--:|---|--:|"
+    yield "| figure | measured | beside | ratio | aim |"
+    yield "|---|--:|---|--:|---|"
     for each in figures:
-        yield f"| {each.what} | {each.measured} | {each.beside} | {each.ratio} |"
+        yield f"| {each.what} | {each.measured} | {each.beside} | {each.ratio} | {each.aim} |"
 
 
 def median(values: Iterable[float]) -> float:

@@ -1,6 +1,6 @@
 """How long it takes from a writer's `note_time` until its mark is seen, beside a bare round trip in the same run.
 
-    python -m benchmarks.marks [--seconds 4] [--rounds 3] [--writers 4] [--rate 25]
+    python -m benchmarks.marks [--seconds 4] [--rounds 3] [--writers 4] [--rate 25] [--crowd 10000]
 
 Writers note at a moderate rate, each so many times a second, in a stream that makes a mark for every advance. Measured
 from the call that brings a mark about:
@@ -10,19 +10,23 @@ from the call that brings a mark about:
 
 The reference is the same call of the same client at the same rate, answered by a bare uvicorn application; for a
 window, two such calls. Kinds take turns, and medians of the rounds are printed.
+
+Then the same on SQLite while a crowd of 10 000 writers makes some 5 000 notes a second in another stream of the same
+controller, which makes a mark of theirs each second.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -30,9 +34,19 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from benchmarks.figures import Figure, Report, arguments, median, percentile, run
-from benchmarks.servers import BARE, scratch, serving_stores
+from benchmarks.servers import (
+    BARE,
+    RunningServer,
+    load,
+    scratch,
+    serving_bare,
+    serving_controller,
+    stores,
+    without_wrk,
+)
 from strandline.client import calls
 from strandline.client.http import Connection
+from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from tests.served import AT_ONCE
 
@@ -40,6 +54,35 @@ SEGMENTS: Final = 4
 NAMES: Final = (f"marks-{number}" for number in count(1))
 SEEN_DEADLINE_S: Final = 30
 SYNCS: Final = 200
+CROWDED: Final = "SQLite, 5,000 notes a second beside it"
+CROWD_A_SECOND: Final = 5_000
+CONNECTIONS: Final = 64  # of the crowd
+NOTES: Final = 1_000  # in a request, as the crowd joins
+BEGIN_S: Final = 0.5  # in which the crowd comes to its pace
+# A crowd's notes, each at its moment. Its times are above those of all earlier rounds.
+CROWD: Final = """
+local ffi = require("ffi")
+ffi.cdef("typedef struct { long s; long us; } moment; int gettimeofday(moment *, void *);")
+local read = ffi.new("moment")
+local function now_ms()
+  ffi.C.gettimeofday(read, nil)
+  return tonumber(read.s) * 1000 + tonumber(read.us) / 1000
+end
+local begun, due, made = nil, 0, START
+function delay()
+  begun = begun or now_ms()
+  due = due + 1
+  return math.max(0, math.floor(begun + due * 1000 / RATE - now_ms() + 0.5))
+end
+local headers = {["content-type"] = "application/json"}
+function request()
+  made = made + 1
+  local body = string.format(
+    '{"writer":"w%d","time":%d,"position":{"%d":%d,"%d":%d}}',
+    made % WRITERS, made, made % 4, made, (made + 1) % 4, made)
+  return wrk.format("POST", "/v1/streams/crowd/notes", headers, body)
+end
+"""
 
 
 @dataclass(slots=True)
@@ -149,6 +192,27 @@ def latencies(connection: Connection, pace: Pace) -> Taken:
     return taken
 
 
+def join(connection: Connection, writers: int) -> None:
+    """Makes the crowd's stream, in which each writer notes once."""
+    connection.run(calls.create_stream("crowd", SEGMENTS, StreamConfig(max_ahead_ms=None)))
+    for begun in range(0, writers, NOTES):
+        numbers = range(begun, min(begun + NOTES, writers))
+        connection.run(calls.notes("crowd", [_note(number, 1) for number in numbers]))
+
+
+@contextmanager
+def crowd(server: RunningServer, folder: Path, writers: int, round_: int, seconds: float) -> Iterator[list[float]]:
+    """Has the crowd note meanwhile, for so long; at the end the list has its rate."""
+    text = CROWD.replace("RATE", str(CROWD_A_SECOND)).replace("WRITERS", str(writers))
+    text = text.replace("START", str((round_ + 1) * 1_000_000))
+    found: list[float] = []
+    with ThreadPoolExecutor(1) as pool:
+        load_ = pool.submit(load, server, text, folder, CONNECTIONS, math.ceil(seconds + 2 * BEGIN_S))
+        time.sleep(BEGIN_S)
+        yield found
+        found.append(load_.result().per_second)
+
+
 def sync_ms(folder: Path) -> float:
     """What making one small append durable takes here, at the median."""
     found = []
@@ -165,8 +229,10 @@ def measure(options: argparse.Namespace) -> Report:
     report, pace = Report(), Pace(options.writers, options.rate, options.seconds)
     with ExitStack() as opened:
         folder = opened.enter_context(scratch())
-        urls = serving_stores(opened, folder, report.missing, postgres=bool(options.postgres))
-        connections = {kind: opened.enter_context(Connection(url)) for kind, url in urls.items()}
+        servers = {BARE: serving_bare(opened)}
+        for kind, database in stores(opened, folder, report.missing, postgres=bool(options.postgres)).items():
+            servers[kind] = serving_controller(opened, database)
+        connections = {kind: opened.enter_context(Connection(server.url)) for kind, server in servers.items()}
         rounds: dict[str, list[Taken]] = {kind: [] for kind in connections}
         for _ in range(options.rounds):
             for kind, connection in connections.items():
@@ -174,11 +240,20 @@ def measure(options: argparse.Namespace) -> Report:
                     rounds[kind].append(note_in_step(connection, "bare", pace, windows=False)[0])
                 else:
                     rounds[kind].append(latencies(connection, pace))
+        if without_wrk() is None:
+            join(connections["SQLite"], options.crowd)
+            rounds[CROWDED] = []
+            for number in range(options.rounds):
+                with crowd(servers["SQLite"], folder, options.crowd, number, pace.seconds) as rate:
+                    rounds[CROWDED].append(latencies(connections["SQLite"], pace))
+                print(f"a crowd of {options.crowd:,} writers made {rate[0]:,.0f} notes a second")
         print(
             f"{pace.writers} writers, each {pace.a_second} notes a second, {options.rounds} rounds of {pace.seconds} s"
         )
         print(f"one fdatasync here takes {sync_ms(folder):.2f} ms")
     show(rounds, report)
+    lacking = without_wrk()
+    report.missing.extend([] if lacking is None else [lacking])
     return report
 
 
@@ -203,7 +278,8 @@ def show(rounds: dict[str, list[Taken]], report: Report) -> None:
             for number, percent in enumerate(("p50", "p99")):
                 name = f"note to mark {what}, {kind}, {percent}".replace("mark window", "window with it")
                 reference = round_trips * bare[number]
-                report.figures.append(Figure.of(name, found[number], trips, reference, "ms"))
+                aim = "≤ 10 ms" if (kind, what, percent) == (CROWDED, "seen", "p99") else ""
+                report.figures.append(Figure.of(name, found[number], trips, reference, "ms", aim))
 
 
 def _percentiles(rounds: list[list[float]]) -> tuple[float, float]:
@@ -213,7 +289,7 @@ def _percentiles(rounds: list[list[float]]) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = arguments(__doc__, seconds=4, rounds=3, writers=4, rate=25, postgres=1)
+    parser = arguments(__doc__, seconds=4, rounds=3, writers=4, rate=25, crowd=10_000, postgres=1)
     run(measure, parser.parse_args())
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from tests.postgres import Postgres, programs
 from tools.preflight import installing
 
 ROOT: Final = Path(__file__).parents[1]
+CORES: Final = sorted(os.sched_getaffinity(0))
 END_DEADLINE_S: Final = 30
 BARE: Final = "bare uvicorn"
 # As an answer to a note or a question for a window, for clients that read it.
@@ -68,7 +69,17 @@ def serve_bare() -> None:
 
 def on_core(which: int) -> list[str]:
     """How a command begins that is to run on that core of those that there are: 0, or -1 for the last."""
-    return ["taskset", "-c", str(sorted(os.sched_getaffinity(0))[which])]
+    return ["taskset", "-c", str(CORES[which])]
+
+
+@contextmanager
+def pinned(which: int) -> Iterator[None]:
+    """Runs this thread on that core meanwhile: 0, or -1 for the last."""
+    os.sched_setaffinity(0, {CORES[which]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, CORES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,11 @@ class RunningServer:
 
     url: str
     process: subprocess.Popen[str]
+
+    @property
+    def cpu_s(self) -> float:
+        """The CPU time that it has taken so far, in all of its threads."""
+        return cpu_s([self.process.pid])[self.process.pid]
 
 
 @contextmanager
@@ -99,19 +115,24 @@ def running(*command: str, beginning: Sequence[str] = ()) -> Iterator[RunningSer
             process.wait(END_DEADLINE_S)
 
 
-@contextmanager
-def serving(*command: str) -> Iterator[str]:
-    """Runs a server on the first core; gives the address that it says."""
-    with running(*command, beginning=on_core(0)) as server:
-        yield server.url
+def serving(opened: ExitStack, *command: str) -> RunningServer:
+    """Runs a server on the first core."""
+    return opened.enter_context(running(*command, beginning=on_core(0)))
 
 
-def serving_bare(opened: ExitStack) -> str:
-    return opened.enter_context(serving("-m", "benchmarks.servers"))
+def serving_bare(opened: ExitStack) -> RunningServer:
+    return serving(opened, "-m", "benchmarks.servers")
 
 
-def serving_controller(opened: ExitStack, database: Path | str) -> str:
-    return opened.enter_context(serving("-m", "controller", "serve", "--port", "0", "--database", str(database)))
+def serving_controller(opened: ExitStack, database: Path | str) -> RunningServer:
+    return serving(opened, "-m", "controller", "serve", "--port", "0", "--database", str(database))
+
+
+def new_token(database: Path | str) -> str:
+    """A token that may do everything. From then on every caller of a controller of this store needs one."""
+    command = [sys.executable, "-m", "controller", "token", "create", "benchmark", "--role", "admin"]
+    command += ["--database", str(database)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
 
 
 def running_postgres(opened: ExitStack) -> Postgres | None:
@@ -121,7 +142,7 @@ def running_postgres(opened: ExitStack) -> Postgres | None:
         return None
     postgres = Postgres(folder)
     opened.callback(postgres.remove)
-    os.sched_setaffinity(postgres.process_id, {max(os.sched_getaffinity(0))})  # its sessions inherit it
+    os.sched_setaffinity(postgres.process_id, {CORES[-1]})  # its sessions inherit it
     return postgres
 
 
@@ -134,16 +155,16 @@ def serving_postgres(opened: ExitStack) -> str | None:
 WITHOUT_POSTGRES: Final = f"PostgreSQL, which is not installed; to get it: {installing('postgresql')}"
 
 
-def serving_stores(opened: ExitStack, folder: Path, missing: list[str], *, postgres: bool = True) -> dict[str, str]:
-    """The bare application, and a controller on each store that there is, by name."""
-    urls = {BARE: serving_bare(opened), "SQLite": serving_controller(opened, folder / "store.db")}
+def stores(opened: ExitStack, folder: Path, missing: list[str], *, postgres: bool = True) -> dict[str, Path | str]:
+    """A new database of each kind that there is, by the name of the kind."""
+    found: dict[str, Path | str] = {"SQLite": folder / "store.db"}
     if postgres:
         database = serving_postgres(opened)
         if database is None:
             missing.append(WITHOUT_POSTGRES)
         else:
-            urls["PostgreSQL"] = serving_controller(opened, database)
-    return urls
+            found["PostgreSQL"] = database
+    return found
 
 
 @contextmanager
@@ -162,6 +183,7 @@ class Load:
     per_second: float
     median_ms: float
     p99_ms: float
+    cpu_us: float  # of the server, for one call
 
 
 def without_wrk() -> str | None:
@@ -169,17 +191,19 @@ def without_wrk() -> str | None:
     return None if shutil.which("wrk") else f"what takes wrk, which is not installed; to get it: {installing('wrk')}"
 
 
-def load(url: str, script: str, folder: Path, connections: int, seconds: int) -> Load:
+def load(server: RunningServer, script: str, folder: Path, connections: int, seconds: int) -> Load:
     """Lets wrk ask as fast as it is answered. `script` is Lua, with a `request`."""
     path = folder / "load.lua"
     path.write_text(script)
-    command = [*on_core(-1), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(path), url]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = [*on_core(-1), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(path)]
+    before = server.cpu_s
+    said = subprocess.run([*command, server.url], capture_output=True, text=True, check=True).stdout
+    spent = server.cpu_s - before
     if "Non-2xx" in said or "Socket errors" in said:
         raise SystemExit(f"some requests were refused:\n{said}")
-    rate = re.search(r"Requests/sec:\s*([\d.]+)", said)
-    assert rate is not None
-    return Load(float(rate[1]), _latency(said, 50), _latency(said, 99))
+    rate, calls = re.search(r"Requests/sec:\s*([\d.]+)", said), re.search(r"(\d+) requests in", said)
+    assert rate is not None and calls is not None
+    return Load(float(rate[1]), _latency(said, 50), _latency(said, 99), 1e6 * spent / int(calls[1]))
 
 
 def _latency(said: str, percent: int) -> float:
@@ -195,7 +219,32 @@ def middle(runs: Iterable[Load]) -> Load:
         median(each.per_second for each in taken),
         median(each.median_ms for each in taken),
         median(each.p99_ms for each in taken),
+        median(each.cpu_us for each in taken),
     )
+
+
+# -- processes -----------------------------------------------------------------------------------------------------
+
+
+def cpu_s(processes: Sequence[int]) -> dict[int, float]:
+    """The CPU time that each of these processes has taken; those that have ended are left out."""
+    found = {}
+    for process in processes:
+        with suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            found[process] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def spent_s(before: dict[int, float]) -> float:
+    """The CPU time that processes have taken since then."""
+    return sum(now - before[process] for process, now in cpu_s(list(before)).items())
+
+
+def resident_mib(process: int) -> float:
+    """The memory that a process has in use."""
+    found = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(found[0].split()[1]) / 1024
 
 
 if __name__ == "__main__":

@@ -24,9 +24,10 @@ from typing import Any, Final
 
 import httpx
 
-from benchmarks.cluster import Cluster, resident_mib
+from benchmarks.cluster import Cluster
 from benchmarks.figures import Figure, Report, arguments, percentile, run
-from benchmarks.servers import WITHOUT_POSTGRES, running_postgres
+from benchmarks.raw_http import RawConnection
+from benchmarks.servers import WITHOUT_POSTGRES, resident_mib, running_postgres
 
 NAMES: Final = ("a", "b", "c")
 TOGETHER: Final = 25  # streams in a request, where all are called
@@ -107,8 +108,7 @@ class Noting:
 
 
 class SteadyWriter:
-    """Notes in one stream, over a connection of its own, until it is cancelled. It speaks HTTP by hand: a client's own
-    work for two thousand notes a second would be measured too."""
+    """Notes in one stream, over a connection of its own, until it is cancelled."""
 
     def __init__(self, cluster: Cluster, stream: str, moments: Iterator[int]) -> None:
         self._addresses = Addresses(cluster)
@@ -116,7 +116,7 @@ class SteadyWriter:
         self._moments = moments
         self._sent: float | None = None  # the note that waits
         self._longest = 0.0
-        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._connection: RawConnection | None = None
 
     def forget(self) -> None:
         """From now on only notes from here on count."""
@@ -143,29 +143,19 @@ class SteadyWriter:
     async def _is_taken(self, note: bytes) -> bool:
         try:
             async with asyncio.timeout(CALL_DEADLINE_S):
-                status, body = await self._post(note)
-        except (OSError, EOFError, asyncio.IncompleteReadError):
+                if self._connection is None:
+                    self._connection = RawConnection(self._addresses.present())
+                status, body = await self._connection.send("POST", f"/v1/streams/{self._stream}/notes", note)
+        except (OSError, EOFError):
             self._close()
             self._addresses.next()
             return False
         # What was taken without an answer is refused when it comes again.
         return status == 200 or b'"time_went_back"' in body
 
-    async def _post(self, note: bytes) -> tuple[int, bytes]:
-        if self._connection is None:
-            host, port = self._addresses.present().removeprefix("http://").split(":")
-            self._connection = await asyncio.open_connection(host, int(port))
-        reader, writer = self._connection
-        head = f"POST /v1/streams/{self._stream}/notes HTTP/1.1\r\nhost: 127.0.0.1\r\n"
-        size = f"content-type: application/json\r\ncontent-length: {len(note)}\r\n\r\n"
-        writer.write((head + size).encode() + note)
-        answer = (await reader.readuntil(b"\r\n\r\n")).lower()
-        length = int(answer.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        return int(answer.split(b" ", 2)[1]), await reader.readexactly(length)
-
     def _close(self) -> None:
         if self._connection is not None:
-            self._connection[1].close()
+            self._connection.close()
         self._connection = None
 
 

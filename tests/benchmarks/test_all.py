@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.figures import Figure, Report, markdown, number, percentile
+from benchmarks.figures import Curve, Figure, Report, markdown, number, percentile
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = (ROOT / "docs" / "benchmarks.md").read_text().partition("## Results")[2].partition("\n## ")[0]
+SQUARES = Curve("squares", "a square", "ms", "sides", [(1, 1.0), (2, 4.0)])
 # What needs wrk is told as missing without it.
-BY_WRK = ("durable notes", "over HTTP")
+BY_WRK = ("durable notes", "in a request, ", "beside it", "over HTTP")
 
 
 def _row_names(lines: str) -> list[str]:
@@ -26,7 +27,7 @@ def _row_names(lines: str) -> list[str]:
 
 def _sized_alike(name: str) -> str:
     """A figure's name without the numbers that are smaller in a quick run."""
-    return re.sub(r"\d[\d,]* (marks|pages)", r"n \1", name)
+    return re.sub(r"\d[\d,]* (at a time|marks|pages|streams|writers)", r"n \1", name)
 
 
 def test_a_quick_run_shows_all_of_the_page() -> None:
@@ -64,14 +65,19 @@ def test_a_part_that_there_is_not_is_refused_by_name() -> None:
     command = [sys.executable, "-m", "benchmarks", "--only", "notes,speed"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "there is no part speed; there are noting, notes," in done.stderr
+    assert "there is no part speed; there are core, noting, clients," in done.stderr
 
 
 def test_a_report_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    report = Report([Figure.of("a", 3.0, "b", 4.0, "ms"), Figure.lost("c", 0, 9, {1: 2})], ["d: it is away"])
+    report = Report(
+        [Figure.of("a", 3.0, "b", 4.0, "ms", "≤ 1"), Figure.lost("c", 0, 9, {1: 2})], [SQUARES], ["d: it is away"]
+    )
     report.write(tmp_path / "report.json")
     assert Report.read(tmp_path / "report.json") == report
-    assert list(markdown(report.figures))[2:] == ["| a | 3.00 ms | b: 4.00 | 0.75 |", "| c | 0 of 9 | −1 s: 2 |  |"]
+    assert list(markdown(report.figures))[2:] == [
+        "| a | 3.00 ms | b: 4.00 | 0.75 | ≤ 1 |",
+        "| c | 0 of 9 | −1 s: 2 |  |  |",
+    ]
 
 
 @pytest.mark.parametrize(

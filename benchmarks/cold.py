@@ -1,0 +1,96 @@
+"""What the first call to a stream costs that the controller has to load: 10 000 of them, in turn and 64 at a time.
+
+    python -m benchmarks.cold [--streams 10000] [--together 64]
+
+Each stream has a writer and a mark. The controller starts again, and every stream is asked for a window once, and then
+once more, when it is loaded. The caller's clock tells the time. It runs on the last core and speaks HTTP by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.figures import Figure, Report, arguments, run
+from benchmarks.raw_http import RawConnection
+from benchmarks.servers import RunningServer, pinned, scratch, serving_controller
+
+SETTINGS: Final = json.dumps({"segments": 4, "max_ahead_ms": None, "mark_interval_ms": 0}).encode()
+NOTE: Final = json.dumps({"writer": "w", "time": 1, "position": {"0": 1, "1": 1}}).encode()
+QUESTION: Final = json.dumps({"position": {"0": 2, "1": 2}}).encode()
+
+Ask = Callable[[RawConnection, str], Coroutine[Any, Any, None]]
+
+
+async def make(connection: RawConnection, stream: str) -> None:
+    await _send(connection, "PUT", f"/v1/streams/{stream}", SETTINGS)
+    await _send(connection, "POST", f"/v1/streams/{stream}/notes", NOTE)
+
+
+async def ask(connection: RawConnection, stream: str) -> None:
+    await _send(connection, "POST", f"/v1/streams/{stream}/time-window", QUESTION)
+
+
+async def _send(connection: RawConnection, method: str, path: str, body: bytes) -> None:
+    status, answer = await connection.send(method, path, body)
+    if status >= 300:
+        raise SystemExit(f"{method} {path}: {status} {answer.decode()}")
+
+
+async def all_of(server: RunningServer, streams: Sequence[str], together: int, what: Ask) -> float:
+    """How long a call takes, in ms, if so many are made at a time: the time of all by their number."""
+    left: Iterator[str] = iter(streams)
+    connections = [RawConnection(server.url) for _ in range(together)]
+
+    async def some(connection: RawConnection) -> None:
+        for stream in left:
+            await what(connection, stream)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(some(each) for each in connections))
+    took = time.perf_counter() - begun
+    for each in connections:
+        each.close()
+    return 1000 * took / len(streams)
+
+
+def asked(database: Path, streams: Sequence[str], together: int) -> tuple[list[float], list[float]]:
+    """The milliseconds of a first and of a second call, and the CPU time of each in the controller."""
+    times, cpus = [], []
+    with ExitStack() as opened:
+        server = serving_controller(opened, database)
+        for _ in range(2):
+            before = server.cpu_s
+            times.append(asyncio.run(all_of(server, streams, together, ask)))
+            cpus.append(1000 * (server.cpu_s - before) / len(streams))
+    return times, cpus
+
+
+def measure(options: argparse.Namespace) -> Report:
+    report, streams = Report(), [f"s{number}" for number in range(options.streams)]
+    with ExitStack() as opened:
+        database = opened.enter_context(scratch()) / "store.db"
+        opened.enter_context(pinned(-1))
+        with ExitStack() as first:
+            asyncio.run(all_of(serving_controller(first, database), streams, options.together, make))
+        print(f"{'ms a call':20} {'first':>8} {'CPU':>8} {'second':>8} {'CPU':>8}")
+        for together, name in ((1, "one after another"), (options.together, f"{options.together} at a time")):
+            times, cpus = asked(database, streams, together)
+            print(f"{name:20} {times[0]:8.3f} {cpus[0]:8.3f} {times[1]:8.3f} {cpus[1]:8.3f}")
+            what = f"the first call to each of {options.streams:,} streams, {name}"
+            report.figures.append(Figure.of(what, times[0], "the second", times[1], "ms", "≤ 0.3 ms"))
+    return report
+
+
+def main() -> None:
+    run(measure, arguments(__doc__, streams=10_000, together=64).parse_args())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""What was measured last, kept in docs/measured.json, and the tables of the pages that are made from it.
+
+    python -m benchmarks.record
+
+writes these tables again, after a formula or the way that they look was changed; `python -m benchmarks --record` keeps
+what it measured, and does the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from benchmarks.figures import Curve, Figure, Report, markdown, number
+from benchmarks.servers import ROOT
+
+FILE: Final = Path("docs/measured.json")
+PAGES: Final = (Path("docs/benchmarks.md"),)
+TABLE: Final = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The last report of each part of the benchmarks, and the day on which it was measured."""
+
+    parts: dict[str, tuple[str, Report]]
+
+    @classmethod
+    def read(cls, root: Path = ROOT) -> Self:
+        found = json.loads((root / FILE).read_text())
+        return cls({name: (part["measured"], Report.of(part)) for name, part in found.items()})
+
+    def write(self, root: Path = ROOT) -> None:
+        """Writes the file, and the tables of all pages."""
+        found = {
+            name: {"measured": day, "figures": _all(report.figures), "curves": _all(report.curves)}
+            for name, (day, report) in self.parts.items()
+        }
+        (root / FILE).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        for page in PAGES:
+            (root / page).write_text(with_tables((root / page).read_text(), self))
+
+    def with_part(self, name: str, report: Report, day: str, order: Sequence[str]) -> Self:
+        """The record with this report in place of an earlier one of the part; parts are in this order."""
+        parts = {**self.parts, name: (day, report)}
+        return type(self)({each: parts[each] for each in order if each in parts})
+
+    @property
+    def figures(self) -> list[Figure]:
+        return [figure for _, report in self.parts.values() for figure in report.figures]
+
+    @property
+    def curves(self) -> list[Curve]:
+        return [curve for _, report in self.parts.values() for curve in report.curves]
+
+
+def keep(name: str, report: Report, order: Sequence[str]) -> None:
+    """Keeps what a part reports, unless it lacks something."""
+    if not report.missing:
+        Record.read().with_part(name, report, time.strftime("%Y-%m-%d"), order).write()
+
+
+def _all(values: Iterable[Figure | Curve]) -> list[dict[str, object]]:
+    return [asdict(each) for each in values]
+
+
+def with_tables(page: str, record: Record) -> str:
+    """The page, with the tables that it names."""
+    return TABLE.sub(lambda found: f"{found[1]}{_lines(TABLES[found[2]](record))}{found[3]}", page)
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in ("", *lines, ""))
+
+
+def results(record: Record) -> Iterator[str]:
+    """All figures, and when they were measured."""
+    yield from markdown(record.figures)
+    yield ""
+    days: dict[str, list[str]] = {}
+    for name, (day, report) in record.parts.items():
+        if report.figures:
+            days.setdefault(day, []).append(f"`{name}`")
+    for day, names in sorted(days.items()):
+        yield f"- Measured on {day}: {', '.join(names)}."
+
+
+def growth(record: Record) -> Iterator[str]:
+    """All curves: the first and the last point, and the exponent."""
+    yield "| what | against | from | to | exponent |"
+    yield "|---|---|---|---|--:|"
+    for curve in record.curves:
+        first, last = (
+            f"{cost}, {size:,}" for cost, size in ((_cost(curve, at), curve.points[at][0]) for at in (0, -1))
+        )
+        yield f"| {curve.what} | {curve.against} | {first} | {last} | {curve.exponent:.2f} |"
+
+
+def _cost(curve: Curve, at: int) -> str:
+    return f"{number(curve.points[at][1])} {curve.unit}"
+
+
+TABLES: Final[Mapping[str, Callable[[Record], Iterable[str]]]] = {"results": results, "growth": growth}
+
+
+if __name__ == "__main__":
+    Record.read().write()
