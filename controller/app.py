@@ -28,6 +28,7 @@ from controller.http import documentation
 from controller.http.auth import Rules
 from controller.http.browser_gate import BrowserGate
 from controller.http.declared import DeclaredRoute, Routes
+from controller.http.direct import Direct
 from controller.http.forwarding.directory import Directory
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.metrics_text import MetricsText
@@ -76,6 +77,7 @@ class Application(FastAPI):
         self._envelope = Middleware(
             super().__call__, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding
         )
+        self.direct = Direct(self._envelope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -103,7 +105,7 @@ def create_app(
     routers: Sequence[Routes] = ROUTERS,
     directory: Directory | None = None,
     peer_tls: ssl.SSLContext | None = None,
-) -> FastAPI:
+) -> Application:
     """The controller as an ASGI application.
 
     `clock` replaces the host's two clocks, None for the real ones. The host's wall clock may step back; the

@@ -15,13 +15,12 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import Final
+from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 import uvicorn
-from fastapi import FastAPI
 
-from controller.app import create_app
+from controller.app import Application, create_app
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
 from controller.http.connection import HttpConnection, SocketConnection, Waits
@@ -76,10 +75,12 @@ class Server(uvicorn.Server):
     At the end it answers waiting readers first, and then waits for the connections, which would otherwise stay busy.
     """
 
+    direct: ClassVar[bool] = True  # if not, the application answers every call
+
     def __init__(
         self,
         config: uvicorn.Config,
-        app: FastAPI,
+        app: Application,
         doors: Sequence[Door],
         tell_ready: Callable[[], None],
         parent: int | None = None,
@@ -130,7 +131,10 @@ class Server(uvicorn.Server):
 
     def _connect(self, overloaded: Overloaded | None) -> HttpConnection:
         loop, state = asyncio.get_running_loop(), self.lifespan.state
-        return HttpConnection(self.config, self.server_state, state, loop, self._waits, overloaded=overloaded)
+        direct = self._strandline.direct if self.direct else None
+        return HttpConnection(
+            self.config, self.server_state, state, loop, self._waits, direct=direct, overloaded=overloaded
+        )
 
     async def on_tick(self, counter: int) -> bool:
         """Checks every tenth of a second whether to stop, also because another controller took the store over, or

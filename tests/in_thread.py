@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import uvicorn
 import uvloop
-from fastapi import FastAPI
 
+from controller.app import Application
 from controller.server import Door, Server
 
 START_DEADLINE_S = 30
@@ -22,7 +22,7 @@ class InThread:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: Application,
         listener: socket.socket,
         certificate: tuple[str, str] | None = None,
         trusted: ssl.SSLContext | None = None,

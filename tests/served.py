@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import re
@@ -10,14 +11,19 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import uvicorn
 
+from controller.app import Application
+from controller.server import Door, Server, listen
 from strandline.client import calls
 from strandline.client.calls import Call
 from strandline.client.http import Connection
@@ -27,7 +33,19 @@ from tests.answers import check_answer
 
 Value = TypeVar("Value")
 ROOT = Path(__file__).resolve().parents[1]
-__all__ = ["AT_ONCE", "NOON", "ROOT", "InProcess", "ManualClock", "Outside", "OwnProcess", "served"]
+LOCALHOST = "127.0.0.1"
+__all__ = [
+    "AT_ONCE",
+    "NOON",
+    "ROADS",
+    "ROOT",
+    "Connected",
+    "InProcess",
+    "ManualClock",
+    "Outside",
+    "OwnProcess",
+    "served",
+]
 
 # Marks with every advance, and times that need not be near the clock.
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
@@ -73,6 +91,41 @@ class InProcess(InProcessController):
         return found
 
 
+class Connected(InProcess):
+    """The same over connections, as it is served: notes and windows have direct answers."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._serving.enter_context(self.portal.wrap_async_context_manager(self._connected()))
+
+    async def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return await self._connections.request(method, path, **more)
+
+    def request_soon(self, method: str, path: str, **more: Any) -> Future[httpx.Response]:
+        return self.portal.start_task_soon(partial(self._send, method, path, **more))
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[None]:
+        assert isinstance(self.app, Application)
+        listener = listen(LOCALHOST, 0)
+        config = uvicorn.Config(self.app, lifespan="off", ws="none", log_config=None, log_level="warning")
+        ready = asyncio.Event()
+        server = Server(config, self.app, [Door(listener, tls=False)], ready.set)
+        serving = asyncio.create_task(server.serve())
+        await ready.wait()
+        url = f"http://{LOCALHOST}:{listener.getsockname()[1]}"
+        try:
+            async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as self._connections:
+                yield
+        finally:
+            server.should_exit = True
+            await serving
+            listener.close()
+
+
+ROADS = (InProcess, Connected)  # of a note and of a question for a window: the application's, and the direct one
+
+
 class OwnProcess:
     """`strandline serve` in a process of its own, on a free port of the loopback interface."""
 
@@ -84,14 +137,15 @@ class OwnProcess:
         trusted: ssl.SSLContext | None = None,
         files: int | None = None,
         program: Path = ROOT,
+        direct: bool = True,
     ) -> None:
         """`trusted` is for TLS; `files` is how many files it may have open, connections among them; `program` is the
-        folder with the program."""
+        folder with the program; if not `direct`, the application answers every call."""
         self.database = database
         command = [
             sys.executable,
             "-m",
-            "controller",
+            "controller" if direct else "tests.without_direct_answers",
             "serve",
             "--database",
             str(database),

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from controller.groups.stream_views import StreamQuestion
 from strandline.core.config import SETTINGS, Setting
+from strandline.core.note import DEFAULT_KEY
 from strandline.limits import SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.wire.groups import GROUP_SETTINGS, GroupOptions, StartShape, options_by_name
 
@@ -21,8 +22,8 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     """A body without unknown fields."""
 
 
-class NoteBody(Strict, frozen=True):
-    """A note, or, with `notes`, many of them. Code of ours checks which fields belong together."""
+class OneNoteBody(Strict, frozen=True):
+    """A note. Code of ours checks which fields belong together."""
 
     writer: str | UnsetType = UNSET
     position: Offsets | UnsetType = UNSET
@@ -31,6 +32,11 @@ class NoteBody(Strict, frozen=True):
     epoch: int | UnsetType | None = UNSET
     newest: int | dict[str, int] | UnsetType | None = UNSET
     stream: str | UnsetType = UNSET
+
+
+class NoteBody(OneNoteBody, frozen=True):
+    """A note, or, with `notes`, many of them."""
+
     notes: list[NoteBody] | UnsetType = UNSET
 
 
@@ -123,7 +129,7 @@ class EvaluateBody(Strict, frozen=True):
 
 class WindowBody(Strict, frozen=True):
     position: Offsets
-    key: str = ""
+    key: Annotated[str | UnsetType, Meta(extra_json_schema={"default": DEFAULT_KEY})] = UNSET
 
 
 class StreamQuestionBody(StreamQuestion, Strict, frozen=True):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn, Protocol, cast
 from urllib.parse import unquote
 
@@ -27,6 +28,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from controller.http.browser_gate import PROBES
+from controller.http.browser_policies import Header
+from controller.http.direct import Direct, DirectCall, direct_call
 from controller.http.middleware import REFUSAL
 from controller.http.wait_queue import WaitQueue, longest
 from controller.limits import (
@@ -124,9 +127,11 @@ class _TurnedAway(Exception):
 
 
 class Exchange(RequestResponseCycle):
-    """A request, and the answer that the application sends."""
+    """A request, and its answer: the one that the application sends, or a direct one."""
 
     body_bytes = 0  # received so far, of its body
+    direct_call: DirectCall | None = None  # until it is answered, or left to the application
+    _head = b""  # of the answer, until it goes with the body
 
     def give_up(self) -> None:
         """Discards the rest of the answer. To the application it looks as if the client had left."""
@@ -145,7 +150,22 @@ class Exchange(RequestResponseCycle):
         else:
             self._send_body(message.get("body", b""), more=message.get("more_body", False))
 
-    def _send_head(self, status: int, headers: Any) -> None:
+    def reply(self, status: int, headers: Iterable[Header], body: bytes) -> None:
+        """Sends a whole answer, unless the client has left."""
+        if not self.disconnected:
+            self._send_head(status, headers)
+            self._send_body(body, more=False)
+
+    def reply_with(self, lines: bytes, body: bytes) -> None:
+        """The same with status 200 and headers that are lines already."""
+        if self.disconnected:
+            return
+        self._begin(200)
+        closing = b"" if self.keep_alive else b"connection: close\r\n"
+        self.transport.write(b"%b%b%b\r\n%b" % (STATUS_LINE[200], lines, closing, body))
+        self._complete()
+
+    def _begin(self, status: int) -> None:
         self.response_started = True
         if self.waiting_for_100_continue:
             # The client waits for permission to send the body. After this answer it may send the body or not. So the
@@ -161,6 +181,9 @@ class Exchange(RequestResponseCycle):
                 self.scope["http_version"],
                 status,
             )
+
+    def _send_head(self, status: int, headers: Iterable[Header]) -> None:
+        self._begin(status)
         lines = [STATUS_LINE[status]]
         for given, value in (*self.default_headers, *headers):
             name = given.lower()
@@ -183,25 +206,33 @@ class Exchange(RequestResponseCycle):
         head = b"".join(lines)
         if head.count(b"\n") != count + 1 or head.count(b"\r") != count + 1 or b"\0" in head:
             raise RuntimeError("a header of the answer has a character that would end it")
-        self.transport.write(head)
+        if self.chunked_encoding:  # its body may take long to begin
+            self.transport.write(head)
+        else:
+            self._head = head
 
     def _send_body(self, body: bytes, *, more: bool) -> None:
         if self.scope["method"] == "HEAD":
             self.expected_content_length = 0
-        elif self.chunked_encoding:
+            body = b""
+        if self.chunked_encoding:
             chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             self.transport.write(chunk if more else chunk + b"0\r\n\r\n")
         else:
             self.expected_content_length -= len(body)
             if self.expected_content_length < 0:
                 raise RuntimeError("the answer is longer than its Content-Length")
-            self.transport.write(body)
+            self.transport.write(self._head + body)
+            self._head = b""
         if not more:
             if self.expected_content_length:
                 raise RuntimeError("the answer is shorter than its Content-Length")
-            self.response_complete = True
-            self.message_event.set()
-            self.on_response()
+            self._complete()
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        self.on_response()
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -215,11 +246,14 @@ class HttpConnection(HttpToolsProtocol):
         loop: asyncio.AbstractEventLoop,
         waits: Waits,
         *,
+        direct: Direct | None = None,
         overloaded: Overloaded | None = None,
     ) -> None:
-        """With `overloaded`, it answers all requests but probes with that error. It closes after one answer."""
+        """`direct` answers some requests in place of the application. With `overloaded`, it answers all requests but
+        probes with that error. It closes after one answer."""
         super().__init__(config, server_state, app_state, loop)
         self._waits = waits
+        self._direct = direct
         self._queue: WaitQueue[Caller] | None = None  # where it waits for its caller
         self._overloaded = overloaded
         self._answering: Exchange | None = None  # its answer is being sent, or was the last one
@@ -345,6 +379,7 @@ class HttpConnection(HttpToolsProtocol):
         else:
             for start in range(0, len(data), HEAD_BYTES):
                 self._feed(data[start : start + HEAD_BYTES])
+        self._answer_directly()
         if self.parser is not None:  # else it has become a websocket
             self._wait()
 
@@ -429,6 +464,8 @@ class HttpConnection(HttpToolsProtocol):
             self._turn_away(self._overloaded)
         keep_alive = version == "1.1" and self._overloaded is None and self.parser.should_keep_alive()
         self._reading = self._exchange(keep_alive=keep_alive and not self.parser.should_upgrade())
+        if self._direct is not None and not self.expect_100_continue:
+            self._reading.direct_call = direct_call(scope)
         self._answer(self._reading)
 
     def _read_target(self) -> None:
@@ -516,7 +553,24 @@ class HttpConnection(HttpToolsProtocol):
 
     def _start(self, exchange: Exchange) -> None:
         self._answering = exchange
-        self._start_asgi_task(exchange, self.app)
+        if exchange.direct_call is None or self.flow.write_paused:
+            exchange.direct_call = None
+            self._start_asgi_task(exchange, self.app)
+        else:
+            self._answer_directly()
+
+    def _answer_directly(self) -> None:
+        """Answers the request whose turn it is, if that is one for a direct answer and has come whole.
+
+        Not within the parser: an answer may end the connection.
+        """
+        exchange = self._answering
+        if exchange is None or exchange.direct_call is None or exchange.more_body:
+            return
+        assert self._direct is not None
+        call, exchange.direct_call = exchange.direct_call, None
+        if not self._direct.answer(call, exchange):
+            self._start_asgi_task(exchange, self.app)
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from starlette.applications import Starlette
@@ -19,7 +20,7 @@ from controller.clock import Clock
 from controller.controller import Controller
 from controller.http.auth import Rules, check_group, guarded
 from controller.http.browser_gate import BrowserGate
-from controller.http.browser_policies import NAMED_PROTECTIONS, protected
+from controller.http.browser_policies import NAMED_PROTECTIONS, Header, protected
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.forwarding.wire import Headers
 from controller.http.notes import hot_call
@@ -67,9 +68,7 @@ class Middleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = self._request_id(scope)
-        scope["app"] = self._owner
-        controller: Controller = scope["app"].state.controller
+        controller, request_id = self.begin(scope)
         clock, counts = controller.clock, controller.counts
         REQUEST_ID.set(request_id)
         started = ended = False
@@ -80,26 +79,16 @@ class Middleware:
             if message["type"] == "http.response.start":
                 started = True
                 counts.responses[message["status"]] += 1
-                time, more = self._told(scope, clock)
-                message["headers"] = [
-                    *protected(message.get("headers", ())),
-                    (b"strandline-time", b"%d" % time),
-                    (b"x-request-id", request_id),
-                    *more,
-                ]
+                message["headers"] = self.headers(scope, controller, message.get("headers", ()), request_id)
             await send(message)
 
         try:
-            if (refusal := scope.get(REFUSAL)) is not None:
-                raise refusal
-            self._gate.check(scope, tokens_required=controller.tokens.required)
+            self.check(scope, controller)
             if not scope["path"].startswith("/"):
                 await _answer_about_server(scope)(scope, receive, send_with_headers)
                 return
             is_free = self._rules.is_open(scope["path"], dashboard=self._dashboard)
-            if controller.replaced is not None and not is_free:
-                raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
-            group = None if is_free else self._rules.admit(scope, controller.tokens)
+            group = None if is_free else self.admit(scope, controller)
             if self._forwarding is not None and not is_free:
                 its_own = await self._forwarding.answer(controller, scope, receive, send, request_id)
                 if its_own is None:
@@ -116,7 +105,7 @@ class Middleware:
                 await self._app(scope, receive, sending)
                 return
             body = await call(controller.notes, scope, receive)
-            time, more = self._told(scope, clock)
+            time, more = self.told(scope, clock)
             headers = headers_of(JSON, len(body), time, request_id, more)
             counts.responses[200] += 1
             await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -124,14 +113,48 @@ class Middleware:
         except StrandlineError as error:
             await answer_with(scope, error)(scope, receive, send_with_headers)
         except Exception as error:
-            log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
+            failure = self.failed(scope, error)
             if ended:
                 return  # the application has answered with a problem, and raises the error again
             if started:
                 raise
-            await answer_with(scope, InternalFailure(reason=type(error).__name__))(scope, receive, send_with_headers)
+            await answer_with(scope, failure)(scope, receive, send_with_headers)
 
-    def _told(self, scope: Scope, clock: Clock) -> tuple[int, Headers]:
+    # -- the parts of this, which direct answers have too ----------------------------------------------------------
+
+    def begin(self, scope: Scope) -> tuple[Controller, bytes]:
+        """The controller and the id of a request."""
+        scope["app"] = self._owner
+        controller: Controller = self._owner.state.controller
+        return controller, self._request_id(scope)
+
+    def check(self, scope: Scope, controller: Controller) -> None:
+        """Raises what the connection found wrong, and refuses what a browser sends for a foreign page."""
+        if (refusal := scope.get(REFUSAL)) is not None:
+            raise refusal
+        self._gate.check(scope, tokens_required=controller.tokens.required)
+
+    def admit(self, scope: Scope, controller: Controller) -> str | None:
+        """Lets a call of the API in if its token allows it; returns what `Rules.admit` does."""
+        if controller.replaced is not None:
+            raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
+        return self._rules.admit(scope, controller.tokens)
+
+    def is_here(self, scope: Scope) -> bool:
+        """Whether this controller takes a call about a stream now: it may be another's, or on its way."""
+        return self._forwarding is None or self._forwarding.takes(scope)
+
+    def failed(self, scope: Scope, error: Exception) -> InternalFailure:
+        """Logs a bug; returns what the caller hears of it."""
+        log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
+        return InternalFailure(reason=type(error).__name__)
+
+    def headers(self, scope: Scope, controller: Controller, given: Iterable[Header], request_id: bytes) -> list[Header]:
+        """The headers of an answer, with those that every answer has."""
+        time, more = self.told(scope, controller.clock)
+        return [*protected(given), (b"strandline-time", b"%d" % time), (b"x-request-id", request_id), *more]
+
+    def told(self, scope: Scope, clock: Clock) -> tuple[int, Headers]:
         """The clock that an answer tells, and further headers."""
         now = clock.now()
         return (now, ()) if self._forwarding is None else self._forwarding.told(scope, now)

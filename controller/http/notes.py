@@ -1,4 +1,4 @@
-"""The hot path: answers notes in the middleware, before FastAPI's router.
+"""The hot path: answers notes in the middleware, before FastAPI's router, or even before that (`direct.py`).
 
 FastAPI's work for each request costs more than a note, and so does its search for the route. Limits, problems and
 request ids are those of every other call.
@@ -15,13 +15,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope, Send
 
+from controller.commit.group_commit import Durable
+from controller.controller import Controller
 from controller.http.auth import check_writer, does_not_speak_for, forbidden, grant_of
-from controller.http.bodies import NoteBody, RawNotesBody
+from controller.http.bodies import NoteBody, OneNoteBody, RawNotesBody
 from controller.http.body_errors import body_error
 from controller.http.declared import DeclaredRoute, Rule, RuleScope
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
-from controller.http.request_bodies import check_json, decode, read_body
+from controller.http.request_bodies import check_json, check_media_type, decode, read_body, well_made
 from controller.http.responses import to_json
 from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
 from controller.streams.notes import Notes
@@ -32,9 +34,11 @@ from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, encoded_results, note_reply
 
+_one = decoder_of(OneNoteBody)
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
-_BEFORE, _AFTER = "/v1/streams/", "/notes"
+NOTES: Final = "/notes"  # behind the path of a stream
+_BEFORE: Final = "/v1/streams/"
 OF_SEVERAL_STREAMS: Final = "/v1/notes"
 DECLARED: Final = (
     DeclaredRoute(
@@ -63,9 +67,9 @@ HotCall: TypeAlias = Callable[[Notes, Scope, Receive], Awaitable[bytes]]
 def hot_call(scope: Scope) -> HotCall | None:
     """The function that answers a request here, with JSON; None unless it is a note."""
     path: str = scope["path"]
-    if not path.endswith(_AFTER) or scope["method"] != "POST":
+    if not path.endswith(NOTES) or scope["method"] != "POST":
         return None
-    if path.startswith(_BEFORE) and (stream := path[len(_BEFORE) : -len(_AFTER)]) and "/" not in stream:
+    if path.startswith(_BEFORE) and (stream := path[len(_BEFORE) : -len(NOTES)]) and "/" not in stream:
         return partial(take_notes, stream)
     return partial(take_notes, None) if path == OF_SEVERAL_STREAMS else None
 
@@ -101,14 +105,28 @@ async def take_notes(stream: str | None, notes: Notes, scope: Scope, receive: Re
     return to_json(note_reply(*noted, keyed=given.times is not UNSET))
 
 
+def take_directly(stream: str, controller: Controller, scope: Scope, body: bytes) -> tuple[bytes, Durable] | None:
+    """The answer to one note, and what is done when the note is durable. None, and nothing is changed, if the body is
+    anything but one good note, or the stream is not in memory."""
+    given = well_made(_one, body, count_names)
+    if given is None:
+        return None
+    check_media_type(scope)
+    try:
+        note = note_of(given, stream)
+    except StrandlineError:
+        return None
+    check_writer(grant_of(scope), scope, stream, note.writer)
+    taken = controller.notes.take_soon(stream, note, caller_of(scope))
+    if taken is None:
+        return None
+    noted, durable = taken
+    return to_json(note_reply(*noted, keyed=given.times is not UNSET)), durable
+
+
 def read_well_made(body: bytes) -> NoteBody | None:
     """The content of a body if its shape is right; None if that takes a closer check."""
-    try:
-        given = _body.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    # A colon follows each name. If there are more colons, one is within a string, or a name occurs twice.
-    return given if body.count(b":") == count_names(given) else None
+    return well_made(_body, body, count_names)
 
 
 def read_closely(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
@@ -240,14 +258,14 @@ def _check_count(count: int) -> None:
         raise TooMany(what="notes in a request", count=count, limit=NOTES_PER_REQUEST)
 
 
-def note_of(given: NoteBody, stream: str | None) -> Note:
+def note_of(given: OneNoteBody, stream: str | None) -> Note:
     """The note; raises InvalidNote for fields that are missing or do not belong together. `stream` is from the path, or
     None if the note has to name its own."""
     if stream is not None and given.stream is not UNSET:
         raise InvalidNote(name="stream", value=given.stream, wanted="left out: the path has it")
     if stream is None and given.stream is UNSET:
         raise InvalidNote(name="stream", value=None, wanted="the name of the note's stream")
-    if given.notes is not UNSET:
+    if isinstance(given, NoteBody) and given.notes is not UNSET:
         raise InvalidNote(name="notes", value="…", wanted="left out: a note has none within")
     if given.writer is UNSET:
         raise InvalidNote(name="writer", value=None, wanted="the writer's name")
@@ -278,7 +296,7 @@ def _times(time: int | UnsetType, times: dict[str, int] | UnsetType) -> Mapping[
     raise InvalidNote(name="times", value=times, wanted="left out where there is a time")
 
 
-def count_names(given: NoteBody) -> int:
+def count_names(given: OneNoteBody) -> int:
     """How many names a body has in all of its objects, if none occurs twice."""
     count = 0
     for value in (given.writer, given.time, given.epoch, given.stream):
@@ -286,6 +304,6 @@ def count_names(given: NoteBody) -> int:
     for offsets in (given.position, given.times, given.newest):
         if offsets is not UNSET:
             count += 1 + (len(offsets) if isinstance(offsets, dict) else 0)
-    if given.notes is not UNSET:
+    if isinstance(given, NoteBody) and given.notes is not UNSET:
         count += 1 + sum(map(count_names, given.notes))
     return count

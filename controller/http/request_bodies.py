@@ -6,6 +6,7 @@ A name that occurs twice in one object is refused; other JSON readers ignore one
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -39,7 +40,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
     if size > limit:
         raise TooLarge(limit=limit)
     if size and as_json:
-        _check_media_type(scope)
+        check_media_type(scope)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -49,7 +50,7 @@ async def until_left(receive: Receive) -> None:
         pass
 
 
-def _check_media_type(scope: Scope) -> None:
+def check_media_type(scope: Scope) -> None:
     """Raises WrongMediaType for a body whose type is not JSON.
 
     The type that `curl -d` sends, or none, is accepted if no browser sent the request. For any page a browser sends
@@ -67,6 +68,17 @@ def _check_media_type(scope: Scope) -> None:
     kind = None if given is None else given.partition(b";")[0].strip().lower()
     if kind != _JSON and (may_be_browser or kind not in _OF_PROGRAMS):
         raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
+
+
+def well_made(decoder: msgspec.json.Decoder[Body], body: bytes, count_names: Callable[[Body], int]) -> Body | None:
+    """The value of a body if its shape is right; None if that takes a closer check. `count_names` gives the number of
+    names in all objects of a body with this value, if none occurs twice."""
+    try:
+        value = decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    # A colon follows each name. If there are more colons, one is within a string, or a name occurs twice.
+    return value if body.count(b":") == count_names(value) else None
 
 
 def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:

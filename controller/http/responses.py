@@ -42,6 +42,18 @@ def headers_of(
     ]
 
 
+def json_lines(size_bytes: int, time: int, request_id: bytes, more: Iterable[Header] = ()) -> bytes:
+    """The same headers for JSON, as they are sent: each line with its end."""
+    return _JSON_LINES % (size_bytes, time, request_id) + _lines(more)
+
+
+def _lines(headers: Iterable[Header]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % each for each in headers])
+
+
+_JSON_LINES: Final = _lines(headers_of(JSON, 0, 0, b"%b")).replace(b": 0\r\n", b": %d\r\n")
+
+
 def event_of_end(reason: str) -> bytes:
     """The last server-sent event."""
     return b"event: end\ndata: %s\n\n" % to_json({"reason": reason})

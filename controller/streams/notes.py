@@ -44,10 +44,19 @@ class Notes:
         `by` is the name of the caller's token, for the journal.
         """
         loaded = self._streams.find_loaded(stream) or await self._streams.get(stream)
-        self._committer.admit()
-        noted = self._apply(loaded, note, tail, by)
-        await self._committer.join(loaded)
+        noted, durable = self._take_into(loaded, note, tail, by)
+        await durable
         return noted
+
+    def take_soon(self, stream: str, note: Note, by: str | None = None) -> tuple[Noted, Durable] | None:
+        """The same without waiting: also gives what is done when the note is durable. None if the stream is not in
+        memory."""
+        loaded = self._streams.find_loaded(stream)
+        return None if loaded is None else self._take_into(loaded, note, False, by)
+
+    def _take_into(self, loaded: LoadedStream, note: Note, tail: bool, by: str | None) -> tuple[Noted, Durable]:
+        self._committer.admit()
+        return self._apply(loaded, note, tail, by), self._committer.join(loaded)
 
     async def take_all(
         self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]], turn: Turn, by: str | None = None

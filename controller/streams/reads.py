@@ -146,30 +146,51 @@ class Reads:
         check_key(key)
         loaded = await self._streams.get(stream)
         cut = loaded.stream.graph.cut(position)
-        end = loaded.stream.graph.end if loaded.sealed else None
-        resting = loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
+        end, resting = self._ends(loaded, key)
         return window_between(await self.sides(loaded, key, cut), cut, end, resting)
+
+    def known_window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow | None:
+        """The same without waiting; None if it takes what is not in memory."""
+        check_key(key)
+        loaded = self._streams.find_loaded(stream)
+        if loaded is None:
+            return None
+        cut = loaded.stream.graph.cut(position)
+        sides = self._known_sides(loaded, key, cut)
+        return window_between(sides, cut, *self._ends(loaded, key)) if isinstance(sides, Sides) else None
+
+    def _ends(self, loaded: LoadedStream, key: str) -> tuple[Cut | None, Mark | None]:
+        """What bounds windows besides marks: the cut above all events, and the mark of the idle advance."""
+        end = loaded.stream.graph.end if loaded.sealed else None
+        return end, loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
 
     async def sides(self, loaded: LoadedStream, key: str, position: Cut) -> Sides:
         """What the marks around a position say: from memory if it has them, else from the store."""
-        while (chain := loaded.chains.get(key)) is not None:
-            sides = chain.sides(position)
-            first, last = loaded.oldest_seqs[key], chain.first_seq - 1
-            if first > last or sides.seq is not None:
-                return sides
-            past = loaded.past.setdefault(key, PastMarks())
-            past.prune(first)
-            found = past.sides(position, first, last, sides.upper)
-            if isinstance(found, Sides):
-                self._shelf.used(past)
-                return found
+        while not isinstance(known := self._known_sides(loaded, key, position), Sides):
+            past, first, last = loaded.past[key], loaded.oldest_seqs[key], loaded.chains[key].last_seq
             try:
-                page = await self._store.read(_around_gap, loaded.name, key, position, found, first, chain.last_seq)
+                page = await self._store.read(_around_gap, loaded.name, key, position, known, first, last)
                 past.take(page)
             except MarksGone as gone:
                 await self._streams.look_again(loaded, key, gone.seq)
                 loaded = await self._streams.get(loaded.name)
-        return sides_of(None, None)
+        return known
+
+    def _known_sides(self, loaded: LoadedStream, key: str, position: Cut) -> Sides | Gap:
+        """What the marks around a position say, or the marks that memory does not have and that may bound it."""
+        chain = loaded.chains.get(key)
+        if chain is None:
+            return sides_of(None, None)
+        sides = chain.sides(position)
+        first, last = loaded.oldest_seqs[key], chain.first_seq - 1
+        if first > last or sides.seq is not None:
+            return sides
+        past = loaded.past.setdefault(key, PastMarks())
+        past.prune(first)
+        found = past.sides(position, first, last, sides.upper)
+        if isinstance(found, Sides):
+            self._shelf.used(past)
+        return found
 
 
 def _between(connection: StoreConnection, stream: str, key: str, first: int, last: int) -> list[Mark]:

@@ -37,7 +37,15 @@ def group_store(request: pytest.FixtureRequest, tmp_path: Path) -> str | TwoStor
 
 
 @pytest.fixture
-def start(database: Path | str | TwoStores, clock: ManualClock) -> Iterator[Callable[..., InProcess]]:
+def road() -> type[InProcess]:
+    """How a controller in this process is asked. Modules whose tests run on both roads have a fixture of this name."""
+    return InProcess
+
+
+@pytest.fixture
+def start(
+    database: Path | str | TwoStores, clock: ManualClock, road: type[InProcess]
+) -> Iterator[Callable[..., InProcess]]:
     """Starts a controller on the test's store; the one before, if any, is stopped in order, for a time if asked to."""
     started: list[InProcess] = []
 
@@ -45,7 +53,7 @@ def start(database: Path | str | TwoStores, clock: ManualClock) -> Iterator[Call
         while started:
             started.pop().__exit__(None, None, None)
         clock.now += after_ms
-        serving = database.serve(clock) if isinstance(database, TwoStores) else InProcess(database, clock)
+        serving = database.serve(clock) if isinstance(database, TwoStores) else road(database, clock)
         started.append(serving.__enter__())
         return started[-1]
 
@@ -60,18 +68,18 @@ def controller(start: Callable[..., InProcess]) -> InProcess:
 
 
 @pytest.fixture(scope="session")
-def in_process() -> Callable[[Path], InProcess]:
+def in_process() -> Callable[..., InProcess]:
     """Makes a controller on a store of its own, for tests that share one."""
-    return lambda database: InProcess(database, ManualClock())
+    return lambda database, road=InProcess: road(database, ManualClock())
 
 
 @pytest.fixture(scope="session")
-def own_process() -> Callable[[Path], AbstractContextManager[OwnProcess]]:
+def own_process() -> Callable[..., AbstractContextManager[OwnProcess]]:
     """Starts a controller in a process of its own on a store of its own, for tests that share one."""
 
     @contextmanager
-    def begin(database: Path) -> Iterator[OwnProcess]:
-        started = OwnProcess(database)
+    def begin(database: Path, **more: Any) -> Iterator[OwnProcess]:
+        started = OwnProcess(database, **more)
         try:
             yield started
         finally:

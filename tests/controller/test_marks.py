@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controller.limits import LOADED_MARKS
+from tests.served import ROADS, InProcess
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 
@@ -13,6 +14,12 @@ CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 @pytest.fixture
 def database(store_url: str) -> str:
     return store_url
+
+
+@pytest.fixture(params=ROADS)
+def road(request: pytest.FixtureRequest) -> type[InProcess]:
+    chosen: type[InProcess] = request.param
+    return chosen
 
 
 def test_a_waiting_reader_hears_the_next_mark_at_once(controller: Any) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import msgspec
+import pytest
 
-from controller.http.bodies import NoteBody
+from controller.http.bodies import OneNoteBody
 from controller.streams.notes import Noted
 from reader_client import TimeWindows
 from strandline.client.http import _Exchange
@@ -25,7 +26,7 @@ from strandline.core.note import Note
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 from strandline.wire.streams import NoteReply
-from tests.served import AT_ONCE, ROOT, InProcess
+from tests.served import AT_ONCE, ROOT, Connected, InProcess, ManualClock
 from writer_client import BackgroundWriter
 
 PACKAGES = {"controller", "strandline", "writer_client", "reader_client"}
@@ -60,12 +61,19 @@ def is_note(value: Any) -> bool:
     """Whether a value is a whole note, or the answer to it, in any form."""
     if isinstance(value, bytes):
         return b'"writer":' in value or b'"late":' in value
-    if isinstance(value, NoteBody | Note | Admitted | NoteResult | Noted | NoteReply):
+    if isinstance(value, OneNoteBody | Note | Admitted | NoteResult | Noted | NoteReply):
         return True
     return isinstance(value, tuple) and any(map(is_note, value))
 
 
-def test_a_warm_note_takes_the_hops_of_the_table(controller: InProcess) -> None:
+@pytest.fixture
+def connected(tmp_path: Path) -> Iterator[Connected]:
+    with Connected(tmp_path / "store.db", ManualClock()) as controller:
+        yield controller
+
+
+def test_a_warm_note_takes_the_hops_of_the_table(connected: Connected) -> None:
+    controller = connected
     controller.create_stream("s", 2, StreamConfig(max_ahead_ms=None))
     for noted in (1, 2):
         controller.note("w", noted, {"0": noted})

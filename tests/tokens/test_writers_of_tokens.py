@@ -14,10 +14,16 @@ from controller.storage.database import migrate, open_database
 from controller.storage.tokens import add_token, digest_of, list_tokens, open_tokens
 from strandline.access import Grant, Role
 from strandline.errors import InvalidConfig
-from tests.served import NOON
+from tests.served import NOON, ROADS, InProcess
 
 STREAM = "/v1/streams/orders"
 NOTE = {"time": 1, "position": {}}
+
+
+@pytest.fixture(params=ROADS)
+def road(request: pytest.FixtureRequest) -> type[InProcess]:
+    chosen: type[InProcess] = request.param
+    return chosen
 
 
 @pytest.fixture

@@ -161,18 +161,31 @@ class Forwarding:
             return receive
         fence = _seen_by_caller(scope)
         if await self._owners.find(subject, passed_on_to, fence) is None:
-            return self._take(call, subject)
+            self._take(scope, subject)
+            return receive
         body = await read_body(scope, receive, as_json=True)
         note = _note_in(scope, body)
         if note is None:
             done = await _while_here(receive, self._pass_on(call, subject, body, fence))
         else:
             done = await self._pass_note(call, subject, note, fence)
-        return None if done else _replayed(body, self._take(call, subject))
+        if done:
+            return None
+        self._take(scope, subject)
+        return _replayed(body, receive)
 
-    def _take(self, call: _Call, subject: Subject) -> Receive:
-        call.scope[_TAKEN] = subject, self._owners.directory.tenure(subject.kind, subject.name)
-        return call.receive
+    def takes(self, scope: Scope) -> bool:
+        """Whether this controller owns what a call of a client is about, as known now."""
+        subject = self._subjects.of(scope["method"], scope["path"])
+        if subject is None or _passed_on_to(scope) is not None:
+            return False
+        if self._owners.look(subject, None, _seen_by_caller(scope)) is not None:
+            return False
+        self._take(scope, subject)
+        return True
+
+    def _take(self, scope: Scope, subject: Subject) -> None:
+        scope[_TAKEN] = subject, self._owners.directory.tenure(subject.kind, subject.name)
 
     def told(self, scope: Scope, now: int) -> tuple[int, Headers]:
         """The clock that an answer of this controller tells at a moment of its own, and the headers that name the

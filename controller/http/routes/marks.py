@@ -10,6 +10,7 @@ from controller.http.bodies import EvaluateBody, WindowBody
 from controller.http.declared import Routes
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, read_as
 from controller.http.responses import answer, around, mark_or_null
+from controller.http.windows import TIME_WINDOW, key_of
 from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key, check_position
 from strandline.core.window import TimeWindow
@@ -65,12 +66,12 @@ async def evaluate(stream: str, request: Request, controller: Served) -> Respons
 
 
 @router.declare(
-    "POST /time-window", "The time window at a position", Role.READER, takes=[WindowBody], gives=[TimeWindow]
+    f"POST {TIME_WINDOW}", "The time window at a position", Role.READER, takes=[WindowBody], gives=[TimeWindow]
 )
 async def time_window(stream: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, WindowBody, InvalidNote)
     check_position(body.position)
-    return answer(await controller.reading.window(stream, body.key, body.position))
+    return answer(await controller.reading.window(stream, key_of(body), body.position))
 
 
 @router.declare(

@@ -1,0 +1,139 @@
+"""Direct answers: a connection answers notes and windows itself, without the application and a task for each.
+
+    connection ──► Direct.answer ──► a window goes out at once, a note's answer with its commit
+                        └─ False ──► the application answers, as it does every other call
+
+What may be asked and what is refused is said elsewhere: by the middleware, `notes.py` and `windows.py`, whose functions
+the application calls too. A call that is not well made, or that memory alone does not answer, is left to the
+application before it has changed anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from starlette.types import Scope
+
+from controller.commit.group_commit import Durable
+from controller.controller import Controller
+from controller.http.middleware import Middleware
+from controller.http.notes import NOTES, take_directly
+from controller.http.problems import answer_with
+from controller.http.responses import json_lines
+from controller.http.windows import TIME_WINDOW, find_directly
+from controller.limits import SMALL_BODY_BYTES
+from controller.records.operator_log import REQUEST_ID
+from strandline.errors import StoreUndecided, StrandlineError
+
+# Gives the answer's JSON and, if it has to wait for a commit, what is done then; None if the application has to answer.
+Found: TypeAlias = tuple[bytes, Durable | None] | None
+DirectCall: TypeAlias = tuple[Callable[[str, Controller, Scope, bytes], Found], str]  # and its stream
+
+_STREAMS: Final = "/v1/streams/"
+_CALLS: Final = ((NOTES, take_directly), (TIME_WINDOW, find_directly))
+
+
+class Exchange(Protocol):
+    """A request that has come whole."""
+
+    @property
+    def scope(self) -> Any: ...
+
+    @property
+    def body(self) -> bytearray: ...
+
+    def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None: ...
+
+    def reply_with(self, lines: bytes, body: bytes) -> None: ...
+
+
+def direct_call(scope: Mapping[str, Any]) -> DirectCall | None:
+    """The call that a request makes, by its head, if a direct answer is possible: one with a small body."""
+    path: str = scope["path"]
+    if scope["method"] != "POST" or not path.startswith(_STREAMS):
+        return None
+    stream, slash, behind = path[len(_STREAMS) :].partition("/")
+    for name, call in _CALLS:
+        if slash + behind == name and stream and _is_small(scope):
+            return call, stream
+    return None
+
+
+def _is_small(scope: Mapping[str, Any]) -> bool:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return value.isdigit() and int(value) <= SMALL_BODY_BYTES
+    return False
+
+
+class _Waiting(NamedTuple):
+    """An answer that goes out once its commit is durable."""
+
+    exchange: Exchange
+    controller: Controller
+    request_id: bytes
+    body: bytes
+
+
+class Direct:
+    """Answers calls for which memory and the next commit are enough."""
+
+    def __init__(self, envelope: Middleware) -> None:
+        self._envelope = envelope
+        self._waiting: dict[Durable, list[_Waiting]] = {}
+
+    def answer(self, called: DirectCall, exchange: Exchange) -> bool:
+        """Answers a request, now or when it is durable; False if the application has to do it."""
+        envelope, scope = self._envelope, exchange.scope
+        controller, request_id = envelope.begin(scope)
+        before = REQUEST_ID.set(request_id)
+        call, stream = called
+        try:
+            envelope.check(scope, controller)
+            envelope.admit(scope, controller)
+            if not envelope.is_here(scope):
+                return False
+            found = call(stream, controller, scope, bytes(exchange.body))
+            if found is None:
+                return False
+        except StrandlineError as error:
+            self._refuse(exchange, controller, request_id, error)
+            return True
+        except Exception as error:
+            self._refuse(exchange, controller, request_id, envelope.failed(scope, error))
+            return True
+        finally:
+            REQUEST_ID.reset(before)
+        body, durable = found
+        if durable is None:
+            self._reply(_Waiting(exchange, controller, request_id, body))
+        else:
+            waiting = self._waiting.get(durable)
+            if waiting is None:
+                waiting = self._waiting[durable] = []
+                durable.add_done_callback(self._settle)
+            waiting.append(_Waiting(exchange, controller, request_id, body))
+        return True
+
+    def _settle(self, durable: Durable) -> None:
+        """Answers all calls of a commit that has ended."""
+        waiting = self._waiting.pop(durable)
+        error = StoreUndecided(reason="the controller ends") if durable.cancelled() else durable.exception()
+        for each in waiting:
+            if isinstance(error, StrandlineError):
+                self._refuse(each.exchange, each.controller, each.request_id, error)
+            else:
+                self._reply(each)
+
+    def _reply(self, waiting: _Waiting) -> None:
+        exchange, controller, request_id, body = waiting
+        time, more = self._envelope.told(exchange.scope, controller.clock)
+        controller.counts.responses[200] += 1
+        exchange.reply_with(json_lines(len(body), time, request_id, more), body)
+
+    def _refuse(self, exchange: Exchange, controller: Controller, request_id: bytes, error: StrandlineError) -> None:
+        response = answer_with(exchange.scope, error)
+        headers = self._envelope.headers(exchange.scope, controller, response.raw_headers, request_id)
+        controller.counts.responses[response.status_code] += 1
+        exchange.reply(response.status_code, headers, bytes(response.body))

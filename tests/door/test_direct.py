@@ -1,0 +1,129 @@
+"""Direct answers: which calls have them, and what a connection keeps to when it answers itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller.http.direct import direct_call
+from controller.limits import SMALL_BODY_BYTES
+from tests.door.raw import Raw
+from tests.served import OwnProcess
+
+HOST = "Host: 127.0.0.1\r\n"
+NOTES, WINDOW = "/v1/streams/s/notes", "/v1/streams/s/time-window"
+
+
+def post(path: str, body: Any, more: str = "") -> bytes:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\n{HOST}{more}Content-Length: {len(content)}\r\n\r\n"
+    return head.encode() + content
+
+
+def note(time: int, writer: str, more: str = "") -> bytes:
+    return post(NOTES, {"writer": writer, "time": time, "position": {"0": time}}, more)
+
+
+def window(offset: int) -> bytes:
+    return post(WINDOW, {"position": {"0": offset}})
+
+
+def time_of(process: OwnProcess, writer: str) -> int:
+    found = process.client.get("/v1/streams/s/writers").json()["writers"]
+    (time,) = (each["times"][""] for each in found if each["writer"] == writer)
+    return int(time)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "length", "has_one"),
+    [
+        ("POST", NOTES, b"60", True),
+        ("POST", WINDOW, b"60", True),
+        ("POST", NOTES, b"%d" % SMALL_BODY_BYTES, True),
+        ("POST", NOTES, b"%d" % (SMALL_BODY_BYTES + 1), False),
+        ("POST", NOTES, None, False),
+        ("GET", NOTES, b"60", False),
+        ("POST", "/v1/notes", b"60", False),
+        ("POST", "/v1/streams//notes", b"60", False),
+        ("POST", "/v1/streams/s/t/notes", b"60", False),
+        ("POST", "/v1/streams/s/marks", b"60", False),
+        ("POST", "/v1/reader-groups/s/notes", b"60", False),
+    ],
+)
+def test_small_notes_and_windows_have_direct_answers(
+    method: str, path: str, length: bytes | None, has_one: bool
+) -> None:
+    headers = [] if length is None else [(b"content-length", length)]
+
+    assert (direct_call({"method": method, "path": path, "headers": headers}) is not None) == has_one
+
+
+def test_pipelined_calls_are_answered_in_order_on_either_road(served: OwnProcess) -> None:
+    many = {"notes": [{"writer": "order", "time": 12, "position": {"0": 12}}]}
+    health = f"GET /healthz HTTP/1.1\r\n{HOST}\r\n".encode()
+    with Raw(served) as raw:
+        raw.send(note(10, "order") + health + window(9) + note(11, "order") + post(NOTES, many) + note(11, "order"))
+
+        answers = [raw.answer() for _ in range(6)]
+
+    assert [each.status for each in answers] == [200, 200, 200, 200, 200, 409]
+    held, healthy, bounds, later, results, refused = (each.json for each in answers)
+    assert "marks" in held and healthy == {"status": "ok"} and "lower" in bounds and "marks" in later
+    assert len(results["results"]) == 1 and refused["code"] == "time_went_back"
+
+
+def test_a_note_that_comes_byte_by_byte_is_taken(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        for byte in note(20, "slow"):
+            raw.send(bytes([byte]))
+
+        assert raw.answer().json["late"] is False
+
+
+def test_a_note_before_garbage_is_answered_before_the_refusal(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        raw.send(note(30, "before") + b"\0garbage\r\n\r\n")
+
+        assert [raw.answer().status, raw.answer().status] == [200, 400]
+        assert raw.is_closed()
+
+
+def test_what_follows_a_note_that_closes_is_not_answered(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        raw.send(note(40, "last", "Connection: close\r\n") + note(41, "last"))
+
+        assert raw.answer().closed
+    assert time_of(served, "last") == 40
+
+
+def test_a_note_whose_sender_has_left_is_taken(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        raw.send(note(50, "gone"))
+    with Raw(served) as raw:
+        raw.send(note(50, "next")).answer()  # in the same commit or in a later one
+
+    assert time_of(served, "gone") == 50
+
+
+def test_a_note_of_a_foreign_page_or_another_type_is_refused(served: OwnProcess) -> None:
+    foreign, form = "Origin: http://evil.example\r\n", "Sec-Fetch-Site: same-origin\r\nContent-Type: text/plain\r\n"
+    with Raw(served) as raw:
+        raw.send(note(60, "page", foreign) + note(60, "page", form) + note(60, "page"))
+
+        assert [raw.answer().status for _ in range(3)] == [403, 415, 200]
+
+
+def test_answers_of_both_roads_have_the_same_headers(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        raw.send(note(70, "heads", "X-Request-Id: mine\r\n"))
+        direct = raw.answer().headers
+        chunk = json.dumps({"writer": "heads", "time": 71, "position": {"0": 71}})
+        head = f"POST {NOTES} HTTP/1.1\r\n{HOST}X-Request-Id: mine\r\nTransfer-Encoding: chunked\r\n\r\n"
+        raw.send(f"{head}{len(chunk):x}\r\n{chunk}\r\n0\r\n\r\n".encode())
+        applications = raw.answer().headers
+
+    for headers in (direct, applications):
+        del headers["strandline-time"], headers["content-length"]
+    assert direct == applications and direct["x-request-id"] == "mine"
