@@ -136,7 +136,7 @@ def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
     """Drops entries below the last mark from the histories: the store does not record that they were dropped."""
     for key, key_state in writer.key_states.items():
         if key in last_times:
-            key_state.drop_below(last_times[key])
+            key_state.drop_passed(last_times[key])
 
 
 def _newest_marks(

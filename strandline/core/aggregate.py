@@ -11,38 +11,32 @@ Every writer of the key has a role:
 The time of the next mark is the least time of the counted writers. Its cut is the last mark's, joined with the
 contribution of every writer, in any role. Its `upper` bounds every time that was noted for anything below the cut: the
 time of a writer's contribution if later notes cannot add anything below the cut, else the greatest time that the writer
-noted. The cost of a mark depends only on what changed since the last one: one heap has the counted writers by time, and
-another has the time above which each contribution changes.
+noted. What a mark needs is gathered as notes come (`Contributions`): its cost hardly depends on how many writers noted
+since the last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum, auto
-from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import Final, NamedTuple, assert_never
 
 from strandline.core.agenda import Agenda
 from strandline.core.config import LateWriters, StreamConfig
-from strandline.core.cut import NOTHING, join_all
+from strandline.core.contributions import Contributions, Gathered, Given
+from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
+from strandline.core.ordered_names import OrderedNames
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import Contribution, KeyState, Phase, Writer
-
-
-class WriterRole(StrEnum):
-    COUNTED = auto()
-    BLOCKING = auto()
-    OUT = auto()
-    LOST = auto()
-    SKIPPED = auto()
-
+from strandline.core.writer import Contribution, KeyState, Phase, Writer, WriterRole
+from strandline.limits import TIME_BOUND_MS
 
 # A lookup in the enum class takes a tenth of a microsecond, and every note needs several.
 COUNTED: Final = WriterRole.COUNTED
 BLOCKING: Final = WriterRole.BLOCKING
 
+BEFORE_ALL: Final = -TIME_BOUND_MS  # the place of blocking writers among the counted ones
 MIN_WRITERS = "min_writers"
 
 
@@ -89,14 +83,6 @@ class Remainder:
 NO_REMAINDER: Final = Remainder()
 
 
-class Given(NamedTuple):
-    """A writer with its contribution to a mark."""
-
-    writer: Writer
-    key_state: KeyState
-    contribution: Contribution
-
-
 class Aggregate:
     """Makes the marks of one time key from the notes of its writers. It has no clock: `now` is an argument."""
 
@@ -119,28 +105,86 @@ class Aggregate:
         self.timed_out: set[str] = set()  # writers that `place` timed out; the stream handles them and clears the set
         self._writers = writers
         self._sharing = sharing
-        self._roles: dict[str, WriterRole] = {}
+        self.holders = 0  # how many writers hold the key
         self._lost: set[str] = set()
         self._skipped: set[str] = set()
-        self._blocking: set[str] = set()
         self._groups = (
             (self._lost, WriterRole.LOST),
             (self._skipped, WriterRole.SKIPPED),
-            (self._blocking, WriterRole.BLOCKING),
         )
-        self._by_time: list[tuple[int, str]] = []  # a heap of counted writers; some entries are stale
-        self._have_noted: set[str] = set()
+        self._counted = OrderedNames()  # by the times with which they count
+        self._have_noted = 0  # how many of the writers
         self._peak: tuple[int, str] | None = None  # the highest noted time and its writer, without excluded writers
         self._peak_known = False  # if not, `peak` computes it
-        self._stale: set[str] = set()  # writers whose contribution may have changed since the last mark
-        self._expiring = Agenda()  # by writer, the time above which its contribution changes
-        self._newest: dict[str, int | None] = {}  # the `newest` that each writer last contributed
-        self._lacking: set[str] = set()  # writers that contributed a position without `newest`
+        self._contributions = Contributions(self._given_by)
+        self._overtaken: int | None = None  # the greatest time of writers that others' notes can overtake
+        self._overtaken_known = True  # if not, the next mark computes it
+        self._unsure: set[str] = set()  # writers of which only the next mark's cut shows whether others overtake them
+        self._newest_is_noted = remainder.newest is not None or (last is not None and last.newest is not None)
+        self._lacking: str | None = None  # a writer that gave the last mark a position without `newest`
+        self._none_lacks = False  # whether the last mark found no such writer
 
     # -- writers -------------------------------------------------------------------------------------------------
 
+    def take_note(
+        self, writer: Writer, key_state: KeyState, time: int, cut: Cut, told_floor: int | None, bound: int
+    ) -> None:
+        """Takes a writer's note in this key, after the writer has moved to its closed cut; see `KeyState.note`."""
+        last_time = self.last.time if self.last is not None else None
+        above = key_state.kept_above(last_time)
+        if not key_state.has_noted and key_state.role is not None:
+            self._have_noted += 1
+        if key_state.note(time, writer.position, told_floor, last_time, bound):
+            self.gather(writer)
+        else:
+            self._contribute(writer, key_state, above, cut)
+
+    def take_move(self, writer: Writer, key_state: KeyState, cut: Cut) -> None:
+        """Takes a note that a writer made in other keys: it has moved to this closed cut."""
+        self._contribute(
+            writer, key_state, key_state.kept_above(self.last.time if self.last is not None else None), cut
+        )
+
+    def _contribute(self, writer: Writer, key_state: KeyState, above: int | None, cut: Cut) -> None:
+        self._contributions.add(writer.name, above, key_state.time, cut)
+        if key_state.newest is not None:
+            self._newest_is_noted = True
+        self.look_again(writer)
+
+    def gather(self, writer: Writer) -> None:
+        """Adds all that a writer contributes: it is new, began a new life, or gave up notes that it had kept."""
+        key_state = writer.key_states[self.key]
+        for above, time, cut in writer.given(key_state):
+            self._contributions.add(writer.name, above, time, cut)
+        if key_state.earlier_time is not None:
+            self._contributions.add_time(key_state.earlier_time)
+        for _, _, newest in (*key_state.history, (None, None, key_state.newest)):
+            if newest is not None:
+                self._newest_is_noted = True
+        self.look_again(writer)
+
+    def look_again(self, writer: Writer, *, fewer: bool = False) -> None:
+        """Looks whether others' notes can overtake those of a writer that changed, or whose segments have other writers
+        now, or `fewer`."""
+        time = writer.key_states[self.key].time
+        if time is None or not writer.position:
+            return
+        if self._sharing.can_be_overtaken(writer.position):
+            if self._overtaken is None or time > self._overtaken:
+                self._overtaken = time
+        elif self._sharing.some or self.remainder.writers:
+            self._unsure.add(writer.name)
+        if fewer and time == self._overtaken:
+            self._overtaken_known = False
+
+    def _given_by(self, name: str) -> Iterable[Given]:
+        writer = self._writers.get(name)
+        if writer is None or self.key not in writer.key_states:
+            return ()  # forgotten: the last mark has passed it
+        return writer.given(writer.key_states[self.key])
+
     def place(self, writer: Writer, now: int) -> None:
-        """Updates role, time and contribution of a writer that may have changed."""
+        """Updates role and time of a writer that may have changed."""
         name, key_state = writer.name, writer.key_states[self.key]
         role = self._role(writer, key_state)
         value = key_state.value
@@ -148,22 +192,16 @@ class Aggregate:
             key_state.lost_at = now
             self.timed_out.add(name)
             role = WriterRole.LOST
-        before = self._roles.get(name)
-        if before is not role:
-            self._roles[name] = role
-            for group, wanted in self._groups if before is not None or role is not COUNTED else ():
-                if role is wanted:
-                    group.add(name)
-                else:
-                    group.discard(name)
-        if role is COUNTED and value is not None:
-            heappush(self._by_time, (value, name))
-            if len(self._by_time) > 64 + 4 * len(self._roles):
-                self._rebuild_times()
-        if key_state.has_noted:
-            self._have_noted.add(name)
-        if not key_state.lasting:
-            self._stale.add(name)
+        if key_state.role is not role:
+            self._change_role(writer, key_state, role)
+        number = (value if role is COUNTED else BEFORE_ALL) if role in (COUNTED, BLOCKING) else None
+        entry = key_state.entry
+        if number != (entry[0] if entry is not None else None):
+            if entry is not None:
+                self._counted.remove(entry)
+            key_state.entry = None if number is None else (number, name)
+            if key_state.entry is not None:
+                self._counted.add(key_state.entry)
         if self._peak_known:
             self._follow_peak(writer, key_state)
 
@@ -180,37 +218,41 @@ class Aggregate:
 
     def forget(self, writer: Writer) -> None:
         """Forgets a writer that the last mark has passed."""
-        name = writer.name
+        name, key_state = writer.name, writer.key_states[self.key]
         if self.last is not None:
-            self.remainder = self.remainder.with_writer(writer, writer.key_states[self.key])
-        del self._roles[name]
+            self.remainder = self.remainder.with_writer(writer, key_state)
+        self.holders -= 1
+        self._have_noted -= key_state.has_noted
+        if key_state.entry is not None:
+            self._counted.remove(key_state.entry)
         for group, _ in self._groups:
             group.discard(name)
-        for names in (self._have_noted, self._stale, self._lacking):
-            names.discard(name)
-        for agenda in (self._expiring, self.passing):
-            agenda.drop(name)
-        self._newest.pop(name, None)
+        self._unsure.discard(name)
+        self.passing.drop(name)
 
-    @property
-    def holders(self) -> int:
-        """How many writers hold the key."""
-        return len(self._roles)
-
-    def look_again(self, name: str) -> None:
-        """Marks a writer's last contribution as possibly out of date."""
-        self._writers[name].key_states[self.key].lasting = False
-        self._stale.add(name)
-
-    def role(self, name: str) -> WriterRole:
-        return self._roles[name]
+    def role(self, name: str) -> WriterRole | None:
+        return self._writers[name].key_states[self.key].role
 
     def counts(self, name: str) -> bool:
         """Whether a writer counts with at least the time of the last mark, so that none of its events are late."""
-        if self._roles.get(name) is not COUNTED:
+        writer = self._writers.get(name)
+        key_state = writer.key_states.get(self.key) if writer is not None else None
+        if key_state is None or key_state.role is not COUNTED:
             return False
-        value = self._writers[name].key_states[self.key].value
+        value = key_state.value
         return value is not None and (self.last is None or value >= self.last.time)
+
+    def _change_role(self, writer: Writer, key_state: KeyState, role: WriterRole) -> None:
+        if key_state.role is None:
+            self.holders += 1
+            self._have_noted += key_state.has_noted
+            self.gather(writer)
+        key_state.role = role
+        for group, wanted in self._groups:
+            if role is wanted:
+                group.add(writer.name)
+            else:
+                group.discard(writer.name)
 
     def _role(self, writer: Writer, key_state: KeyState) -> WriterRole:
         if writer.closed:
@@ -232,30 +274,17 @@ class Aggregate:
         """Whether a writer that counts with `value` holds the next mark; with a timeout of 0 no writer may."""
         return value is None or (self.last is not None and value <= self.last.time)
 
-    def _rebuild_times(self) -> None:
-        self._by_time = [
-            (value, name)
-            for name, role in self._roles.items()
-            if role is COUNTED and (value := self._writers[name].key_states[self.key].value) is not None
-        ]
-        heapify(self._by_time)
-
     # -- time ----------------------------------------------------------------------------------------------------
 
     def least(self) -> tuple[int, str] | None:
-        """The least time of the counted writers and its writer, ties by name."""
-        while self._by_time:
-            value, name = self._by_time[0]
-            if self._roles.get(name) is COUNTED and self._writers[name].key_states[self.key].value == value:
-                return value, name
-            heappop(self._by_time)
-        return None
+        """The least time of the counted writers and its writer, ties by name; a blocking one is `BEFORE_ALL`."""
+        return self._counted.first()
 
     def next_time(self) -> int | None:
         """The time of a mark that could be made now; None if a writer holds time back or time has not advanced."""
-        if self._blocking or not self.enough_have_noted:
-            return None
         least = self.least()
+        if not self.enough_have_noted or (least is not None and least[0] == BEFORE_ALL):
+            return None
         time = least[0] if least is not None else self.peak()
         if time is None or (self.last is not None and time <= self.last.time):
             return None
@@ -265,9 +294,8 @@ class Aggregate:
         """The highest time that a writer noted in its current life; excluded writers do not count."""
         if not self._peak_known:
             self._peak, self._peak_known = None, True
-            for name in self._roles:
-                writer = self._writers[name]
-                self._follow_peak(writer, writer.key_states[self.key])
+            for writer, key_state in self._holding():
+                self._follow_peak(writer, key_state)
         return None if self._peak is None else self._peak[0]
 
     def _follow_peak(self, writer: Writer, key_state: KeyState) -> None:
@@ -281,20 +309,18 @@ class Aggregate:
 
     @property
     def someone_counts(self) -> bool:
-        return bool(self._blocking) or self.least() is not None
+        return self.least() is not None
 
     @property
     def enough_have_noted(self) -> bool:
-        return len(self._have_noted) + self.remainder.noted >= self.config.min_writers
+        return self._have_noted + self.remainder.noted >= self.config.min_writers
 
     def held_by(self, served: int) -> Holder | None:
         """The holder at a served time; None if the next mark waits only for its interval, or no writer counts."""
         if not self.enough_have_noted:
             return Holder(writer=None, state=MIN_WRITERS, time=None, last_heard_ms_ago=None, released_in_ms=None)
-        if self._blocking:
-            return self._holder(min(self._blocking), served)
         least = self.least()
-        if least is None or self.last is None or least[0] > self.last.time:
+        if least is None or (least[0] > BEFORE_ALL and (self.last is None or least[0] > self.last.time)):
             return None
         return self._holder(least[1], served)
 
@@ -314,73 +340,90 @@ class Aggregate:
     # -- marks ---------------------------------------------------------------------------------------------------
 
     def make(self, time: int, now: int) -> Mark:
-        """Makes the mark at `time`, which must be above the last mark's, from what changed since the last mark."""
-        changed, self._stale = self._stale, set()
-        changed.update(self._expiring.due(time - 1))
-        given = []
-        for name in changed:
-            writer = self._writers[name]
-            key_state = writer.key_states[self.key]
-            key_state.drop_below(time)
-            contribution = writer.contribution(key_state, time)
-            if contribution.lasting and contribution.time is not None:
-                self._expiring.put(name, contribution.time)
-            self._newest[name] = contribution.newest
-            if contribution.lacks_newest:
-                self._lacking.add(name)
-            else:
-                self._lacking.discard(name)
-            given.append(Given(writer, key_state, contribution))
-        lacking = self._lacking or self.remainder.lacks_newest
-        mark = self._mark(time, now, given, None if lacking else self._greatest_newest(given), keep=True)
+        """Makes the mark at `time`, which must be above the last mark's."""
+        mark = self._mark(time, now, self._contributions.take(time), keep=True)
         self.last = mark
+        self._overtaken, self._overtaken_known = None, True  # `upper` bounds it now
+        self._unsure = {name for name in self._unsure if self._time_of(name) > mark.upper}
         self._after_mark(mark, now)
         return mark
 
     def survey(self, time: int, now: int) -> Mark:
-        """The mark that `make` would make, computed from all writers without any change: for an idle stream."""
-        given = [
-            Given(writer, key_state, writer.contribution(key_state, time))
-            for writer in self._writers.values()
-            if (key_state := writer.key_states.get(self.key)) is not None
-        ]
-        known = [each.contribution.newest for each in given if each.contribution.newest is not None]
-        known += [newest for newest in (self.remainder.newest,) if newest is not None]
-        if self.last is not None and self.last.newest is not None:
-            known.append(self.last.newest)
-        lacking = self.remainder.lacks_newest or any(each.contribution.lacks_newest for each in given)
-        return self._mark(time, now, given, None if lacking else max(known, default=None), keep=False)
+        """The mark that `make` would make, without any change: for an idle stream."""
+        return self._mark(time, now, self._contributions.below(time), keep=False)
 
-    def _mark(self, time: int, now: int, given: list[Given], newest: int | None, *, keep: bool) -> Mark:
-        """`keep`: whether to record which contributions no later note of their writers can change."""
+    def _mark(self, time: int, now: int, given: list[Gathered], *, keep: bool) -> Mark:
+        """`keep`: whether the mark is made, so that the next one may rely on what was found for it."""
         last = self.last
-        cut = join_all([last.cut if last is not None else NOTHING, *(each.contribution.cut for each in given)])
-        upper = time if last is None else max(time, last.upper)
-        for writer, key_state, contribution in given:
-            alone = self._sharing.is_alone(writer.position, contribution.cut, cut)
-            if keep:
-                key_state.lasting = contribution.lasting and alone
-            noted, earlier = contribution.time if alone else key_state.time, key_state.earlier_time
-            if noted is not None and noted > upper:
-                upper = noted
-            if earlier is not None and earlier > upper:
-                upper = earlier
+        cut = join_all([last.cut if last is not None else NOTHING, *(each.cut for each in given)])
         return Mark(
             seq=last.seq + 1 if last is not None else 1,
             key=self.key,
             time=time,
-            upper=upper,
+            upper=self._upper(time, given, cut),
             cut=cut,
-            newest=newest,
+            newest=self._newest(time, given, keep=keep),
             excluded=self._left_out(time, now),
             created_at=now,
         )
 
-    def _greatest_newest(self, given: list[Given]) -> int | None:
-        """The greatest `newest` of all contributions. If the last mark has one, only `given` can have raised it."""
-        last = self.last.newest if self.last is not None else None
-        came = self._newest.values() if last is None else (each.contribution.newest for each in given)
-        return max((newest for newest in (last, self.remainder.newest, *came) if newest is not None), default=None)
+    def _upper(self, time: int, given: list[Gathered], cut: Cut) -> int:
+        if not self._overtaken_known:
+            self._overtaken, self._overtaken_known = None, True
+            for writer, _ in self._holding():
+                self.look_again(writer)
+        times = [self.last.upper if self.last is not None else None, self._overtaken, *(each.time for each in given)]
+        upper = max([time, *(each for each in times if each is not None)])
+        for name in self._unsure:
+            noted = self._time_of(name)
+            if noted > upper:
+                writer = self._writers[name]
+                contributed = writer.contribution(writer.key_states[self.key], time).cut
+                if not self._sharing.is_alone(writer.position, contributed, cut):
+                    upper = noted
+        return upper
+
+    def _newest(self, time: int, given: list[Gathered], *, keep: bool) -> int | None:
+        """The greatest `newest` of all contributions and the last mark; None if a contribution lacks it.
+
+        If no contribution lacked it at the last mark, only those that changed since are looked at.
+        """
+        if not self._newest_is_noted or self.remainder.lacks_newest:
+            return None
+        names = (
+            chain.from_iterable(each.names for each in given)
+            if self._none_lacks
+            else chain(() if self._lacking is None else (self._lacking,), self._writers)
+        )
+        found = [self.remainder.newest, self.last.newest if self.last is not None else None]
+        for name in names:
+            contribution = self._contribution(name, time)
+            if contribution is not None and contribution.lacks_newest:
+                if keep:
+                    self._lacking, self._none_lacks = name, False
+                return None
+            if contribution is not None:
+                found.append(contribution.newest)
+        if keep:
+            self._lacking, self._none_lacks = None, True
+        return max((newest for newest in found if newest is not None), default=None)
+
+    def _contribution(self, name: str, time: int) -> Contribution | None:
+        """A writer's contribution to a mark at `time`; None if it does not hold the key, or is forgotten."""
+        writer = self._writers.get(name)
+        key_state = writer.key_states.get(self.key) if writer is not None else None
+        return None if writer is None or key_state is None else writer.contribution(key_state, time)
+
+    def _time_of(self, name: str) -> int:
+        time = self._writers[name].key_states[self.key].time
+        return BEFORE_ALL if time is None else time
+
+    def _holding(self) -> Iterator[tuple[Writer, KeyState]]:
+        """The writers that hold the key."""
+        for writer in self._writers.values():
+            key_state = writer.key_states.get(self.key)
+            if key_state is not None:
+                yield writer, key_state
 
     def _left_out(self, time: int, now: int) -> tuple[str, ...]:
         named = [name for name in self._lost if self._misses(name, time, now)]
@@ -402,6 +445,11 @@ class Aggregate:
                 self.place(self._writers[least[1]], now)
 
     def forget_segment(self, segment: str) -> None:
-        """Removes a segment that the log never had from the last mark, so that no later cut contains it."""
+        """Removes a segment that the log never had from the last mark, so that no later cut contains it, and gathers
+        again what the writers contribute, which must have forgotten it."""
         if self.last is not None:
             self.last = replace(self.last, cut=self.last.cut.without(segment))
+        self._contributions = Contributions(self._given_by)
+        self._overtaken, self._overtaken_known, self._none_lacks = None, True, False
+        for writer, _ in self._holding():
+            self.gather(writer)

@@ -31,20 +31,36 @@ class SharedSegments:
             writers.add(name)
         return alone
 
-    def leave(self, name: str, segments: Iterable[str]) -> None:
-        """Removes a forgotten writer from its segments."""
+    def leave(self, name: str, segments: Iterable[str]) -> set[str]:
+        """Removes a forgotten writer from its segments; returns the writers that are alone in one of them now."""
+        alone: set[str] = set()
         for segment in segments:
             writers = self._writers[segment]
             writers.remove(name)
             if len(writers) == 1:
+                alone |= writers
                 self._shared -= 1
             elif not writers:
                 del self._writers[segment]
+        return alone
 
     def drop(self, segment: str) -> None:
         """Removes a segment that the log does not have."""
         writers = self._writers.pop(segment, ())
         self._shared -= len(writers) > 1
+
+    @property
+    def some(self) -> bool:
+        """Whether some segment has more than one writer."""
+        return self._shared > 0
+
+    def can_be_overtaken(self, position: Cut) -> bool:
+        """Whether a writer with this position shares a segment in which it has not reached the end."""
+        if self._shared:
+            for segment, offset in position.items():
+                if len(self._writers[segment]) > 1 and self._graph[segment].final_offset != offset:
+                    return True
+        return False
 
     def is_alone(self, position: Cut, contributed: Cut, cut: Cut) -> bool:
         """Whether no note of a writer after its contribution, present or future, can cover anything below a cut.

@@ -12,7 +12,7 @@ from typing import Any
 
 from strandline.core.admission import INGESTION, Admitted, admit, check_epoch
 from strandline.core.agenda import Agenda
-from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder, WriterRole
+from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder
 from strandline.core.changes import Changes, NoteResult, Registered, StateChange
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut, join_all
@@ -22,7 +22,7 @@ from strandline.core.repetition import done_before
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import KeyState, Phase, Writer, WriterState
+from strandline.core.writer import KeyState, Phase, Writer, WriterRole, WriterState
 from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
 from strandline.limits import (
     FORGOTTEN_PER_CALL,
@@ -108,12 +108,13 @@ class Stream:
         call, and can do other work in between.
         """
         self.writers[writer.name] = writer
-        self._sharing.enter(writer.name, writer.position.offsets)
+        neighbours = self._sharing.enter(writer.name, writer.position.offsets)
         for key, key_state in writer.key_states.items():
-            key_state.lasting = False  # the next mark computes its contribution again
+            key_state.role = key_state.entry = None  # its aggregate does not know it yet
             aggregate = self._aggregates.get(key) or self._begin(key)
             aggregate.place(writer, self.clock)
             key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
+        self._look_again(neighbours)
         self._await_lapse(writer)
         self._arm(writer)
 
@@ -159,8 +160,7 @@ class Stream:
         self._store_rest(now)
         writer = self._ensure_writer(name, now)
         if writer.closed:
-            self._stay(writer)
-            writer.begin_anew()
+            self._begin_anew(writer)
         self.epochs += 1
         self._changes.stream = True
         writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
@@ -299,6 +299,7 @@ class Stream:
         self._check_finals(seal)
         changed = self.graph.scale(seal, create, now)
         self._changes.segments.update((segment.id, segment) for segment in changed)
+        self._look_again(self.writers, fewer=True)
         return changed
 
     def drop_segment(self, segment: str, now: int) -> None:
@@ -309,10 +310,11 @@ class Stream:
         self._changes.stream = True
         self.head = self.head.without(segment)
         self._sharing.drop(segment)
+        for writer in self.writers.values():
+            writer.forget_segment(segment)
         for aggregate in self._aggregates.values():
             aggregate.forget_segment(segment)
         for writer in self.writers.values():
-            writer.forget_segment(segment)
             self._update_writer(writer, now)
 
     def truncate(self, position: Mapping[str, int], now: int) -> Cut:
@@ -469,8 +471,7 @@ class Stream:
             self._changes.segments.update((segment.id, segment) for segment in new)
         writer = self._ensure_writer(note.writer, now)
         if writer.closed:
-            self._stay(writer)
-            writer.begin_anew()
+            self._begin_anew(writer)
         writer.tail = writer.tail or tail
         for key in note.times:
             if key not in writer.key_states:
@@ -478,10 +479,14 @@ class Stream:
         segments = len(writer.position)
         writer.move(note.position, admitted.cut, note.newest)
         if len(writer.position) != segments:
-            self._entered(writer)
-        for key, time in admitted.times.items():
-            last_time = self._last_time(key)
-            writer.key_states[key].note(time, writer.position, floors[key], last_time, self._history_notes)
+            self._look_again(self._sharing.enter(writer.name, writer.position.offsets))
+        times, cut = admitted.times, admitted.cut
+        for key, key_state in writer.key_states.items():
+            aggregate = self._aggregates.get(key) or self._begin(key)
+            if key in times:
+                aggregate.take_note(writer, key_state, times[key], cut, floors[key], self._history_notes)
+            else:
+                aggregate.take_move(writer, key_state, cut)
         self._hear(writer, now)
         self._update_writer(writer, now)
 
@@ -565,13 +570,18 @@ class Stream:
         if writer.name not in self._deadlines and self.config.writer_timeout_ms and self._waits_for(writer):
             self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
 
-    def _entered(self, writer: Writer) -> None:
-        """Records that a writer's position reaches into further segments."""
-        for name in (writer.name, *self._sharing.enter(writer.name, writer.position.offsets)):
-            for key in self.writers[name].key_states:
-                aggregate = self._aggregates.get(key)
-                if aggregate is not None:
-                    aggregate.look_again(name)
+    def _begin_anew(self, writer: Writer) -> None:
+        self._stay(writer)
+        writer.begin_anew()
+        for key in writer.key_states:
+            self._aggregates[key].gather(writer)
+
+    def _look_again(self, names: Iterable[str], *, fewer: bool = False) -> None:
+        """Tells the aggregates of writers that other writers share their segments now, or `fewer`."""
+        for name in names:
+            writer = self.writers[name]
+            for key in writer.key_states:
+                self._aggregates[key].look_again(writer, fewer=fewer)
 
     def _begin(self, key: str, last: Mark | None = None, remainder: Remainder = NO_REMAINDER) -> Aggregate:
         """Creates the aggregate of a key: a new one, or with what is stored of it."""
@@ -738,8 +748,9 @@ class Stream:
                 del self._aggregates[key]
         for agenda in (self._deadlines, self._lapsing, self._closed):
             agenda.drop(name)
-        self._sharing.leave(name, writer.position.offsets)
+        alone = self._sharing.leave(name, writer.position.offsets)
         del self.writers[name]
+        self._look_again(alone, fewer=True)
         self._changes.forget(name)
 
     def _has_lapsed(self, writer: Writer, now: int) -> bool:

@@ -15,11 +15,12 @@ Positions outlive lives: a position that was noted once stays below every later 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, assert_never
 
+from strandline.core.contributions import Given
 from strandline.core.cut import NOTHING, Cut
 
 
@@ -32,6 +33,7 @@ class Phase(StrEnum):
 
 
 JOINED: Final = Phase.JOINED  # a lookup in the enum class takes longer than the rest of `value`
+NOTED: Final = Phase.NOTED
 
 
 class WriterState(StrEnum):
@@ -54,14 +56,22 @@ class KeptNote(NamedTuple):  # five times faster to make than a frozen dataclass
     newest: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """What a writer gives to a mark. `lasting`: no later note of the writer changes it."""
+class WriterRole(StrEnum):
+    """What a writer is to the next mark of a key (`Aggregate`)."""
+
+    COUNTED = "counted"
+    BLOCKING = "blocking"
+    OUT = "out"
+    LOST = "lost"
+    SKIPPED = "skipped"
+
+
+class Contribution(NamedTuple):
+    """What a writer gives to a mark."""
 
     time: int | None
     cut: Cut
     newest: int | None
-    lasting: bool
 
     @property
     def lacks_newest(self) -> bool:
@@ -81,10 +91,11 @@ class KeyState:
     lost_at: int | None = None
     told_floor: int | None = None  # the floor in the answer to the newest note, for a repeated note
     history: list[KeptNote] = field(default_factory=list)  # times strictly rise; entries no later mark needs are gone
-    lasting: bool = False  # whether no later note changes its contribution to the last mark
     fresh: int = 0  # how many history entries were added since the last drain
     rewritten: bool = False  # whether the history changed since then other than by marks and new notes
     seen: WriterState | None = None  # the last state in the journal
+    role: WriterRole | None = None  # None: the aggregate does not know it yet
+    entry: tuple[int, str] | None = None  # while it is counted: its place among the counted writers
 
     @property
     def value(self) -> int | None:
@@ -102,42 +113,47 @@ class KeyState:
         self.phase, self.floor, self.lost_at, self.told_floor = Phase.JOINED, max(known, default=None), None, None
         return self.floor
 
-    def note(self, time: int, cut: Cut, told_floor: int | None, last_time: int | None, bound: int) -> None:
+    def note(self, time: int, cut: Cut, told_floor: int | None, last_time: int | None, bound: int) -> bool:
         """Takes a note: the writer's events older than `time` lie below `cut`.
 
         Keeps it, among at most `bound`, if a mark after the last one, of `last_time`, can need it. Of equal times the
-        first stays: its cut is tighter.
+        first stays: its cut is tighter. Returns whether other notes that a mark can need were given up for it.
         """
-        self.phase, self.floor, self.lost_at = Phase.NOTED, None, None
+        self.phase, self.floor, self.lost_at = NOTED, None, None
         self.time, self.has_noted, self.told_floor = time, True, told_floor
-        if (last_time is not None and time <= last_time) or (self.history and time <= self.history[-1].time):
-            return
+        if last_time is not None:
+            if time <= last_time:
+                return False
+            self.drop_passed(last_time)
+        if self.history and time <= self.history[-1].time:
+            return False
         self.history.append(KeptNote(time, cut, self.newest))
         self.fresh += 1
-        if len(self.history) > bound:
-            self._thin(last_time, bound)
+        return len(self.history) > bound and self._thin(bound)
 
     def go_idle(self) -> None:
         """Makes it idle."""
         self.phase, self.floor, self.lost_at = Phase.IDLE, None, None
 
-    def _thin(self, last_time: int | None, bound: int) -> None:
-        """Leaves at most `bound` kept notes. Those up to the last mark's time go first, so that they never count."""
-        if last_time is not None:
-            self._rewrite([kept for kept in self.history if kept.time > last_time])
-        if len(self.history) > bound:
-            # Keeps every second entry, from the end: a time between two entries maps to the later, looser cut.
-            self._rewrite(self.history[::-2][::-1])
-            self.lasting = False
+    def _thin(self, bound: int) -> bool:
+        """Leaves at most `bound` kept notes: every second one, from the end. So a time between two of them maps to the
+        later, looser cut."""
+        self._rewrite(self.history[::-2][::-1])
+        return True
 
-    def drop_below(self, time: int) -> None:
-        """Forgets the entries that no mark at or above `time` can need."""
-        if self.history and self.history[0].time < time:
-            self.history = [entry for entry in self.history if entry.time >= time]
+    def kept_above(self, last_time: int | None) -> int | None:
+        """The time of the last kept note, if a mark above `last_time` can need it."""
+        time = self.history[-1].time if self.history else None
+        return None if time is None or (last_time is not None and time <= last_time) else time
+
+    def drop_passed(self, last_time: int) -> None:
+        """Forgets the kept notes that no mark above `last_time` can need."""
+        if self.history and self.history[0].time <= last_time:
+            self.history = [kept for kept in self.history if kept.time > last_time]
 
     def drain(self) -> tuple[bool, list[KeptNote]]:
         """The entries added since the last call, for the store; with True, the whole history, which replaces the stored
-        one. It does not report what `drop_below` forgets: the store knows the mark, and can forget the same."""
+        one. It does not report what `drop_passed` forgets: the store knows the mark, and can forget the same."""
         rewritten, fresh = self.rewritten, self.fresh
         self.rewritten, self.fresh = False, 0
         if rewritten:
@@ -149,12 +165,10 @@ class KeyState:
         self.phase, self.earlier_time = Phase.IDLE, self.greatest_time
         self.time = self.floor = self.lost_at = None
         self._rewrite([])
-        self.lasting = False
 
     def forget_segment(self, segment: str) -> None:
         """Removes a segment that the log never had."""
         self._rewrite([entry._replace(cut=entry.cut.without(segment)) for entry in self.history])
-        self.lasting = False
 
     def _rewrite(self, history: list[KeptNote]) -> None:
         self.history, self.rewritten = history, True
@@ -195,8 +209,19 @@ class Writer:
         notes in any key."""
         for entry in key_state.history:
             if entry.time >= time:
-                return Contribution(entry.time, entry.cut, entry.newest, lasting=True)
-        return Contribution(key_state.time, self.position, key_state.newest, lasting=False)
+                return Contribution(entry.time, entry.cut, entry.newest)
+        return Contribution(key_state.time, self.position, key_state.newest)
+
+    def given(self, key_state: KeyState) -> Iterator[Given]:
+        """All that it contributes to the next marks of a key."""
+        above: int | None = None
+        position: Cut | None = None
+        for kept in key_state.history:
+            position = kept.cut
+            yield Given(above, kept.time, position)
+            above = kept.time
+        if position is not self.position:
+            yield Given(above, key_state.time, self.position)
 
     def hear(self, now: int, served: int) -> None:
         """Records that it was heard, at a moment and a served time."""

@@ -1,15 +1,11 @@
 """What a mark says: its time, its cut, how far it may be ahead of that, and when it is made."""
 
-import sys
-from types import FrameType
-
 import pytest
 
 from strandline.core.cut import NOTHING
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
-from strandline.core.writer import Writer
 from strandline.errors import InvalidNote
 from tests.aggregate.book import Book
 
@@ -263,26 +259,6 @@ def test_what_no_later_mark_can_need_is_not_kept() -> None:
     for time in range(1, 1_001):
         book.note("a", time, {"0": time})
     assert len(book.stream.writers["a"].key_states[""].history) <= 1
-
-
-def test_a_mark_costs_what_changed_and_not_every_writer() -> None:
-    book = Book(min_writers=1_000)
-    for n in range(1_000):
-        book.note(f"w{n}", 100 + n, {"0": n})
-    assert book.times() == [100]
-    looked_at = 0
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal looked_at
-        looked_at += event == "call" and frame.f_code is Writer.contribution.__code__
-
-    sys.setprofile(count)
-    try:
-        book.note("w0", 5_000, {"0": 2_000})
-    finally:
-        sys.setprofile(None)
-    assert book.times() == [100, 101]
-    assert 1 <= looked_at <= 3
 
 
 def test_keys_have_marks_of_their_own_each_counted_from_one() -> None:

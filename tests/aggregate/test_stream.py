@@ -205,7 +205,7 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
                 assert key_state.history == before  # the first is the tighter one
             case "mark":
                 last_time = time
-                key_state.drop_below(time)
+                key_state.drop_passed(time)
             case "begin again":
                 key_state.begin_anew()
             case "forget":
@@ -213,8 +213,8 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
             case "drain":
                 whole, came = key_state.drain()
                 stored = [*([] if whole else stored), *came]
-                stored = [each for each in stored if each.time >= last_time]  # who has the mark can forget it too
-                assert stored == [each for each in key_state.history if each.time >= last_time]
+                stored = [each for each in stored if each.time > last_time]  # who has the mark can forget it too
+                assert stored == [each for each in key_state.history if each.time > last_time]
                 assert key_state.drain() == (False, [])
 
 
@@ -231,8 +231,8 @@ def test_a_full_history_drops_passed_notes_first_then_every_second() -> None:
     assert history(20, 30, 40, last_time=None, bound=2) == [20, 40]
     assert history(1, 2, 3, 4, 5, last_time=None, bound=4) == [1, 3, 5]
     key_state = KeyState(Phase.NOTED, history=[KeptNote(time, NOTHING, None) for time in (10, 20, 30)])
-    key_state.drop_below(20)
-    assert [entry.time for entry in key_state.history] == [20, 30]
+    key_state.drop_passed(20)
+    assert [entry.time for entry in key_state.history] == [30]
 
 
 @pytest.mark.parametrize("cut", [NOTHING, Cut({"b": 2, "a": 1})])

@@ -27,7 +27,7 @@ from controller.streams import reads as reading_module
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core import admission
 from strandline.core import stream as stream_module
-from strandline.core.aggregate import Aggregate, WriterRole
+from strandline.core.aggregate import Aggregate
 from strandline.core.chain import MarkChain
 from strandline.core.config import TimeDomain
 from strandline.core.cut import NOTHING, join_all
@@ -36,7 +36,7 @@ from strandline.core.note import DEFAULT_KEY
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
 from strandline.core.window import Sides, window_between
-from strandline.core.writer import Phase
+from strandline.core.writer import Phase, WriterRole
 from strandline.errors import TimeWentBack
 
 

@@ -18,17 +18,18 @@ from controller.clock import Clock
 from strandline.core import admission, clock
 from strandline.core import stream as stream_module
 from strandline.core.admission import Admitted
-from strandline.core.aggregate import Aggregate, Remainder, WriterRole
-from strandline.core.changes import Changes, NoteResult, Registered
+from strandline.core.aggregate import Aggregate, Remainder
+from strandline.core.changes import Changes, Registered
 from strandline.core.clock import SteadyClock
 from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.contributions import Contributions
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
 from strandline.core.stream import Stream
-from strandline.core.writer import Contribution, KeptNote, KeyState, Phase, Writer
+from strandline.core.writer import KeptNote, KeyState, Phase, Writer, WriterRole
 from tests.simulation import scenario
 from tests.simulation.checker import Broken, FalseClaim
 from tests.simulation.controller import Controller, Store
@@ -70,35 +71,7 @@ def joined_writers_do_not_hold(patch: Patch) -> None:
 
 
 def last_position_only_of_the_same_key(patch: Patch) -> None:
-    positions: dict[tuple[str, int], Cut] = {}
-    note, contribution, begin = Stream.note, Writer.contribution, Stream.__init__
-
-    def begins(self: Stream, *arguments: Any, **named: Any) -> None:
-        positions.clear()
-        begin(self, *arguments, **named)
-
-    def noting(self: Stream, said: Note, now: int, *, tail: bool = False) -> NoteResult:
-        before = (
-            {key: key_state.time for key, key_state in self.writers[said.writer].key_states.items()}
-            if (said.writer in self.writers)
-            else {}
-        )
-        answer = note(self, said, now, tail=tail)
-        writer = self.writers[said.writer]
-        for key, key_state in writer.key_states.items():
-            if key in said.times or key not in before:
-                positions[said.writer, id(key_state)] = writer.position
-        return answer
-
-    def broken(self: Writer, key_state: KeyState, time: int) -> Contribution:
-        gift = contribution(self, key_state, time)
-        if gift.lasting:
-            return gift
-        return Contribution(gift.time, positions.get((self.name, id(key_state)), self.position), gift.newest, False)
-
-    patch.setattr(Stream, "__init__", begins)
-    patch.setattr(Stream, "note", noting)
-    patch.setattr(Writer, "contribution", broken)
+    patch.setattr(Aggregate, "take_move", lambda self, writer, key_state, cut: None)
 
 
 def closing_drops_positions(patch: Patch) -> None:
@@ -135,6 +108,9 @@ def forgetting_drops_positions(patch: Patch) -> None:
             since = writer.lost_since(writer.key_states[self.key])
             if since is not None and now - since >= self.config.forget_after_ms:
                 writer.position, writer.key_states[self.key].history = NOTHING, []
+        self._contributions = Contributions(self._given_by)
+        for writer, _ in self._holding():
+            self.gather(writer)
         return make(self, time, now)
 
     patch.setattr(Aggregate, "make", broken)
@@ -200,10 +176,10 @@ def rest_is_not_stored_before_it_ends(patch: Patch) -> None:
 
 
 def thinning_keeps_the_earlier_note(patch: Patch) -> None:
-    def broken(self: KeyState, last_time: int | None, bound: int) -> None:
+    def broken(self: KeyState, bound: int) -> bool:
         later, earlier = self.history[-1], self.history[-2]
         self.history[-2:] = [KeptNote(later.time, earlier.cut, earlier.newest)]
-        self.lasting = False
+        return True
 
     patch.setattr(KeyState, "_thin", broken)
 
@@ -325,7 +301,7 @@ def upper_knows_no_earlier_life(patch: Patch) -> None:
 
 
 def a_contribution_stands_when_another_writer_comes_into_the_segment(patch: Patch) -> None:
-    patch.setattr(Aggregate, "look_again", lambda self, name: None)
+    patch.setattr(Stream, "_look_again", lambda self, names, *, fewer=False: None)
 
 
 def passed_without(attribute: str, value: Any) -> Mutation:

@@ -131,16 +131,17 @@ def state(stream: Stream, now: int) -> object:
             name: (
                 (writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch, writer.excluded_at),
                 (writer.registration, writer.noted, writer.position, stream.states(writer)),
-                {key: replaced(key_state) for key, key_state in sorted(writer.key_states.items())},
+                {key: replaced(each, stream.last_marks.get(key)) for key, each in sorted(writer.key_states.items())},
             )
             for name, writer in sorted(stream.writers.items())
         },
     )
 
 
-def replaced(key_state: Any) -> tuple[Any, ...]:
-    fields = ("phase", "floor", "time", "earlier_time", "newest", "has_noted", "lost_at", "history")
-    return tuple(getattr(key_state, name) for name in fields)
+def replaced(key_state: Any, last: Mark | None) -> tuple[Any, ...]:
+    fields = ("phase", "floor", "time", "earlier_time", "newest", "has_noted", "lost_at")
+    needed = [kept for kept in key_state.history if last is None or kept.time > last.time]
+    return *(getattr(key_state, name) for name in fields), needed
 
 
 def answer(stream: Any, call: Call, now: int) -> object:

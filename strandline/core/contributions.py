@@ -1,0 +1,164 @@
+"""What the writers of a key contribute to its next marks, gathered as their notes come.
+
+A writer contributes its earliest kept note at or above the mark's time, else its last position. Its positions only
+rise. So a position that it notes is in every mark above the time that it had noted before, and a mark's cut is the join
+of all positions whose `above` is less than its time:
+
+    noted          10@1     20@5     30@9
+    above           –        10       20       a mark at 15 has 5, a mark at 25 has 9
+
+The positions are gathered in spans of `above`, each with the join of its positions. A mark takes the spans below its
+time as a whole, and divides at most one. So its cost depends on the number of spans, not on that of writers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from strandline.core.cut import Cut
+
+SPAN_POSITIONS: Final = 512  # a span with as many is divided, unless all have the same `above`
+
+
+class Given(NamedTuple):
+    """A position, and the writer's time there. It is in every mark above `above`; None: in the next mark already."""
+
+    above: int | None
+    time: int | None
+    cut: Cut
+
+
+class Gathered:
+    """The join of several positions, the greatest of their times, and their writers."""
+
+    __slots__ = ("names", "offsets", "time")
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.offsets: dict[str, int] = {}
+        self.time: int | None = None
+
+    def add(self, name: str, time: int | None, cut: Cut) -> None:
+        self.names.add(name)
+        if time is not None:
+            self.add_time(time)
+        offsets = self.offsets
+        reached = offsets.get
+        for segment, offset in cut.items():
+            if offset > reached(segment, 0):
+                offsets[segment] = offset
+
+    def add_time(self, time: int) -> None:
+        if self.time is None or time > self.time:
+            self.time = time
+
+    @property
+    def cut(self) -> Cut:
+        return Cut._trusted(self.offsets)
+
+
+class Span(Gathered):
+    """Positions whose `above` is from `least` to `most`."""
+
+    __slots__ = ("least", "most", "positions")
+
+    def __init__(self, above: int) -> None:
+        super().__init__()
+        self.least = self.most = above
+        self.positions = 0
+
+    def put(self, above: int, name: str, time: int | None, cut: Cut) -> None:
+        self.add(name, time, cut)
+        self.positions += 1
+        if above > self.most:
+            self.most = above
+        elif above < self.least:
+            self.least = above
+
+
+class Contributions:
+    """The contributions to the next marks of a key."""
+
+    __slots__ = ("_full", "_given_by", "_next", "_spans", "_starts")
+
+    def __init__(self, given_by: Callable[[str], Iterable[Given]], full: int = SPAN_POSITIONS) -> None:
+        """`given_by` lists what a writer contributes now; it is called when a span is divided."""
+        self._given_by = given_by
+        self._full = full
+        self._next = Gathered()  # what is in the next mark, whatever its time
+        self._spans: list[Span] = []
+        self._starts: list[int] = []  # each span has the positions from its start up to the next span's
+
+    def add(self, name: str, above: int | None, time: int | None, cut: Cut) -> None:
+        """Adds a position that a writer noted."""
+        if above is None:
+            self._next.add(name, time, cut)
+            return
+        at = max(0, bisect_right(self._starts, above) - 1)
+        span = self._spans[at] if self._spans else self._insert(0, above)
+        if span.positions >= self._full and not span.least <= above <= span.most:
+            # All of its positions have the same `above`, and may be very many: it stays as it is.
+            self._starts[at] = span.least
+            span = self._insert(at if above < span.least else at + 1, above)
+        elif above < self._starts[at]:
+            self._starts[at] = above
+        span.put(above, name, time, cut)
+        if span.positions >= self._full and span.least != span.most:
+            self._divide(self._spans.index(span), None)
+
+    def add_time(self, time: int) -> None:
+        """Makes the greatest time in the next mark at least this one."""
+        self._next.add_time(time)
+
+    def below(self, time: int) -> list[Gathered]:
+        """What is in a mark at `time`."""
+        end = bisect_left(self._starts, time)
+        if end and self._spans[end - 1].most >= time:
+            self._divide(end - 1, time)
+            end = bisect_left(self._starts, time)
+        return [self._next, *self._spans[:end]]
+
+    def take(self, time: int) -> list[Gathered]:
+        """Removes and returns what is in a mark at `time`."""
+        taken = self.below(time)
+        self._next = Gathered()
+        del self._spans[: len(taken) - 1], self._starts[: len(taken) - 1]
+        return taken
+
+    def _insert(self, at: int, above: int) -> Span:
+        span = Span(above)
+        self._spans.insert(at, span)
+        self._starts.insert(at, above)
+        return span
+
+    def _divide(self, at: int, time: int | None) -> None:
+        """Divides a span into what is below a time and the rest, without a time into halves.
+
+        Only what its writers still contribute stays: a new life or a thinned history makes other positions needless.
+        """
+        span = self._spans[at]
+        found = []
+        for name in span.names:
+            for given in self._given_by(name):
+                above = span.least if given.above is None else given.above
+                if span.least <= above <= span.most:
+                    found.append((above, name, given.time, given.cut))
+        if time is None:
+            time = _middle(sorted(above for above, *_ in found))
+        parts = []
+        for kept in ([each for each in found if each[0] < time], [each for each in found if each[0] >= time]):
+            if kept:
+                part = Span(kept[0][0])
+                for each in kept:
+                    part.put(*each)
+                parts.append(part)
+        self._spans[at : at + 1] = parts
+        self._starts[at : at + 1] = [part.least for part in parts]
+
+
+def _middle(aboves: list[int]) -> int:
+    """A number that divides these, which are in order, about in half: some are below it, if they differ."""
+    middle = aboves[len(aboves) // 2]
+    return middle if middle > aboves[0] else next((above for above in aboves if above > middle), middle + 1)

@@ -1,0 +1,81 @@
+"""What marks take from the gathered contributions is what each writer's own history says, one by one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.core.contributions import SPAN_POSITIONS, Contributions, Given
+from strandline.core.cut import NOTHING, Cut, join_all
+from strandline.core.ordered_names import OrderedNames
+from strandline.core.writer import KeyState, Phase, Writer
+
+NOTES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3), st.integers(0, 3)), max_size=80)
+MARK = st.integers(0, 30)
+
+
+@given(st.lists(st.tuples(NOTES, MARK), max_size=4), st.sampled_from([1, 2, 3, 5]))
+def test_a_mark_takes_what_every_writer_contributes_to_it(
+    turns: list[tuple[list[tuple[str, int, int]], int]], divided: int
+) -> None:
+    writers = {name: Writer(name, 0, 0, key_states={"": KeyState(Phase.NOTED)}) for name in "abcd"}
+    gathered = Contributions(lambda name: writers[name].given(writers[name].key_states[""]), divided)
+    cut, last_time = NOTHING, -1
+    for notes, rise in turns:
+        for name, later, more in notes:
+            writer, key_state = writers[name], writers[name].key_states[""]
+            time = max(last_time, key_state.time or 0) + later
+            noted = Cut({name: writer.position.offset(name) + more, "all": time})
+            above = key_state.kept_above(last_time)
+            writer.move({}, noted, {})
+            key_state.note(time, writer.position, None, last_time, 64)
+            gathered.add(name, above, time, noted)
+        last_time += 1 + rise
+        cut = join_all([cut, *(each.cut for each in gathered.take(last_time))])
+        contributed = [writer.contribution(writer.key_states[""], last_time) for writer in writers.values()]
+        assert cut == join_all([cut, *(each.cut for each in contributed)])
+        assert cut == join_all(each.cut for each in contributed)
+
+
+def test_a_span_of_one_time_is_not_divided_however_large_it_is() -> None:
+    listed: list[str] = []
+
+    def given_by(name: str) -> list[Given]:
+        listed.append(name)
+        return [Given(5, 6, NOTHING)]
+
+    gathered = Contributions(given_by)
+    for number in range(3 * SPAN_POSITIONS):
+        gathered.add(f"w{number}", 5, 6, NOTHING)
+    for above in (4, 7, 6, 5):
+        gathered.add("w0", above, 8, NOTHING)
+    assert listed == []
+    assert [sum(len(each.names) for each in gathered.below(time)) for time in (5, 6, 9)] == [
+        1,
+        1 + 3 * SPAN_POSITIONS,
+        3 + 3 * SPAN_POSITIONS,
+    ]
+
+
+def test_a_time_alone_raises_what_the_next_mark_takes() -> None:
+    gathered = Contributions(lambda name: ())
+    for time in (5, 9, 7):
+        gathered.add_time(time)
+    assert [each.time for each in gathered.take(1)] == [9]
+
+
+ENTRIES = st.lists(st.tuples(st.integers(-5, 5), st.sampled_from("abc")), max_size=60)
+
+
+@given(ENTRIES, st.integers(1, 4))
+def test_ordered_names_are_in_order_whatever_comes_and_goes(entries: list[tuple[int, str]], part: int) -> None:
+    ordered, plain = OrderedNames(part), set[tuple[int, str]]()
+    for entry in entries:
+        if entry in plain:
+            ordered.remove(entry)
+            plain.remove(entry)
+        else:
+            ordered.add(entry)
+            plain.add(entry)
+        assert ordered.first() == min(plain, default=None)
+        assert len(ordered) == len(plain)
