@@ -569,6 +569,7 @@ class HttpConnection(HttpToolsProtocol):
             return
         assert self._direct is not None
         call, exchange.direct_call = exchange.direct_call, None
+        self._stop_waiting()  # it is idle anew when it is answered
         if not self._direct.answer(call, exchange):
             self._start_asgi_task(exchange, self.app)
 

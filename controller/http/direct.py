@@ -31,7 +31,7 @@ Found: TypeAlias = tuple[bytes, Durable | None] | None
 DirectCall: TypeAlias = tuple[Callable[[str, Controller, Scope, bytes], Found], str]  # and its stream
 
 _STREAMS: Final = "/v1/streams/"
-_CALLS: Final = ((NOTES, take_directly), (TIME_WINDOW, find_directly))
+_CALLS: Final = {NOTES: take_directly, TIME_WINDOW: find_directly}
 
 
 class Exchange(Protocol):
@@ -53,18 +53,14 @@ def direct_call(scope: Mapping[str, Any]) -> DirectCall | None:
     path: str = scope["path"]
     if scope["method"] != "POST" or not path.startswith(_STREAMS):
         return None
-    stream, slash, behind = path[len(_STREAMS) :].partition("/")
-    for name, call in _CALLS:
-        if slash + behind == name and stream and _is_small(scope):
-            return call, stream
-    return None
-
-
-def _is_small(scope: Mapping[str, Any]) -> bool:
+    end = path.find("/", len(_STREAMS))
+    call = _CALLS.get(path[end:])
+    if call is None or end == len(_STREAMS):
+        return None
     for name, value in scope["headers"]:
-        if name == b"content-length":
-            return value.isdigit() and int(value) <= SMALL_BODY_BYTES
-    return False
+        if name == b"content-length":  # the parser has refused one that is no number
+            return (call, path[len(_STREAMS) : end]) if int(value) <= SMALL_BODY_BYTES else None
+    return None
 
 
 class _Waiting(NamedTuple):

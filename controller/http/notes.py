@@ -298,9 +298,8 @@ def _times(time: int | UnsetType, times: dict[str, int] | UnsetType) -> Mapping[
 
 def count_names(given: OneNoteBody) -> int:
     """How many names a body has in all of its objects, if none occurs twice."""
-    count = 0
-    for value in (given.writer, given.time, given.epoch, given.stream):
-        count += value is not UNSET
+    count = (given.writer is not UNSET) + (given.time is not UNSET)
+    count += (given.epoch is not UNSET) + (given.stream is not UNSET)
     for offsets in (given.position, given.times, given.newest):
         if offsets is not UNSET:
             count += 1 + (len(offsets) if isinstance(offsets, dict) else 0)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.app import create_app
 from controller.http.direct import direct_call
 from controller.limits import SMALL_BODY_BYTES
+from controller.settings import Settings
 from tests.door.raw import Raw
+from tests.in_thread import InThread
 from tests.served import OwnProcess
 
 HOST = "Host: 127.0.0.1\r\n"
@@ -127,3 +132,20 @@ def test_answers_of_both_roads_have_the_same_headers(served: OwnProcess) -> None
     for headers in (direct, applications):
         del headers["strandline-time"], headers["content-length"]
     assert direct == applications and direct["x-request-id"] == "mine"
+
+
+def test_a_direct_answer_renews_the_time_that_a_connection_may_idle(tmp_path: Path) -> None:
+    app = create_app(Settings(database=str(tmp_path / "store.db")))
+    serving = InThread(app, socket.create_server(("127.0.0.1", 0)))
+    try:
+        assert serving.ask("PUT", "/v1/streams/s", {"segments": 1}).is_success
+        since = []
+        for _ in range(2):
+            assert serving.ask("POST", WINDOW, {"position": {}}).is_success
+            waiting = serving.server._waits.idle.first()
+            assert waiting is not None
+            since.append(waiting[1])
+    finally:
+        serving.stop()
+
+    assert since[0] < since[1]
