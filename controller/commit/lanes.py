@@ -72,24 +72,27 @@ class _Call(Generic[Result]):
         self._seconds = seconds if seconds is not None else 0
         self._function = function
         self._began = self._loop.time()
+        self._begun = threading.Lock()  # acquired by the thread that makes the call, or by whoever cancels it before
         self._overdue = False
+        self._error: BaseException | None = None
+        self.ended = False
         self.answer: asyncio.Future[Result] = self._loop.create_future()
         if lane.left is not None and not lane.left.ended:
             self._refuse(StoreSilent(round(self._loop.time() - lane.left._began)))
             return
-        self._made = lane.worker.submit(self._make)
         self._timer = None if seconds is None else self._loop.call_later(seconds, self._cut)
-        self._made.add_done_callback(self._hand_over)
+        lane.worker.put(self._make)
 
-    @property
-    def ended(self) -> bool:
-        return self._made.done()
-
-    def _make(self) -> Result:
-        self._lane.session.begin()
-        return self._function()
-
-    def _hand_over(self, _: object) -> None:
+    def _make(self) -> None:
+        """Makes the call, in the lane's thread."""
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            self._lane.session.begin()
+            self._result = self._function()
+        except BaseException as error:
+            self._error = error
+        self.ended = True
         with suppress(RuntimeError):  # the loop has ended, so nobody waits
             self._loop.call_soon_threadsafe(self._end)
 
@@ -98,22 +101,27 @@ class _Call(Generic[Result]):
             self._timer.cancel()
         if self.answer.done():
             return
-        error = None if self._made.cancelled() else self._made.exception()
-        if self._made.cancelled() or (self._overdue and error is not None):
-            self._refuse(StoreSilent(self._seconds), error)
-        elif error is not None:
-            self._refuse(error)
+        if self._error is None:
+            self.answer.set_result(self._result)
+        elif self._overdue:
+            self._refuse(StoreSilent(self._seconds), self._error)
         else:
-            self.answer.set_result(self._made.result())
+            self._refuse(self._error)
 
     def _cut(self) -> None:
         self._overdue = True
-        if not self._made.cancel():
+        if self._begun.acquire(blocking=False):  # it waits behind another call, and is not made
+            self.ended = True
+            self._refuse_unless_done()
+        else:
             self._timer = self._loop.call_later(CUT_GRACE_S, self._abandon)
             self._lane.session.cut()
 
     def _abandon(self) -> None:
         self._lane.left = self
+        self._refuse_unless_done()
+
+    def _refuse_unless_done(self) -> None:
         if not self.answer.done():
             self._refuse(StoreSilent(self._seconds))
 

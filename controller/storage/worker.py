@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from controller.storage.diagnosis import StoreSilent
 
@@ -20,14 +20,29 @@ class Worker:
     """
 
     def __init__(self, name: str) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    def put(self, call: Callable[[], object]) -> None:
+        """Queues a call, which must not raise."""
+        self._calls.put(call)
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
         """Queues a call; the future gets its result or its error. A call cancelled before it starts is not made."""
         future: Future[Result] = Future()
-        self._calls.put((future, call))
+
+        def make() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = call()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.put(make)
         return future
 
     def stop(self) -> None:
@@ -40,17 +55,9 @@ class Worker:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (given := self._calls.get()) is not None:
-            future, call = given
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                result = call()
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-            del future, call, given  # else the thread would hold them until the next call
+        while (call := self._calls.get()) is not None:
+            call()
+            del call  # else the thread would hold it until the next call
 
 
 def in_thread(name: str, call: Callable[[], Result]) -> Future[Result]:
