@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any, Final, Protocol, TypeAlias
 
 from sqlalchemy import ClauseElement, Connection, Dialect
@@ -29,10 +30,14 @@ class Prepared:
         compiled = statement.compile(dialect=dialect)
         assert isinstance(compiled, SQLCompiler) and compiled.positional
         self.sql = compiled.string
-        self._names = list(compiled.positiontup or ())
+        self.parameters = _picking(compiled.positiontup or ())
 
-    def parameters(self, values: Values) -> tuple[Any, ...]:
-        return tuple([values[name] for name in self._names])
+
+def _picking(names: Sequence[str]) -> Callable[[Values], tuple[Any, ...]]:
+    """A function that takes these values out, in order."""
+    if len(names) > 1:
+        return itemgetter(*names)  # of one name it would make no tuple
+    return lambda values: tuple([values[name] for name in names])
 
 
 class StatementResult(Protocol):
@@ -110,7 +115,7 @@ class StatementRunner:
     def run_each(self, statement: Prepared, rows: Sequence[Values]) -> None:
         """Runs a statement once for each row."""
         assert self._pipeline is None
-        self._driver.executemany(statement.sql, [statement.parameters(row) for row in rows])
+        self._driver.executemany(statement.sql, list(map(statement.parameters, rows)))
 
     def commit(self) -> None:
         """Commits. It must be the last call inside `together`. SQLAlchemy's transaction must be committed as well."""
