@@ -1,38 +1,41 @@
-"""Connections make calls over a transport. The transports here use httpx; no other module imports it.
+"""Connections make calls over a transport. No other module imports httpx.
 
-A transport sends one request and returns its outcome; it may use httpx, a faster client, or a test's script. It never
-raises for a controller that is away: that is an outcome. `retry.py` decides what is repeated.
+A transport sends one request and returns its outcome; it may use sockets, httpx, or a test's script. It never raises
+for a controller that is away: that is an outcome. `retry.py` decides what is repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
-from typing import Final, Generic, Protocol, Self, TypeVar, assert_never
+from typing import Any, Final, Generic, Protocol, Self, TypeVar, assert_never
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
 from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
 from strandline.client.credentials import check_token, find_token, trust
+from strandline.client.exchange import AllInUse, Exchange, Exchanged
 from strandline.client.loop import drive, drive_async
 from strandline.client.owners import OwnerMemory, owner_first
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Steps, Told, persist
-from strandline.errors import UnexpectedAnswer
+from strandline.client.sockets import KeptConnections
 from strandline.fork import OwningProcess
-from strandline.limits import ANSWER_BYTES, CONNECT_MS, CONNECTIONS, IDLE_CONNECTION_MS
+from strandline.limits import ANSWER_BYTES, CONNECTIONS, IDLE_CONNECTION_MS
 
 Value = TypeVar("Value")
 
 # The errors of an attempt that sent no part of the request.
-UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 
 
 class Transport(Protocol):
@@ -117,7 +120,7 @@ class Connection(_Connection[Transport]):
         without either.
         """
         if transport is None:
-            transport = HttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
+            transport = HttpTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
         super().__init__(controller, transport, patience, seams)
 
     def with_patience(self, patience: Patience) -> Connection:
@@ -231,46 +234,7 @@ async def _stay_open() -> None:
     pass
 
 
-class _Exchange:
-    """A request to one address in httpx's terms, and the part of its answer that has been read."""
-
-    __slots__ = ("_answer_bytes", "_body", "_late_at", "_request", "content", "headers", "method", "timeout", "url")
-
-    def __init__(
-        self, request: Request, address: str, headers: dict[str, str], timeout_ms: float, answer_bytes: int
-    ) -> None:
-        self.method = request.method
-        self.url = address + request.path
-        self.timeout = httpx.Timeout(min(timeout_ms, CONNECT_MS) / 1000, read=timeout_ms / 1000)
-        if request.body is None:
-            self.content, self.headers = None, headers
-        else:
-            self.content = json.dumps(request.body, separators=(",", ":"), allow_nan=False).encode()
-            self.headers = headers | {"Content-Type": "application/json"}
-        self._request = request
-        self._late_at = time.monotonic() + timeout_ms / 1000
-        self._answer_bytes = answer_bytes
-        self._body = bytearray()
-
-    def add(self, chunk: bytes, answer: httpx.Response) -> None:
-        """Takes a part of the answer's body. Raises ReadTimeout if it is late, UnexpectedAnswer if it is too much."""
-        if self._body and time.monotonic() > self._late_at:  # after a pause of this process, the first part may be late
-            raise httpx.ReadTimeout(f"only {len(self._body)} bytes of the answer came in time")
-        self._body += chunk
-        if len(self._body) > self._answer_bytes:
-            raise UnexpectedAnswer(
-                call=self._request.name,
-                answer_status=answer.status_code,
-                answer_code=None,
-                reason=f"it is larger than {self._answer_bytes} bytes: ask for less at a time",
-            )
-
-    def response(self, answer: httpx.Response) -> Response:
-        headers = {name.lower(): value for name, value in answer.headers.items()}
-        return Response(answer.status_code, headers, bytes(self._body))
-
-
-class _HttpxTransport:
+class _Transport:
     """What the waiting and the awaiting transport share: where a request goes, and what came of it."""
 
     def __init__(self, controller: str | Sequence[str], token: str | None, answer_bytes: int) -> None:
@@ -281,7 +245,7 @@ class _HttpxTransport:
         self._headers = _headers(token)
         self._answer_bytes = answer_bytes
 
-    def _attempt(self, request: Request, timeout_ms: float) -> Generator[_Exchange, Response, Outcome]:
+    def _attempt(self, request: Request, timeout_ms: float) -> Generator[Exchange, Exchanged, Outcome]:
         """Sends a request to one address, first to that of the owner if it is known; if that cannot be reached, to the
         next one, while there is time.
 
@@ -294,19 +258,9 @@ class _HttpxTransport:
         headers = {**self._headers, "Strandline-Fence": str(known.fence)} if known.fence else self._headers
         addresses = owner_first(known.owner, self._choice.in_order())
         for address in addresses:
-            try:
-                outcome: Outcome = yield _Exchange(request, address, headers, timeout_ms, self._answer_bytes)
-            except httpx.PoolTimeout as error:  # all connections are in use, which says nothing about the address
-                return _outcome_of(error, "")
-            except httpx.RequestError as error:
-                outcome = _outcome_of(error, f"{address}: " if len(addresses) > 1 else "")
+            whose = f"{address}: " if len(addresses) > 1 else ""
+            outcome = yield Exchange(request, address, headers, timeout_ms, self._answer_bytes)
             match outcome:
-                case NotReached(reason):
-                    self._leave(request, address, known.owner, avoided=True)
-                    unreached.append(reason)
-                case AnswerLost():
-                    self._leave(request, address, known.owner, avoided=True)
-                    return outcome
                 case Response(502 | 503 | 504):
                     self._leave(request, address, known.owner, avoided=False)
                     return outcome
@@ -314,6 +268,14 @@ class _HttpxTransport:
                     with self._owners_lock:
                         self._owners.learn(request.path, outcome.headers, known.fence)
                     return outcome
+                case NotReached(reason):
+                    self._leave(request, address, known.owner, avoided=True)
+                    unreached.append(whose + reason)
+                case AnswerLost(reason):
+                    self._leave(request, address, known.owner, avoided=True)
+                    return AnswerLost(whose + reason)
+                case AllInUse(reason):
+                    return NotReached(reason)
                 case _:
                     assert_never(outcome)
             if time.monotonic() >= over_at:
@@ -330,8 +292,11 @@ class _HttpxTransport:
                     self._owners.avoid(address, _monotonic_ms())
 
 
-class HttpxTransport(_HttpxTransport):
-    """Requests over httpx. An attempt may take as much longer than its timeout as it takes to connect."""
+class HttpTransport(_Transport):
+    """Requests over connections of its own; over httpx to an address for which the environment names a proxy.
+
+    An attempt may take as much longer than its timeout as it takes to connect.
+    """
 
     def __init__(
         self,
@@ -342,27 +307,43 @@ class HttpxTransport(_HttpxTransport):
         client: httpx.Client | None = None,
         answer_bytes: int = ANSWER_BYTES,
     ) -> None:
-        """`trusted` instead of what the machine trusts; `client` is for proxies and the like; it is closed too."""
+        """`trusted` instead of what the machine trusts; every request goes over a `client` of the caller's, which is
+        closed too."""
         super().__init__(controller, token, answer_bytes)
-        self._client = client if client is not None else httpx.Client(limits=_limits(), verify=trusted or True)
+        self._kept = KeptConnections(httpx.create_ssl_context if trusted is None else lambda: trusted)
+        self._client = client
+        self._trusted = trusted
+        self._is_proxied = lru_cache(_is_proxied) if client is None else lambda _: True
+        self._making = threading.Lock()
 
     def send(self, request: Request, timeout_ms: float) -> Outcome:
         return drive(self._attempt(request, timeout_ms), self._exchange)
 
-    def _exchange(self, sent: _Exchange) -> Response:
-        with self._client.stream(
-            sent.method, sent.url, content=sent.content, headers=sent.headers, timeout=sent.timeout
-        ) as answer:
-            for chunk in answer.iter_bytes():
-                sent.add(chunk, answer)
-            return sent.response(answer)
+    def _exchange(self, sent: Exchange) -> Exchanged:
+        if not self._is_proxied(sent.address):
+            return self._kept.exchange(sent)
+        try:
+            with self._over_httpx().stream(**_as_httpx_takes(sent)) as answer:
+                for chunk in answer.iter_bytes():
+                    sent.add(chunk, answer.status_code)
+                return _response(sent, answer)
+        except (httpx.RequestError, TimeoutError) as error:
+            return _outcome_of(error)
+
+    def _over_httpx(self) -> httpx.Client:
+        with self._making:
+            if self._client is None:
+                self._client = httpx.Client(limits=_limits(), verify=self._trusted or True)
+            return self._client
 
     def close(self) -> None:
-        self._client.close()
+        self._kept.close()
+        if self._client is not None:
+            self._client.close()
 
 
-class AsyncHttpxTransport(_HttpxTransport):
-    """The same, async. httpx's async client gets slower with concurrency: send many notes at once in one request."""
+class AsyncHttpxTransport(_Transport):
+    """The same over httpx, async. It gets slower with concurrency: send many notes at once in one request."""
 
     def __init__(
         self,
@@ -373,23 +354,30 @@ class AsyncHttpxTransport(_HttpxTransport):
         client: httpx.AsyncClient | None = None,
         answer_bytes: int = ANSWER_BYTES,
     ) -> None:
-        """See `HttpxTransport`."""
+        """`trusted` instead of what the machine trusts; `client` instead of one made here; it is closed too."""
         super().__init__(controller, token, answer_bytes)
         self._client = client if client is not None else httpx.AsyncClient(limits=_limits(), verify=trusted or True)
 
     async def send(self, request: Request, timeout_ms: float) -> Outcome:
         return await drive_async(self._attempt(request, timeout_ms), self._exchange)
 
-    async def _exchange(self, sent: _Exchange) -> Response:
-        async with self._client.stream(
-            sent.method, sent.url, content=sent.content, headers=sent.headers, timeout=sent.timeout
-        ) as answer:
-            async for chunk in answer.aiter_bytes():
-                sent.add(chunk, answer)
-            return sent.response(answer)
+    async def _exchange(self, sent: Exchange) -> Exchanged:
+        try:
+            async with self._client.stream(**_as_httpx_takes(sent)) as answer:
+                async for chunk in answer.aiter_bytes():
+                    sent.add(chunk, answer.status_code)
+                return _response(sent, answer)
+        except (httpx.RequestError, TimeoutError) as error:
+            return _outcome_of(error)
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def _is_proxied(address: str) -> bool:
+    """Whether the environment, or the system, names a proxy for an address."""
+    parts, proxies = urlsplit(address), getproxies()
+    return (parts.scheme in proxies or "all" in proxies) and not proxy_bypass(parts.netloc)
 
 
 def check_controller(controller: str | Sequence[str]) -> str:
@@ -416,6 +404,23 @@ def _limits() -> httpx.Limits:
     )
 
 
-def _outcome_of(error: httpx.RequestError, whose: str) -> Outcome:
-    reason = whose + (str(error) or type(error).__name__)
+def _as_httpx_takes(sent: Exchange) -> dict[str, Any]:
+    return {
+        "method": sent.request.method,
+        "url": sent.address + sent.request.path,
+        "content": sent.content,
+        "headers": sent.headers,
+        "timeout": httpx.Timeout(sent.connect_s, read=sent.wait_s),
+    }
+
+
+def _response(sent: Exchange, answer: httpx.Response) -> Response:
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    return Response(answer.status_code, headers, bytes(sent.body))
+
+
+def _outcome_of(error: httpx.RequestError | TimeoutError) -> Exchanged:
+    reason = str(error) or type(error).__name__
+    if isinstance(error, httpx.PoolTimeout):
+        return AllInUse(reason)
     return NotReached(reason) if isinstance(error, UNSENT) else AnswerLost(reason)

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from reader_client import EventReader, TimeWindows, WatermarkItem
 from reader_client.items import EventItem
 from strandline.client.calls import Request, Response
-from strandline.client.http import Connection, HttpxTransport
+from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import NotReached, Outcome, Patience
 from strandline.errors import StrandlineError, Unavailable, Undecided
 from strandline.logs import Event, StoredEvent
@@ -39,7 +39,7 @@ class RecordingTransport:
     """The project's transport, with every request and what came of it recorded."""
 
     def __init__(self, client: str, controllers: Sequence[str], record: Recorder) -> None:
-        self._inner = HttpxTransport(controllers)
+        self._inner = HttpTransport(controllers)
         self._client = client
         self._record = record
 

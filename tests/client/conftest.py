@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from strandline.client.calls import Call, Request
-from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
+from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport
 from strandline.client.retry import Outcome, Patience
 
 
@@ -178,7 +178,7 @@ class Flavour:
         self, url: str | Sequence[str], request: Request = GET, timeout_ms: float = SILENT_MS, **options: Any
     ) -> Outcome:
         if self.runner is None:
-            transport = HttpxTransport(url, **options)
+            transport = HttpTransport(url, **options)
             try:
                 return transport.send(request, timeout_ms)
             finally:

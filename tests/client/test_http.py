@@ -19,7 +19,7 @@ from strandline.client.calls import Call, Request, Response, ask
 from strandline.client.http import (
     AsyncConnection,
     Connection,
-    HttpxTransport,
+    HttpTransport,
     Seams,
 )
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience
@@ -101,7 +101,7 @@ def test_an_answer_that_came_while_the_process_was_stopped_counts(flavour: Flavo
 def test_a_client_of_ones_own_is_used(scripted: Any) -> None:
     scripted.then(scripted.answer())
     client = httpx.Client(headers={"X-Own": "yes"})
-    transport = HttpxTransport(scripted.url, client=client)
+    transport = HttpTransport(scripted.url, client=client)
     transport.send(GET, 200)
     transport.close()
     assert scripted.received[0].headers["x-own"] == "yes"

@@ -25,7 +25,7 @@ from reader_client import (
 )
 from strandline.client import calls
 from strandline.client.calls import Call, Response, ask
-from strandline.client.http import AsyncHttpxTransport, Connection, HttpxTransport, Seams
+from strandline.client.http import AsyncHttpxTransport, Connection, HttpTransport, Seams
 from strandline.client.retry import AnswerLost, NotReached, Patience
 from strandline.errors import ControllerAway, OutcomeUnknown, Overloaded, UnknownStream
 from strandline.logs.sqlite import SqliteLog
@@ -171,7 +171,7 @@ def mocked(flavour: Flavour, answer: Callable[[httpx.Request], httpx.Response]) 
 
 
 def transport_over(client: Any) -> Any:
-    kind = HttpxTransport if isinstance(client, httpx.Client) else AsyncHttpxTransport
+    kind = HttpTransport if isinstance(client, httpx.Client) else AsyncHttpxTransport
     return kind(["http://first", "http://second"], client=client)
 
 

@@ -17,7 +17,7 @@ import pytest
 from controller.http.bodies import OneNoteBody
 from controller.streams.notes import Noted
 from reader_client import TimeWindows
-from strandline.client.http import _Exchange
+from strandline.client.exchange import Exchange
 from strandline.core.admission import Admitted
 from strandline.core.chain import MarkChain
 from strandline.core.changes import NoteResult
@@ -120,7 +120,7 @@ class Forms:
             return "MarkChain" if len(value) else None
         if isinstance(value, dict):
             return None if TIME not in value.values() else "body" if "writer" in value else "times"
-        if isinstance(value, _Exchange):  # httpx is given it
+        if isinstance(value, Exchange):  # sockets are given it
             value = getattr(value, "content", None)  # None before it is made
         if isinstance(value, bytes):
             return "bytes" if str(TIME).encode() in value else None

@@ -21,7 +21,7 @@ from reader_client.mark_follower import Follower
 from reader_client.steps import Step
 from strandline.client import calls
 from strandline.client.calls import Request
-from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
+from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport
 from strandline.client.loop import Remote
 from strandline.client.retry import NotReached, Outcome, Patience, Pause
 from strandline.core.config import TimeDomain
@@ -45,7 +45,7 @@ def stream(controller: Any) -> str:
 class Counting:
     """httpx to the controller; counts the calls by their last word, and is away when told to be."""
 
-    inner: HttpxTransport
+    inner: HttpTransport
     away: bool = False
     made: list[str] = field(default_factory=list)
 
@@ -59,7 +59,7 @@ class Counting:
 
 @pytest.fixture
 def counting(controller: Any) -> Iterator[tuple[Counting, Connection]]:
-    transport = Counting(HttpxTransport(controller.url))
+    transport = Counting(HttpTransport(controller.url))
     patience = Patience(attempts=2, first_pause_ms=1, pause_bound_ms=2)
     with Connection(controller.url, transport=transport, patience=patience) as connection:
         yield transport, connection
@@ -238,7 +238,7 @@ class Holding:
         self.answered = threading.Semaphore(0)  # by the controller
         self.let = threading.Semaphore(0)
         self.windows = 0
-        self._inner = HttpxTransport(url)
+        self._inner = HttpTransport(url)
 
     def send(self, request: Request, timeout_ms: float) -> Outcome:
         outcome = self._inner.send(request, timeout_ms)

@@ -13,7 +13,7 @@ import pytest
 from reader_client import AsyncEventReader, EventItem, EventReader, ReaderGroup, WatermarkItem
 from strandline.client import calls
 from strandline.client.calls import Request
-from strandline.client.http import Connection, HttpxTransport
+from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import NotReached, Outcome, Patience
 from strandline.core.config import TimeDomain
 from strandline.core.note import Note
@@ -172,7 +172,7 @@ class Away:
     """httpx to the controller, which can be told to be away."""
 
     def __init__(self, url: str) -> None:
-        self.inner, self.away = HttpxTransport(url), False
+        self.inner, self.away = HttpTransport(url), False
 
     def send(self, request: Request, timeout_ms: float) -> Outcome:
         return NotReached("as the test wants it") if self.away else self.inner.send(request, timeout_ms)

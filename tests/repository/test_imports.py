@@ -29,7 +29,7 @@ IMPURE = {
     *("subprocess", "multiprocessing", "threading", "concurrent", "asyncio", "selectors", "signal"),
     *("socket", "ssl", "http", "urllib", "sqlite3"),
 }
-MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "credentials")} | {
+MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "credentials", "exchange", "sockets")} | {
     "strandline.fork",
     "strandline.wire.shapes",
 }

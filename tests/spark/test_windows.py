@@ -15,7 +15,7 @@ from spark_integration.options import Asking as Settings
 from spark_integration.window_calls import ControllerWindows
 from strandline.client import calls
 from strandline.client.calls import Request, Response
-from strandline.client.http import HttpxTransport, Seams
+from strandline.client.http import HttpTransport, Seams
 from strandline.client.retry import AnswerLost, NotReached, Outcome
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
@@ -37,7 +37,7 @@ WAIT_MS = 5_000
 class Wire:
     """Leads to the controller, once its faults are used up; its clock moves only while someone sleeps."""
 
-    transport: HttpxTransport
+    transport: HttpTransport
     faults: Iterator[Outcome]
     now_ms: float = 0.0
     slept_ms: list[float] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Asking:
 
     def __init__(self, stream: Any, faults: Iterable[Outcome], key: str = "") -> None:
         settings = Settings(controller=stream.url, stream=stream.name, time_key=key, token="secret", wait_ms=WAIT_MS)
-        self.wire = Wire(HttpxTransport(stream.url), iter(faults))
+        self.wire = Wire(HttpTransport(stream.url), iter(faults))
         seams = Seams(now_ms=lambda: self.wire.now_ms, sleep=self.wire.sleep, random=lambda: 1.0)
         self.windows = ControllerWindows(settings, transport=self.wire, seams=seams)
 

@@ -18,7 +18,7 @@ from strandline.client.http import (
     AsyncConnection,
     AsyncHttpxTransport,
     Connection,
-    HttpxTransport,
+    HttpTransport,
     Seams,
 )
 from strandline.client.retry import Patience
@@ -117,7 +117,7 @@ def make_writer(request: pytest.FixtureRequest, controller: Controller) -> Itera
     if request.param == "sync":
 
         def make(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> Any:
-            transport = FaultyTransport(HttpxTransport(controller.url), wire if wire is not None else Wire())
+            transport = FaultyTransport(HttpTransport(controller.url), wire if wire is not None else Wire())
             connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
             made.append(connection)
             return Writer(connection, stream, name, **options)
@@ -147,7 +147,7 @@ def make_background(controller: Controller) -> Iterator[Callable[..., Background
     with contextlib.ExitStack() as made:
 
         def make(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> BackgroundWriter:
-            transport = FaultyTransport(HttpxTransport(controller.url), wire if wire is not None else Wire())
+            transport = FaultyTransport(HttpTransport(controller.url), wire if wire is not None else Wire())
             # One attempt a call, so that what is repeated is repeated by the background.
             connection = Connection(controller.url, transport=transport, patience=Patience(attempts=1), seams=INSTANT)
             made.callback(connection.close)
@@ -213,7 +213,7 @@ def make_any(request: pytest.FixtureRequest, controller: Controller) -> Iterator
                 patience: Patience = patient,
                 **options: Any,
             ) -> Any:
-                transport = FaultyTransport(HttpxTransport(controller.url), wire if wire is not None else Wire())
+                transport = FaultyTransport(HttpTransport(controller.url), wire if wire is not None else Wire())
                 connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
                 made.callback(connection.close)
                 writer = Writer(connection, stream, name, **options)

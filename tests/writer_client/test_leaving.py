@@ -269,7 +269,7 @@ def test_ctrl_c_while_closing_waits_tells_of_what_is_left(nobody: str, tmp_path:
 # A waiting writer of which the clock's note gets no answer.
 UNANSWERED = """
     import asyncio
-    from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
+    from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport
     from strandline.testing import AsyncFaultyTransport, Fault, Faults, FaultyTransport
     from writer_client import AsyncWriter, Writer
     faults, now, said, log = Faults(), 100, [], SqliteLog.create(path, 3)
@@ -283,7 +283,7 @@ UNANSWERED = """
 """
 WAITING = """
     writer = Writer(
-        Connection(url, transport=FaultyTransport(HttpxTransport(url), faults)), stream, 'w1', log=log,
+        Connection(url, transport=FaultyTransport(HttpTransport(url), faults)), stream, 'w1', log=log,
         automatically_note_time=automatic
     )
     writer.register()

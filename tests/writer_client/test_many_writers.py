@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from strandline.client.calls import Request
-from strandline.client.http import Connection, HttpxTransport
+from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import Outcome
 from writer_client import Background, BackgroundWriter
 from writer_client.limits import CALLS_AT_ONCE
@@ -24,7 +24,7 @@ class CountingTransport:
     """
 
     def __init__(self, url: str) -> None:
-        self._inner = HttpxTransport(url)
+        self._inner = HttpTransport(url)
         self._lock = threading.Lock()
         self._under_way = 0
         self.most_at_once = 0

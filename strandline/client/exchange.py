@@ -1,0 +1,60 @@
+"""A request to one address, and what came of it, whichever library carries it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from strandline.client.calls import Request
+from strandline.client.retry import Outcome
+from strandline.errors import UnexpectedAnswer
+from strandline.limits import CONNECT_MS
+
+_encode: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class AllInUse:
+    """No connection was free in time, which says nothing about the address."""
+
+    reason: str
+
+
+Exchanged: TypeAlias = Outcome | AllInUse
+
+
+class Exchange:
+    """A request to one address, and the part of its answer's body that has been read."""
+
+    __slots__ = ("_answer_bytes", "_late_at", "address", "body", "connect_s", "content", "headers", "request", "wait_s")
+
+    def __init__(
+        self, request: Request, address: str, headers: dict[str, str], timeout_ms: float, answer_bytes: int
+    ) -> None:
+        self.request = request
+        self.address = address
+        self.connect_s = min(timeout_ms, CONNECT_MS) / 1000
+        self.wait_s = timeout_ms / 1000
+        if request.body is None:
+            self.content, self.headers = None, headers
+        else:
+            self.content = _encode(request.body).encode()
+            self.headers = headers | {"Content-Type": "application/json"}
+        self.body = bytearray()
+        self._late_at = time.monotonic() + self.wait_s
+        self._answer_bytes = answer_bytes
+
+    def add(self, chunk: bytes, status: int) -> None:
+        """Takes a part of the answer's body. Raises TimeoutError if it is late, UnexpectedAnswer if it is too much."""
+        if self.body and time.monotonic() > self._late_at:  # after a pause of this process, the first part may be late
+            raise TimeoutError(f"only {len(self.body)} bytes of the answer came in time")
+        self.body += chunk
+        if len(self.body) > self._answer_bytes:
+            raise UnexpectedAnswer(
+                call=self.request.name,
+                answer_status=status,
+                answer_code=None,
+                reason=f"it is larger than {self._answer_bytes} bytes: ask for less at a time",
+            )

@@ -1,0 +1,134 @@
+"""Connections that are kept open between requests, and requests that go over a proxy."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from strandline.client.calls import Request, Response
+from strandline.client.exchange import Exchange
+from strandline.client.http import HttpTransport
+from strandline.client.retry import NotReached
+from strandline.client.sockets import KeptConnections
+from strandline.limits import CONNECTIONS
+from tests.client.conftest import GET, SILENT_MS, Flavour
+
+
+def no_certificates() -> Any:
+    raise AssertionError("no address here has https")
+
+
+def eventually(happens: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def to(address: str) -> Exchange:
+    return Exchange(GET, address, {}, SILENT_MS, 1_000)
+
+
+def test_a_proxy_of_the_environment_gets_the_request(
+    flavour: Flavour, scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.then(scripted.answer(200, b'"there"'))
+    monkeypatch.setenv("http_proxy", scripted.url)
+    assert isinstance(flavour.send("http://controller.invalid:8433"), Response)
+    assert scripted.received[0].line == "GET http://controller.invalid:8433/v1/x HTTP/1.1"
+
+
+def test_an_address_without_its_proxy_is_called_directly(
+    flavour: Flavour, scripted: Any, closed_port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.then(scripted.answer())
+    monkeypatch.setenv("http_proxy", closed_port)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert isinstance(flavour.send(scripted.url), Response)
+    assert scripted.received[0].line == "GET /v1/x HTTP/1.1"
+
+
+def test_the_path_of_an_address_stands_before_that_of_a_call(flavour: Flavour, scripted: Any) -> None:
+    scripted.then(scripted.answer())
+    flavour.send(scripted.url + "/a base")
+    assert scripted.received[0].line == "GET /a%20base/v1/x HTTP/1.1"
+
+
+def test_a_connection_that_the_server_closed_is_not_used_again(scripted: Any) -> None:
+    closed = threading.Event()
+    answer = scripted.answer()
+
+    def answer_and_close(out: Any, over: threading.Event) -> bool:
+        answer(out, over)
+        closed.set()
+        return False
+
+    scripted.then(answer_and_close, answer)
+    kept = KeptConnections(no_certificates)
+    assert isinstance(kept.exchange(to(scripted.url)), Response)
+    assert closed.wait(60)
+    eventually(lambda: not kept._idle[0].is_open())
+    assert isinstance(kept.exchange(to(scripted.url)), Response)
+    assert [received.connection for received in scripted.received] == [1, 2]
+    kept.close()
+
+
+def test_further_addresses_take_the_place_of_the_oldest_idle_connection(scripted: Any) -> None:
+    scripted.then(scripted.answer())
+    kept = KeptConnections(no_certificates)
+    for each in range(CONNECTIONS + 1):
+        kept.exchange(to(f"{scripted.url}/{each}"))
+    kept.exchange(to(f"{scripted.url}/{CONNECTIONS}"))
+    kept.exchange(to(f"{scripted.url}/0"))
+    kept.close()
+    assert [received.connection for received in scripted.received[-3:]] == [
+        CONNECTIONS + 1,
+        CONNECTIONS + 1,
+        CONNECTIONS + 2,
+    ]
+
+
+def test_a_request_for_which_no_connection_is_free_is_not_sent(scripted: Any) -> None:
+    scripted.then(scripted.stay_silent)
+    transport = HttpTransport([scripted.url, scripted.url + "/other"])
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
+        sent = [threads.submit(transport.send, GET, 60_000) for _ in range(CONNECTIONS)]
+        eventually(lambda: len(scripted.received) == CONNECTIONS)
+        assert transport.send(GET, 20) == NotReached("all connections are in use")
+        scripted.over.set()
+        assert [each.result() for each in sent]
+    transport.close()
+
+
+def test_an_answer_counts_that_came_before_the_request_was_read() -> None:
+    """As 413 for a body that is too large: the server answers, and closes the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
+
+        def refuse() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1_000)
+                connection.sendall(b"HTTP/1.1 413 X\r\nContent-Length: 2\r\n\r\n{}")
+
+        refused = thread.submit(refuse)
+        transport = HttpTransport(f"http://127.0.0.1:{server.getsockname()[1]}")
+        request = Request(method="POST", path="/v1/x", body={"a": "x" * 20_000_000}, repeatable=True)
+        outcome = transport.send(request, SILENT_MS)
+        refused.result()
+        transport.close()
+    assert isinstance(outcome, Response)
+    assert (outcome.status, outcome.body) == (413, b"{}")
+
+
+def test_a_closed_transport_sends_nothing(scripted: Any) -> None:
+    transport = HttpTransport(scripted.url)
+    transport.close()
+    with pytest.raises(RuntimeError, match="is closed"):
+        transport.send(GET, SILENT_MS)
+    assert scripted.received == []
