@@ -134,7 +134,7 @@ def test_a_writer_that_goes_on_noting_needs_no_row_of_its_own(store_url: str) ->
             flushes.note(time, "a", *(["b"] if time % 5 == 0 else []))
             stored = load_stream(database.reader, "s")
             assert stored is not None
-            assert histories(stored.stream.writers) == histories(flushes.live.stream.writers)
+            assert histories(stored.stream) == histories(flushes.live.stream)
             assert stored.log == flushes.live.log._log
         assert rows_of_writers(database) == ["c"]
 
