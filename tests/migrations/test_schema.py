@@ -276,7 +276,8 @@ def test_migrated_rows_get_the_checksums_of_newly_written_ones(store_url: str) -
         ]
         for first in range(0, len(notes), 50):
             controller.call("POST", "/v1/notes", {"notes": notes[first : first + 50]})
-        for time in range(60):  # so many flushes that the writer gets a row of its own
+        controller.note("quiet", 0, {"0": 0}, "t")
+        for time in range(60):  # so many flushes that the quiet writer gets a row of its own
             controller.note("w", time, {"0": time}, "t")
         controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s", "t"]})
         controller.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 3}}})
