@@ -103,6 +103,7 @@ ITEM_CHARACTERS: Final = 256  # decoding so many characters of a row counts as o
 MARK_ITEMS: Final = 8  # the work of loading a mark
 QUERY_ITEMS: Final = 32  # the work of running a query
 STEPS_AT_HAND: Final = 4  # a load with more steps gets a connection of its own
+LOADED_TOGETHER: Final = 16  # streams that are wanted at the same time, in one read
 LOADS_AT_ONCE: Final = 4  # over connections of their own
 LOAD_WAIT_MS: Final = 5_000  # how long a call waits for a stream that is being loaded; then it gets stream_loading
 

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, func, select
 
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, check_name_of
-from controller.storage.journal import JOURNAL_OF_GROUP, Ends, journal_ends
+from controller.storage.journal import JOURNAL_OF_GROUP, Ends, ends_of
+from controller.storage.queries import StoreReader
 from controller.storage.rows import ALONE, AnyRow, InShard, Values, to_json
 from strandline.access import EVERYTHING
 
@@ -71,7 +72,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         for table, rows in ((reader, readers), (place, places)):
             for each in rows:
                 CHECKSUMS[table].check(each)
-        journal = journal_ends(connection, JOURNAL_OF_GROUP, name)
+        journal = ends_of(StoreReader(connection).rows(JOURNAL_OF_GROUP.ends, {"owner": name}))
     return StoredGroup(
         name=name,
         settings=settings,

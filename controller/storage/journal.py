@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Row, Table, bindparam, func, select
 from controller.limits import JOURNAL_ENTRIES
 from controller.storage import schema
 from controller.storage.checksums import corrupt
-from controller.storage.rows import Values, to_json
+from controller.storage.queries import Query
+from controller.storage.rows import AnyRow, Values, to_json
 
 # By topic: the slot and the seq of its newest entry.
 Ends: TypeAlias = dict[str, tuple[int, int]]
@@ -44,7 +45,9 @@ class JournalTable:
             .group_by(column.topic)
             .subquery("newest")
         )
-        self.ends = select(column.topic, column.slot, column.seq).join(newest, column.seq == newest.c.seq).where(whose)
+        self.ends = Query(
+            select(column.topic, column.slot, column.seq).join(newest, column.seq == newest.c.seq).where(whose)
+        )
         after = column.seq > bindparam("after")
         self.newest = select(table).where(whose).order_by(column.seq.desc()).limit(bindparam("entries"))
         self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))
@@ -71,9 +74,8 @@ def next_slot(ends: Ends, topic: str) -> int:
     return (ends[topic][0] + 1) % JOURNAL_ENTRIES if topic in ends else 0
 
 
-def journal_ends(connection: Connection, journal: JournalTable, name: str) -> Ends:
-    """The newest slot and seq of each topic. Runs within the caller's transaction."""
-    rows = connection.execute(journal.ends, {"owner": name})
+def ends_of(rows: Iterable[AnyRow]) -> Ends:
+    """The newest slot and seq of each topic."""
     return {row.topic: (row.slot, row.seq) for row in rows}
 
 

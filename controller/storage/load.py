@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, func, select
 
-from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS
+from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt
-from controller.storage.journal import JOURNAL_OF_STREAM, Ends, journal_ends
+from controller.storage.journal import JOURNAL_OF_STREAM, Ends, ends_of
+from controller.storage.queries import Query, StoreReader
 from controller.storage.rows import (
     AnyRow,
     StreamOrigin,
+    Values,
     config_of,
     cut_of,
     mark_of,
@@ -23,8 +27,8 @@ from controller.storage.rows import (
     rows_of,
     segment_of,
 )
-from controller.storage.steps import Step, pages
-from controller.storage.writer_states import StoredLog, writer_steps
+from controller.storage.steps import Step, first_page, pages
+from controller.storage.writer_states import CHANGES, STATES, StoredLog, writer_steps
 from controller.yielding import Steps, at_once
 from strandline.core.aggregate import Remainder
 from strandline.core.chain import MarkChain
@@ -38,23 +42,31 @@ from strandline.core.writer import Writer
 from strandline.errors import StoreCorrupt, StrandlineError
 
 # Built once: building a query costs more than running it.
-_STREAM = select(schema.stream).where(schema.stream.c.name == bindparam("stream"))
+_STREAM: Final = Query(select(schema.stream).where(schema.stream.c.name == bindparam("stream")))
 _segment = schema.segment.c
-_SEGMENTS = (
-    rows_of(schema.segment).where(_segment.id > bindparam("after")).order_by(_segment.id).limit(bindparam("rows"))
+_SEGMENTS: Final = Query(
+    rows_of(schema.segment).where(_segment.id > bindparam("after")).order_by(_segment.id), paged=True
 )
 _mark = schema.mark.c
-_KEYS = select(_mark.key, _mark.seq).where(_mark.stream == bindparam("stream")).order_by(_mark.key, _mark.seq).limit(1)
-_FIRST_KEY = _KEYS  # with the seq of its oldest mark
-_NEXT_KEY = _KEYS.where(_mark.key > bindparam("after"))
-_LAST_SEQ = (
-    select(_mark.seq)
-    .where(_mark.stream == bindparam("stream"), _mark.key == bindparam("key"))
-    .order_by(_mark.seq.desc())
-    .limit(1)
-)
+
+
+def _keys() -> Query:
+    """The keys of a stream, in order, each with the seqs of its oldest and newest mark. It looks each of them up, since
+    there may be millions of marks."""
+    of_stream = _mark.stream == bindparam("stream")
+    key = select(func.min(_mark.key).label("key")).where(of_stream)
+    keys = key.cte("keys", recursive=True)
+    following = select(func.min(_mark.key)).where(of_stream, _mark.key > keys.c.key).scalar_subquery()
+    keys = keys.union_all(select(following).where(keys.c.key.is_not(None)))
+    of_key = of_stream, _mark.key == keys.c.key
+    first, last = (select(end(_mark.seq)).where(*of_key).scalar_subquery() for end in (func.min, func.max))
+    found = select(keys.c.key, first.label("first"), last.label("last"))
+    return Query(found.where(keys.c.key.is_not(None)))
+
+
+_KEYS: Final = _keys()
 _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
-_NEWEST = _OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq).limit(bindparam("rows"))
+_NEWEST: Final = Query(_OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq), paged=True)
 _MARK_ROWS: Final = CHECKSUMS[schema.mark]
 
 
@@ -85,47 +97,129 @@ def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps
     The time is proportional to the number of rows and to the size of each.
     """
     with connection.begin():
-        row = connection.execute(_STREAM, {"stream": name}).one_or_none()
-        if row is None:
-            return None
-        config, origin, head, remainders = CHECKSUMS[schema.stream].decoded(row, stream_of)
-        step = Step()
-        chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
-        last_marks = [chain.last for chain in chains.values() if chain.last is not None]
-        graph, places, noted_at = yield from _segments(connection, name, row.open, step)
-        stored = yield from writer_steps(connection, name)
-        stream = Stream.restored(
-            name,
-            config,
-            graph,
-            sealed=row.sealed,
-            epochs=row.epochs,
-            head=head,
-            clock=row.clock,
-            writers=(),
-            last_marks=last_marks,
-            remainders=remainders,
-            unserved=unserved,
-        )
-        last_times = {mark.key: mark.time for mark in last_marks}
-        for writer in stored.writers.values():
-            _forget_passed(writer, last_times)
-            stream.restore_writer(writer)
-            if step.did(1 + len(writer.key_states)):
-                yield
-        journal = journal_ends(connection, JOURNAL_OF_STREAM, name)
-        return StoredStream(
-            stream=stream,
-            origin=origin,
-            fence=row.fence,
-            chains=chains,
-            heads=heads,
-            first_seqs=first_seqs,
-            places=places,
-            noted_at=noted_at,
-            journal=journal,
-            log=stored.log,
-        )
+        reader = StoreReader(connection)
+        (first,) = _first_pages(reader, [name])
+        return (yield from _stream_steps(reader, name, unserved, first))
+
+
+class Large(Enum):
+    """In place of a stream."""
+
+    LARGE = auto()  # it takes more steps than are at hand
+
+
+LARGE: Final = Large.LARGE
+FoundStream: TypeAlias = StoredStream | StoreCorrupt | Large | None
+
+
+def streams_at_hand(connection: Connection, wanted: Sequence[tuple[str, Unserved]]) -> list[FoundStream]:
+    """Loads several streams from one snapshot, as far as STEPS_AT_HAND suffice for all of them. A damaged stream is
+    found as its error."""
+    with connection.begin():
+        reader, steps_left = StoreReader(connection), iter(range(STEPS_AT_HAND))
+        firsts = _first_pages(reader, [name for name, _ in wanted])
+        return [
+            _at_hand(_stream_steps(reader, name, unserved, first), steps_left)
+            for (name, unserved), first in zip(wanted, firsts, strict=True)
+        ]
+
+
+def _at_hand(steps: Steps[StoredStream | None], steps_left: Iterator[int]) -> FoundStream:
+    try:
+        for _ in itertools.chain([0], steps_left):
+            next(steps)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # it is the steps' own
+    except StoreCorrupt as error:
+        return error
+    steps.close()
+    return LARGE
+
+
+class _FirstPages(NamedTuple):
+    """What is there of a stream, or the first rows of it."""
+
+    stream: list[AnyRow]
+    segments: list[AnyRow]
+    states: list[AnyRow]
+    changes: list[AnyRow]
+    keys: list[AnyRow]
+    journal: list[AnyRow]
+    newest: Sequence[AnyRow] = ()  # marks of the first key
+
+
+# For the first pages, in their order; each with the parameter `after`, if it has that.
+_FIRST_QUERIES: Final[Sequence[tuple[Query, Any]]] = (
+    (_STREAM, None),
+    (_SEGMENTS, ""),
+    (STATES, ""),
+    (CHANGES, 0),
+    (_KEYS, None),
+    (JOURNAL_OF_STREAM.ends, None),
+)
+
+
+def _first_pages(reader: StoreReader, names: Sequence[str]) -> list[_FirstPages]:
+    """In two round trips: the marks are looked up by the keys and seqs that the first one finds."""
+    rows = reader.rows_together(
+        [
+            (query, first_page({"stream": name, "owner": name}, after))
+            for name in names
+            for query, after in _FIRST_QUERIES
+        ]
+    )
+    found = [_FirstPages(*each) for each in zip(*[iter(rows)] * len(_FIRST_QUERIES), strict=True)]
+    keyed = [(name, each.keys[0]) for name, each in zip(names, found, strict=True) if each.keys]
+    newest = iter(reader.rows_together([(_NEWEST, _newest_of(name, key)) for name, key in keyed]))
+    return [each._replace(newest=next(newest)) if each.keys else each for each in found]
+
+
+def _newest_of(stream: str, key: AnyRow) -> Values:
+    """The parameters for the first of the newest marks that are loaded."""
+    return first_page({"stream": stream, "key": key.key}, max(key.first, key.last - LOADED_MARKS + 1) - 1)
+
+
+def _stream_steps(reader: StoreReader, name: str, unserved: Unserved, first: _FirstPages) -> Steps[StoredStream | None]:
+    if not first.stream:
+        return None
+    (row,) = first.stream
+    config, origin, head, remainders = CHECKSUMS[schema.stream].decoded(row, stream_of)
+    step = Step()
+    chains, heads, first_seqs = yield from _newest_marks(reader, name, first, step)
+    last_marks = [chain.last for chain in chains.values() if chain.last is not None]
+    graph, places, noted_at = yield from _segments(reader, name, first.segments, row.open, step)
+    stored = yield from writer_steps(reader, name, first.states, first.changes)
+    stream = Stream.restored(
+        name,
+        config,
+        graph,
+        sealed=row.sealed,
+        epochs=row.epochs,
+        head=head,
+        clock=row.clock,
+        writers=(),
+        last_marks=last_marks,
+        remainders=remainders,
+        unserved=unserved,
+    )
+    last_times = {mark.key: mark.time for mark in last_marks}
+    for writer in stored.writers.values():
+        _forget_passed(writer, last_times)
+        stream.restore_writer(writer)
+        if step.did(1 + len(writer.key_states)):
+            yield
+    return StoredStream(
+        stream=stream,
+        origin=origin,
+        fence=row.fence,
+        chains=chains,
+        heads=heads,
+        first_seqs=first_seqs,
+        places=places,
+        noted_at=noted_at,
+        journal=ends_of(first.journal),
+        log=stored.log,
+    )
 
 
 def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, Remainder]]:
@@ -140,22 +234,22 @@ def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
 
 
 def _newest_marks(
-    connection: Connection, name: str, step: Step
+    reader: StoreReader, name: str, found: _FirstPages, step: Step
 ) -> Steps[tuple[dict[str, MarkChain], dict[str, list[Mark]], dict[str, int]]]:
     """By key: the newest marks, the same without their cuts, and the seq of the oldest stored mark."""
     chains, heads, first_seqs = dict[str, MarkChain](), dict[str, list[Mark]](), dict[str, int]()
-    found = connection.execute(_FIRST_KEY, {"stream": name}).one_or_none()
-    while found is not None:
-        key, first = found
-        of_key = {"stream": name, "key": key}
-        last = connection.execute(_LAST_SEQ, of_key).scalar_one_or_none()
-        if last is None:
-            raise corrupt(schema.mark, {**of_key, "seq": first}, "its key is not one that can be looked up")
-        begin = max(first, last - LOADED_MARKS + 1)
-        chain = chains[key] = MarkChain(key, first_seq=begin)
+    for each in found.keys:
+        key, first = each.key, each.first
+        of_key = _newest_of(name, each)  # the pages of the first key begin with what has been read
+        newest = reader.rows(_NEWEST, of_key) if chains else found.newest
+        if not newest:
+            raise corrupt(
+                schema.mark, {"stream": name, "key": key, "seq": first}, "its key is not one that can be looked up"
+            )
+        chain = chains[key] = MarkChain(key, first_seq=of_key["after"] + 1)
         heads[key], first_seqs[key] = [], first
-        for page in pages(connection, _NEWEST, of_key, begin - 1, "seq", lambda row: len(row.cut)):
-            for row in page:
+        for rows in pages(reader, _NEWEST, of_key, newest, "seq", lambda row: len(row.cut)):
+            for row in rows:
                 mark = _MARK_ROWS.decoded(row, mark_of)
                 try:
                     chain.append(mark)
@@ -166,16 +260,15 @@ def _newest_marks(
                     yield
         if step.did(2 * QUERY_ITEMS):
             yield
-        found = connection.execute(_NEXT_KEY, {"stream": name, "after": key}).one_or_none()
     return chains, heads, first_seqs
 
 
 def _segments(
-    connection: Connection, name: str, open: bool, step: Step
+    reader: StoreReader, name: str, first: list[AnyRow], open: bool, step: Step
 ) -> Steps[tuple[SegmentGraph, dict[str, int], dict[str, int]]]:
     """The segments of a stream, their places, and when each was last noted."""
     segments, places, noted_at = dict[int, Segment](), dict[str, int](), dict[str, int]()
-    for page in pages(connection, _SEGMENTS, {"stream": name}, "", "id", lambda row: len(row.predecessors)):
+    for page in pages(reader, _SEGMENTS, {"stream": name}, first, "id", lambda row: len(row.predecessors)):
         for row in page:
             segments[row.place] = CHECKSUMS[schema.segment].decoded(row, segment_of)
             places[row.id] = row.place

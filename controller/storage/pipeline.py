@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any, Final
 
-_BEGIN: Final = b"BEGIN"
 _COMMIT: Final = b"COMMIT"
 
 
@@ -28,25 +27,19 @@ class PipelineResult:
     def rowcount(self) -> int:
         return int(self.result.command_tuples or 0)
 
-    def fetchall(self) -> list[tuple[str | int | None, ...]]:
-        """The rows, with integers, flags and texts as values."""
+    def fetchall(self) -> list[tuple[str | int | float | None, ...]]:
+        """The rows, with numbers, flags and texts as values."""
         result = self.result
-        columns = range(result.nfields)
-        return [tuple([_value(result, row, column) for column in columns]) for row in range(result.ntuples)]
+        get, columns = result.get_value, range(result.nfields)
+        reads = [(column, _READS.get(result.ftype(column), bytes.decode)) for column in columns]
+        return [
+            tuple([None if (value := get(row, column)) is None else read(value) for column, read in reads])
+            for row in range(result.ntuples)
+        ]
 
 
-def _value(result: Any, row: int, column: int) -> str | int | None:
-    value = result.get_value(row, column)
-    if value is None:
-        return None
-    kind = result.ftype(column)
-    if kind == _FLAG:
-        return bool(value == b"t")
-    return int(value) if kind in _WHOLE else value.decode()
-
-
-_FLAG: Final = 16  # the type bool
-_WHOLE: Final = frozenset({20, 21, 23})  # the types int8, int2, int4
+# By type: bool, int8, int2, int4, float8. What is not here is text.
+_READS: Final[dict[int, Any]] = {16: b"t".__eq__, 20: int, 21: int, 23: int, 701: float}
 
 
 class Fate(Enum):
@@ -67,6 +60,7 @@ class Pipeline:
         self.fate = Fate.UNDONE
         self._Error: type[Exception] = Error
         self._pq: Any = pq
+        self._driver = driver
         self._session: Any = driver.pgconn
         self._names: dict[str, bytes] = {}
         self._waiting: list[tuple[bytes | None, Any, PipelineResult]] = []
@@ -76,10 +70,17 @@ class Pipeline:
     def put(self, statement: str, values: Sequence[Any]) -> PipelineResult:
         """Adds a statement to the next run."""
         if not self._waiting and self._session.transaction_status == self._pq.TransactionStatus.IDLE:
-            self._waiting.append((None, _BEGIN, PipelineResult()))
+            self._waiting.append((None, self._begin(), PipelineResult()))
         answer = PipelineResult()
         self._waiting.append((self._name(statement), [_bytes(each) for each in values], answer))
         return answer
+
+    def _begin(self) -> bytes:
+        """BEGIN, as psycopg would send it: at least repeatable reads see one snapshot."""
+        begin, level = b"BEGIN", self._driver.isolation_level
+        if level is not None:
+            begin += b" ISOLATION LEVEL " + level.name.replace("_", " ").encode()
+        return begin + b" READ ONLY" if self._driver.read_only else begin
 
     def put_commit(self) -> None:
         self._waiting.append((None, _COMMIT, PipelineResult()))

@@ -70,7 +70,7 @@ def reading_engine(
     url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS, timeline: Timeline | None = None
 ) -> Engine:
     """An engine for read-only transactions, each on one snapshot of the store."""
-    engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms)
+    engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms, preparing=False)
     if timeline is not None:
         _follow(timeline, engine, leading=False)
     return engine.execution_options(postgresql_readonly=True)

@@ -112,6 +112,14 @@ class StatementRunner:
                 return answer.fetchall()  # the driver may fail here as well
         return answer.fetchall()
 
+    def rows_together(self, asked: Sequence[tuple[Prepared, Values]]) -> list[list[Any]]:
+        """The same for several queries."""
+        with self.together():
+            if self._pipeline is None:
+                return [self.run(statement, values).fetchall() for statement, values in asked]
+            answers = [self.run(statement, values) for statement, values in asked]
+        return [answer.fetchall() for answer in answers]
+
     def run_each(self, statement: Prepared, rows: Sequence[Values]) -> None:
         """Runs a statement once for each row."""
         assert self._pipeline is None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select
-
 from controller.limits import PAGE_CHARACTERS, PAGE_FIRST_ROWS, PAGE_GROWTH_TIMES, PAGE_ROWS, STEP_ITEMS
+from controller.storage.queries import Query, StoreReader
 from controller.storage.rows import AnyRow, Values
 
 
@@ -28,16 +27,26 @@ class Step:
         return True
 
 
+def first_page(values: Values, after: Any) -> Values:
+    """The parameters of a query for its first page."""
+    return {**values, "after": after, "rows": PAGE_FIRST_ROWS}
+
+
 def pages(
-    connection: Connection, query: Select[Any], values: Values, after: Any, place: str, weight: Callable[[AnyRow], int]
-) -> Iterator[list[AnyRow]]:
+    reader: StoreReader,
+    query: Query,
+    values: Values,
+    page: Sequence[AnyRow],
+    place: str,
+    weight: Callable[[AnyRow], int],
+) -> Iterator[Sequence[AnyRow]]:
     """The rows of a query with the parameters `after` and `rows`, a page at a time, in the order of the column `place`.
+    The first page has been read.
 
     `weight` returns the characters of a row. A page has about PAGE_CHARACTERS, however long its rows are.
     """
     rows = PAGE_FIRST_ROWS
     while True:
-        page = list(connection.execute(query, {**values, "after": after, "rows": rows}))
         if page:
             yield page
         if len(page) < rows:
@@ -45,3 +54,4 @@ def pages(
         after = getattr(page[-1], place)
         fitting = PAGE_CHARACTERS * rows // max(1, sum(map(weight, page)))
         rows = max(1, min(PAGE_ROWS, PAGE_GROWTH_TIMES * rows, fitting))
+        page = reader.rows(query, {**values, "after": after, "rows": rows})

@@ -16,11 +16,12 @@ from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
 from controller.records.counts import StreamCounts
 from controller.records.journal import REGISTRATIONS, Act, record_refused
 from controller.records.operator_log import log_event
-from controller.storage.load import missing_mark, stream_names, stream_steps
+from controller.storage.load import missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
 from controller.storage.tenure import Tenure, Tenures
 from controller.streams.cache import LoadingCache, StillLoading
 from controller.streams.loaded_stream import LoadedStream
+from controller.streams.loading import Loading
 from controller.streams.timers import Timers
 from strandline.core.aggregate import Holder
 from strandline.core.changes import Registered
@@ -43,6 +44,7 @@ class Streams:
         self._clock = clock
         self._tenures = tenures
         self._cache: LoadingCache[LoadedStream] = LoadingCache(Kind.STREAM, tenures, self._load)
+        self._loading = Loading(store)
         self.load_wait_ms = LOAD_WAIT_MS
         self.timers = Timers(clock, committer.keep, tenures.serves)
         self._holding: set[StreamCounts] = set()
@@ -128,10 +130,11 @@ class Streams:
     async def stop(self) -> None:
         """Cancels all loading."""
         await self._cache.stop()
+        await self._loading.stop()
 
     async def _load(self, name: str, tenure: Tenure) -> LoadedStream | None:
         began = tenure.moment(self._clock.now())
-        stored = await self._store.load(stream_steps, name, tenure.unserved)
+        stored = await self._loading.load(name, tenure.unserved)
         if stored is None:
             return None
         loaded = LoadedStream.loaded(stored, tenure, self._watch, self._counts_of(name))

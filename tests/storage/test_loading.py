@@ -13,25 +13,29 @@ from controller.commit.writer_log import WriterLog
 from controller.limits import LOADED_MARKS, STEP_ITEMS
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.load import load_stream, stream_steps
+from controller.storage.load import LARGE, StoredStream, load_stream, stream_steps, streams_at_hand
+from controller.storage.queries import StoreReader
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import CommitWriter
+from controller.storage.steps import first_page
 from controller.storage.terms import begin_term
-from controller.storage.writer_states import StoredLog
+from controller.storage.writer_states import CHANGES, STATES, StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
+from strandline.errors import StoreCorrupt
+from strandline.limits import KEYS_PER_STREAM
 from tests.counting import counted
 from tests.terms import FIRST, commit_of, tenure_of
 
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 
-def new(config: StreamConfig = AT_ONCE, segments: int = 1) -> LoadedStream:
-    stream = Stream("s", config, SegmentGraph.equal_shares(segments, 0), now=0)
+def new(config: StreamConfig = AT_ONCE, segments: int = 1, name: str = "s") -> LoadedStream:
+    stream = Stream(name, config, SegmentGraph.equal_shares(segments, 0), now=0)
     return LoadedStream(stream, StreamOrigin(0, None), tenure_of(FIRST), stored_fence=None, watch=lambda _: None)
 
 
@@ -182,3 +186,52 @@ def test_a_stream_goes_from_memory_without_help_of_the_collector(served: Served)
         assert [each() for each in gone] == [None, None]
     finally:
         gc.enable()
+
+
+def test_streams_at_hand_are_loaded_from_one_read_each_as_it_is(served: Served) -> None:
+    fill(served, 10 * STEP_ITEMS, 1)
+    for name in ("a", "b", "z"):
+        live = new(name=name)
+        note(live, "w", 1)
+        served.flush(live)
+    with served.database.writer.begin():
+        served.database.writer.execute(schema.stream.update().where(schema.stream.c.name == "b").values(epochs=9))
+    names = ("a", "s", "b", "none", "z")
+    found = streams_at_hand(served.database.reader, [(name, served.unserved) for name in names])
+    a, large, damaged, none, z = found
+    assert isinstance(a, StoredStream) and isinstance(z, StoredStream)
+    assert (a.stream.name, z.stream.name) == ("a", "z")
+    assert [mark.time for mark in z.heads[""]] == [1]
+    assert large is LARGE
+    assert isinstance(damaged, StoreCorrupt) and damaged.stream == "b"
+    assert none is None
+
+
+def test_a_stream_with_all_the_keys_it_may_have_is_loaded_whole(served: Served) -> None:
+    keys = [f"k{number}" for number in range(KEYS_PER_STREAM)]
+    live = new()
+    for time in (1, 2):
+        note(live, "w", time, *keys)
+    served.flush(live)
+    loaded = served.loaded()
+    assert sorted(loaded.chains) == sorted(keys)
+    assert {(mark.seq, mark.time) for chain in loaded.chains.values() for mark in chain} == {(1, 1), (2, 2)}
+    assert loaded.oldest_seqs == dict.fromkeys(keys, 1)
+
+
+def test_all_queries_of_a_read_see_one_snapshot(served: Served) -> None:
+    live = new()
+    served.flush(live)
+    reader, connection = StoreReader(served.database.reader), served.database.reader
+
+    def states() -> list[str]:
+        return [row.name for row in reader.rows(STATES, first_page({"stream": "s"}, ""))]
+
+    with connection.begin():
+        before = states()
+        note(live, "w", 1)
+        live.settle()
+        served.flush(live)
+        assert states() == before
+    with connection.begin():
+        assert len(reader.rows(CHANGES, first_page({"stream": "s"}, 0))) == 1

@@ -1,0 +1,70 @@
+"""Loads streams from the store, those together that are wanted at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from controller.commit.store import Store
+from controller.limits import LOADED_TOGETHER
+from controller.storage.load import LARGE, FoundStream, StoredStream, stream_steps, streams_at_hand
+from strandline.core.served_time import Unserved
+from strandline.errors import StoreCorrupt
+
+
+class _Wanted(NamedTuple):
+    name: str
+    unserved: Unserved
+    found: asyncio.Future[FoundStream]
+
+
+class Loading:
+    """One read of the store at a time; the next one is for all streams that were wanted meanwhile.
+
+    A large stream is loaded by itself, in steps, so that small ones do not wait for it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wanted: list[_Wanted] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    async def load(self, name: str, unserved: Unserved) -> StoredStream | None:
+        """The stream; None if it does not exist. Raises what `Store.load` raises."""
+        wanted = _Wanted(name, unserved, asyncio.get_running_loop().create_future())
+        self._wanted.append(wanted)
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+        found = await wanted.found
+        if found is LARGE:
+            return await self._store.load(stream_steps, name, unserved)
+        if isinstance(found, StoreCorrupt):
+            self._store.damaged(found)
+            raise found
+        return found
+
+    async def stop(self) -> None:
+        """Reads no more. Call it when nobody waits any longer."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+
+    async def _read(self) -> None:
+        try:
+            while self._wanted:
+                together, self._wanted = self._wanted[:LOADED_TOGETHER], self._wanted[LOADED_TOGETHER:]
+                await self._read_together([each for each in together if not each.found.done()])
+        finally:
+            self._reading = None
+
+    async def _read_together(self, together: list[_Wanted]) -> None:
+        try:
+            found = await self._store.read(streams_at_hand, [(each.name, each.unserved) for each in together])
+        except Exception as error:
+            for each in together:
+                if not each.found.done():
+                    each.found.set_exception(error)
+        else:
+            for each, stream in zip(together, found, strict=True):
+                if not each.found.done():
+                    each.found.set_result(stream)
