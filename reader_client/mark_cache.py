@@ -6,9 +6,10 @@ or all marks are cached. Otherwise it returns None, and the caller must call the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
 
 from reader_client.limits import CACHED_MARKS_DEFAULT, MARKS_PER_PAGE
 from strandline.core.config import TimeDomain
@@ -19,6 +20,10 @@ from strandline.core.time_index import interpolation_search
 from strandline.core.window import ListedMarks, Sides, TimeWindow, time_window
 from strandline.errors import BeyondFinalOffset, UnknownSegment
 from strandline.wire.streams import MarksPage, StreamDescription, WireMark
+
+if TYPE_CHECKING:
+    from strandline.core.mark_page import MarkPage
+    from strandline.wire.packed_marks import PackedMarks
 
 
 class KeptMarks(Protocol):
@@ -36,6 +41,8 @@ class KeptMarks(Protocol):
 
     def append(self, mark: Mark) -> None: ...
 
+    def extend(self, page: MarkPage, /) -> None: ...
+
     def prune_before_seq(self, seq: int) -> int: ...
 
     def time_at(self, seq: int) -> int: ...
@@ -47,11 +54,21 @@ class KeptMarks(Protocol):
 
 def kept_marks(key: str, first_seq: int) -> KeptMarks:
     """Returns packed marks if the extra `marks` is installed, else a list."""
-    try:
-        from strandline.core.chain import MarkChain
-    except ImportError:
+    if not packs_marks():
         return ListedMarks()
+    from strandline.core.chain import MarkChain
+
     return MarkChain(key, first_seq)
+
+
+@cache
+def packs_marks() -> bool:
+    """Whether marks can be packed: the extra `marks` is installed."""
+    try:
+        import strandline.core.chain  # noqa: F401  # whether it can be
+    except ImportError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,26 +150,38 @@ class MarkCache:
         if first and latest is not None:
             self.after = max(0, latest.seq - self._keep_marks) if self._begin is None else self._begin
 
-    def is_clear(self, page: MarksPage) -> bool:
+    def is_clear(self, page: MarksPage | PackedMarks) -> bool:
         """Whether every segment of these marks is known; otherwise call `describe` before `take`."""
         graph = self.graph
-        return graph is not None and all(segment in graph for mark in page.marks for segment in mark.cut)
+        return graph is not None and all(segment in graph for segment in _segments(page))
 
-    def take(self, page: MarksPage) -> None:
+    def take(self, page: MarksPage | PackedMarks) -> None:
         """Adds the next page of marks. After a gap of marks that the controller has pruned, starts from the page."""
         self.resting = page.resting is not None
-        for wire in page.marks:
-            mark = self._mark(wire)
-            if self._marks is None or self._last is None or mark.seq != self._last.seq + 1:
-                self._marks = self._new_marks(self._key, mark.seq)
-            self._marks.append(mark)
-            self._last = mark
-            self.after = mark.seq
-        self.caught_up = len(page.marks) < MARKS_PER_PAGE and self.after >= self._latest_seq
+        if isinstance(page, MarksPage):
+            for mark in map(self._mark, page.marks):
+                self._marks_to(mark.seq).append(mark)
+                self._last = mark
+            more = len(page.marks) >= MARKS_PER_PAGE
+        else:
+            if page.marks:
+                marks = self._marks_to(page.marks.first_seq)
+                marks.extend(page.marks)
+                self._last = marks[page.marks.last_seq]
+            more = page.marks.last_seq < page.newest
+        if self._last is not None:
+            self.after = max(self.after, self._last.seq)
+        self.caught_up = not more and self.after >= self._latest_seq
         self.wants_more = False
         if page.marks and self._marks is not None:
             self._stretches.clear()
             self._marks.prune_before_seq(self._marks.last_seq - self._keep_marks + 1)
+
+    def _marks_to(self, seq: int) -> KeptMarks:
+        """The marks that are followed by that of a seq: new ones if others are missing between."""
+        if self._marks is None or self._last is None or seq != self._last.seq + 1:
+            self._marks = self._new_marks(self._key, seq)
+        return self._marks
 
     def forget_before(self, position: Mapping[str, int]) -> None:
         """Drops the marks that a reader at or past this position does not need."""
@@ -252,6 +281,13 @@ class MarkCache:
             excluded=wire.excluded,
             created_at=wire.created_at,
         )
+
+
+def _segments(page: MarksPage | PackedMarks) -> Iterable[str]:
+    """The segments into which the cuts of these marks reach."""
+    if isinstance(page, MarksPage):
+        return {segment for mark in page.marks for segment in mark.cut}
+    return page.marks.segments
 
 
 def _is_another(last: Mark, latest: WireMark | None) -> bool:

@@ -75,7 +75,7 @@ class StoredMarks:
         cuts = [self._read(_offsets, row) for row in rows]
         fields = [self._read(_fields, row) for row in rows]
         try:
-            return page_of(rows[0][_SEQ], cuts, fields)
+            return page_of(self._of_key["key"], rows[0][_SEQ], cuts, fields)
         except NotRising as error:
             seq = rows[error.number][_SEQ]
             raise self._corrupt(seq, f"its time or its cut does not follow on mark {seq - 1}") from error

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from controller.clock import Clock
 from controller.commit.store import Store
@@ -17,13 +19,17 @@ from controller.streams.registry import Streams
 from strandline.core.block import BLOCK_MARKS
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
-from strandline.core.mark_page import MarkPage, block_start
+from strandline.core.mark_page import MarkPage, block_start, page_end
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.past_marks import Gap, PastMarks
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import Sides, TimeWindow, sides_of, window_between
 from strandline.errors import NotOwner, UnknownSeq
+from strandline.limits import PACKED_OFFSETS
+from strandline.wire.packed_marks import PackedMarks
 from strandline.wire.streams import MarksPage, marks_page
+
+Page = TypeVar("Page", MarksPage, PackedMarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,26 @@ class Reads:
 
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
         """
+
+        async def page(loaded: LoadedStream) -> MarksPage:
+            graph, resting = loaded.stream.graph, self.resting_time(loaded, key)
+            return marks_page(await self.after(loaded, key, after, limit), graph, resting)
+
+        return await self._once_there(stream, key, after, wait_ms, page)
+
+    async def packed_marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> PackedMarks:
+        """The same marks, packed. `limit` is at least BLOCK_MARKS."""
+
+        async def page(loaded: LoadedStream) -> PackedMarks:
+            resting = self.resting_time(loaded, key)
+            marks = await self._packed_after(loaded, key, after, limit)
+            return PackedMarks(marks, _newest_seq(loaded, key), resting)
+
+        return await self._once_there(stream, key, after, wait_ms, page)
+
+    async def _once_there(
+        self, stream: str, key: str, after: int, wait_ms: int, read: Callable[[LoadedStream], Awaitable[Page]]
+    ) -> Page:
         check_key(key)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
@@ -73,7 +99,10 @@ class Reads:
                 if page is None:
                     raise
                 return page
-            page = await self._marks_now(loaded, key, after, limit)
+            newest = _newest_seq(loaded, key)
+            if after > newest:
+                raise UnknownSeq(key=key, seq=after, newest=newest)
+            page = await read(loaded)
             left = deadline - loop.time()
             if page.marks or left <= 0 or self.stopping.done() or loaded.sealed:
                 return page
@@ -89,14 +118,6 @@ class Reads:
             if not came and page.resting is not None:
                 deadline = loop.time()  # only time has moved: return it now
 
-    async def _marks_now(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarksPage:
-        chain = loaded.chains.get(key)
-        newest = chain.last_seq if chain is not None else 0
-        if after > newest:
-            raise UnknownSeq(key=key, seq=after, newest=newest)
-        graph, resting = loaded.stream.graph, self.resting_time(loaded, key)
-        return marks_page(await self.after(loaded, key, after, limit), graph, resting)
-
     async def after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, from memory or from the store."""
         while (chain := loaded.chains.get(key)) is not None:
@@ -110,6 +131,19 @@ class Reads:
             await self._streams.look_again(loaded, key, first)
             loaded = await self._streams.get(loaded.name)
         return []
+
+    async def _packed_after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarkPage:
+        limit = max(BLOCK_MARKS, min(limit, PACKED_OFFSETS // max(1, len(loaded.stream.graph))))
+        while (chain := loaded.chains.get(key)) is not None:
+            if after + 1 >= chain.first_seq:
+                return chain.page(after, limit)
+            first = max(after + 1, loaded.oldest_seqs[key])
+            try:
+                return await self._store.read(_page, loaded.name, key, first, page_end(first, limit, chain.last_seq))
+            except MarksGone as gone:
+                await self._streams.look_again(loaded, key, gone.seq)
+                loaded = await self._streams.get(loaded.name)
+        return MarkPage(key, after + 1, (), ())
 
     async def wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
         """Waits for the next mark; False if none came in time. True also when the controller stops."""
@@ -191,6 +225,16 @@ class Reads:
         if isinstance(found, Sides):
             self._shelf.used(past)
         return found
+
+
+def _newest_seq(loaded: LoadedStream, key: str) -> int:
+    chain = loaded.chains.get(key)
+    return chain.last_seq if chain is not None else 0
+
+
+def _page(connection: StoreConnection, stream: str, key: str, first: int, last: int) -> MarkPage:
+    with connection.begin():
+        return StoredMarks(connection, stream, key).page(first, last)
 
 
 def _between(connection: StoreConnection, stream: str, key: str, first: int, last: int) -> list[Mark]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from operator import gt
 from sys import getsizeof
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -19,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strandline.core.lanes import LANE_BYTES, Place, offset_in, top_bits, without_lane
+from strandline.limits import TIME_BOUND_MS
 
 BLOCK_MARKS: Final = 32
 
@@ -280,6 +283,48 @@ class PackedBlock(Block):
         cells[:, np.arange(self.width) == lane if self.moving is None else self.moving == lane] = 0
         self.deltas = cells.tobytes()
 
+    def parts(self, lanes: int) -> tuple[int, bytes, bytes | None, int, bytes, tuple[int, ...], bytes, Excluded]:
+        """What it consists of, as bytes of little-endian numbers."""
+        moving = np.arange(self.width) if self.moving is None else self.moving
+        return (
+            self.count,
+            self.first.to_bytes(lanes * LANE_BYTES, "little"),
+            None if len(moving) == lanes and self.moving is None else moving.astype("<i4").tobytes(),
+            self.cell,
+            self.deltas,
+            self.least,
+            np.array(self.above, _LANES).tobytes(),
+            self.excluded,
+        )
+
+    @classmethod
+    def of_parts(
+        cls,
+        lanes: int,
+        count: int,
+        first: bytes,
+        moving: bytes | None,
+        cell: int,
+        deltas: bytes,
+        least: tuple[int, ...],
+        above: bytes,
+        excluded: Excluded,
+    ) -> PackedBlock:
+        """The block of these parts. Raises ValueError if they do not fit together."""
+        if not 1 <= count <= BLOCK_MARKS or cell not in CELLS:
+            raise ValueError(f"it has {count} marks in cells of {cell} bytes")
+        width = lanes if moving is None and deltas else len(moving or b"") // 4
+        sizes = (len(first), len(deltas), len(above), len(moving or b"") % 4)
+        if sizes != (lanes * LANE_BYTES, count * width * cell, count * FIELDS * LANE_BYTES, 0):
+            raise ValueError(f"{count} marks of {lanes} segments in cells of {cell} bytes do not have {sizes} bytes")
+        to = None if moving is None else np.frombuffer(moving, "<i4").astype(np.int32)
+        if to is not None and len(to) and (to.min() < 0 or to.max() >= lanes or len(np.unique(to)) < len(to)):
+            raise ValueError(f"the lanes {to.tolist()} are not different ones of {lanes}")
+        numbers = np.frombuffer(above, _LANES)
+        if numbers.min() < 0 or not excluded or excluded[0][0] != 0:
+            raise ValueError("its fields are below their least, or it does not say who is left out")
+        return cls(count, int.from_bytes(first, "little"), to, cell, deltas, least, narrowed(numbers), excluded)
+
     def moved(self, lanes: Sequence[int]) -> PackedBlock:
         """The same marks with each lane elsewhere."""
         to = np.array(lanes, np.int32)
@@ -291,10 +336,31 @@ class PackedBlock(Block):
         return PackedBlock(self.count, first, moving, self.cell, self.deltas, self.least, self.above, self.excluded)
 
     @property
+    def least_newest(self) -> int | None:
+        # Mostly it is known of all marks or of none.
+        return self.least[_NEWEST] if self.least[_KNOWN] else super().least_newest
+
+    @property
     def size_bytes(self) -> int:
         """The size of rows and fields, without what Python's objects add."""
         moving = 0 if self.moving is None else self.moving.nbytes
         return _digits_bytes(self.first) + moving + len(self.deltas) + len(self.above) * self.above.itemsize
+
+
+def check_block(block: PackedBlock, begin: int, *, last: bool) -> None:
+    """Raises ValueError unless a block that came from elsewhere is full or the last one, and its marks from `begin` on
+    follow on each other."""
+    if block.count <= begin or (block.count < BLOCK_MARKS and not last):
+        raise ValueError(f"it has {block.count} marks")
+    deltas = np.frombuffer(block.deltas, _TYPES[block.cell]).reshape(block.count, -1)
+    times, uppers = ([block.value(field, n) for n in range(begin, block.count)] for field in (_TIME, _UPPER))
+    if any(later <= time for time, later in pairwise(times)) or any(map(gt, times, uppers)):
+        raise ValueError("the times of its marks do not rise")
+    if times[0] <= -TIME_BOUND_MS or max(uppers) >= TIME_BOUND_MS:
+        raise ValueError("a time of it is not within 2^53")
+    first = np.frombuffer(block.first.to_bytes(-(-block.first.bit_length() // 64) * 8, "little"), _LANES)
+    if (deltas[0].any() or (deltas[1:] < deltas[:-1]).any()) or (first < 0).any():
+        raise ValueError("a cut of it goes back")
 
 
 def pack(rows: Matrix, fields: NDArray[Any], excluded: Excluded) -> PackedBlock:

@@ -12,10 +12,11 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from operator import itemgetter
 
-from strandline.core.block import BLOCK_MARKS, Fields, OpenBlock, PackedBlock
+from strandline.core.block import BLOCK_MARKS, Block, Fields, OpenBlock, PackedBlock
 from strandline.core.cut import Cut
 from strandline.core.lanes import Columns, Place
 from strandline.core.mark import Mark
+from strandline.core.mark_page import MarkPage, block_start, mark_in, moved, page_end
 from strandline.core.window import Sides, check_follows
 
 
@@ -29,7 +30,7 @@ class MarkChain:
         self.key = key
         self._first_seq = first_seq
         self._next_seq = first_seq
-        self._base = first_seq - (first_seq - 1) % BLOCK_MARKS  # the seq with which the first block begins
+        self._base = block_start(first_seq)  # the seq with which the first block begins
         self._columns = Columns()
         self._blocks: list[PackedBlock | OpenBlock] = []
         self._last: Mark | None = None
@@ -45,7 +46,7 @@ class MarkChain:
         Raises ValueError, and changes nothing, if its seq is not the next one, its key is another, its time is not
         above the last mark's, or its cut goes back in a segment.
         """
-        last = self._last
+        last = self.last
         if last is not None:
             check_follows(last, mark)
             if not last.cut.le(mark.cut):
@@ -66,6 +67,34 @@ class MarkChain:
         if block.count == BLOCK_MARKS:
             self._close(block)
 
+    def extend(self, page: MarkPage) -> None:
+        """Adds a page of marks. Full blocks are taken as they are.
+
+        Raises ValueError for a mark that does not follow on the one before it.
+        """
+        if page.key != self.key or page.first_seq != self._next_seq:
+            raise ValueError(f"mark {page.first_seq} of key {page.key!r} is not {self._next_seq} of {self.key!r}")
+        start = block_start(page.first_seq)
+        for block in moved(page, self._columns):
+            begin = max(page.first_seq - start, 0)
+            if block.count == BLOCK_MARKS and (not begin or not len(self)):
+                self._adopt(block, begin)
+            else:
+                for n in range(begin, block.count):
+                    self.append(mark_in(block, n, start + n, self.key, self._columns))
+            start += BLOCK_MARKS
+
+    def _adopt(self, block: PackedBlock, begin: int) -> None:
+        if self._blocks:
+            end = self._blocks[-1].count - 1
+            place = self._columns.place(self._columns.offsets(block.first))
+            if block.time(begin) <= self.time_at(self.last_seq) or not place.passes(self._blocks[-1].row(end)):
+                raise ValueError(f"mark {self._next_seq} does not follow on the one before it")
+        self._blocks.append(block)
+        self._next_seq += BLOCK_MARKS - begin
+        self._last = None  # unpacked when it is asked for
+        self._count_low(block)
+
     def prune(self, head: Cut) -> int:
         """Drops the marks wholly at or below the head, except the newest of these. Returns their number."""
         return self.prune_before_seq(self._passed_seq(self._columns.place(head.offsets)))
@@ -83,11 +112,10 @@ class MarkChain:
     def drop_segment(self, segment: str) -> None:
         """Sets a segment's offset to 0 in every cut. Its empty lane stays, in case the segment is created later."""
         lane = self._columns.lane(segment)
-        if lane is None or self._last is None:
-            return
-        for block in self._blocks:
-            block.clear(lane)
-        self._last = self[self.last_seq]
+        if lane is not None:
+            for block in self._blocks:
+                block.clear(lane)
+            self._last = None
 
     def _open_block(self) -> OpenBlock:
         if self._blocks and isinstance(block := self._blocks[-1], OpenBlock):
@@ -97,6 +125,9 @@ class MarkChain:
 
     def _close(self, block: OpenBlock) -> None:
         self._blocks[-1] = block.packed(len(self._columns))
+        self._count_low(block)
+
+    def _count_low(self, block: Block) -> None:
         low = block.least_newest
         if low is not None:
             while self._lows and self._lows[-1][0] >= low:
@@ -114,17 +145,7 @@ class MarkChain:
     def __getitem__(self, seq: int) -> Mark:
         """The mark with a seq; raises IndexError if the chain does not have it (any more, or yet)."""
         block, n = self._find(seq)
-        time, upper, newest, created_at, excluded = block.fields(n)
-        return Mark(
-            seq=seq,
-            key=self.key,
-            time=time,
-            upper=upper,
-            cut=Cut._trusted(self._columns.offsets(block.row(n))),
-            newest=newest,
-            excluded=excluded,
-            created_at=created_at,
-        )
+        return mark_in(block, n, seq, self.key, self._columns)
 
     @property
     def first_seq(self) -> int:
@@ -139,6 +160,8 @@ class MarkChain:
     @property
     def last(self) -> Mark | None:
         """The newest mark."""
+        if self._last is None and len(self):
+            self._last = self[self.last_seq]
         return self._last
 
     @property
@@ -150,6 +173,16 @@ class MarkChain:
         """The marks after a seq, oldest first, at most `limit`."""
         first = max(seq + 1, self._first_seq)
         return [self[n] for n in range(first, min(first + limit, self._next_seq))]
+
+    def page(self, after: int, limit: int) -> MarkPage:
+        """The same packed. `limit` is at least BLOCK_MARKS."""
+        first = max(after + 1, self._first_seq)
+        if first >= self._next_seq:
+            return MarkPage(self.key, first, (), ())
+        begin, end = ((seq - self._base) // BLOCK_MARKS for seq in (first, page_end(first, limit, self.last_seq)))
+        lanes = len(self._columns)
+        blocks = [each.packed(lanes) if isinstance(each, OpenBlock) else each for each in self._blocks[begin : end + 1]]
+        return MarkPage(self.key, first, tuple(self._columns.names), blocks)
 
     def time_at(self, seq: int) -> int:
         """The time of a mark; raises IndexError if the chain does not have it."""

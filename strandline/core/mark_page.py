@@ -1,16 +1,16 @@
 """Pages of packed marks: how marks are handed on from the store to memory, and from a controller to readers.
 
 A page has blocks as a chain has them: each begins with a seq of 1 more than a multiple of BLOCK_MARKS. A page may
-begin within a block, which then has the page's first mark in place of those before it.
+begin within a block: what the block has before the page's first mark does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from strandline.core.block import BLOCK_MARKS, Fields, NotRising, PackedBlock, pack_all
+from strandline.core.block import BLOCK_MARKS, Fields, NotRising, OpenBlock, PackedBlock, pack_all
 from strandline.core.cut import Cut
 from strandline.core.lanes import Columns
 from strandline.core.mark import Mark
@@ -25,6 +25,7 @@ def block_start(seq: int) -> int:
 class MarkPage:
     """Consecutive marks of one stream and key. `names` are the segments, in the order of the blocks' lanes."""
 
+    key: str
     first_seq: int
     names: Sequence[str]
     blocks: Sequence[PackedBlock]
@@ -39,16 +40,22 @@ class MarkPage:
     def __len__(self) -> int:
         return self.last_seq - self.first_seq + 1
 
-    def marks(self, key: str) -> Iterator[Mark]:
+    @property
+    def segments(self) -> Iterable[str]:
+        """The segments into which the cuts reach."""
+        block = self.blocks[-1] if self.blocks else None
+        return Columns(self.names).offsets(block.row(block.count - 1)) if block is not None else ()
+
+    def __iter__(self) -> Iterator[Mark]:
         columns, base = Columns(self.names), block_start(self.first_seq)
         for number, block in enumerate(self.blocks):
             for n in range(block.count):
                 seq = base + BLOCK_MARKS * number + n
                 if seq >= self.first_seq:
-                    yield mark_in(block, n, seq, key, columns)
+                    yield mark_in(block, n, seq, self.key, columns)
 
 
-def mark_in(block: PackedBlock, n: int, seq: int, key: str, columns: Columns) -> Mark:
+def mark_in(block: PackedBlock | OpenBlock, n: int, seq: int, key: str, columns: Columns) -> Mark:
     time, upper, newest, created_at, excluded = block.fields(n)
     return Mark(
         seq=seq,
@@ -62,6 +69,12 @@ def mark_in(block: PackedBlock, n: int, seq: int, key: str, columns: Columns) ->
     )
 
 
+def page_end(first: int, limit: int, newest: int) -> int:
+    """The seq of the last mark of a page: where a block ends, or the newest one. `limit` is at least BLOCK_MARKS."""
+    last = first + limit - 1
+    return newest if last >= newest else block_start(last + 1) - 1
+
+
 def moved(page: MarkPage, columns: Columns) -> Sequence[PackedBlock]:
     """The blocks of a page in the lanes of others, which get those that they lack."""
     columns.add(page.names)
@@ -71,7 +84,7 @@ def moved(page: MarkPage, columns: Columns) -> Sequence[PackedBlock]:
     return [block.moved([lane for lane in lanes if lane is not None]) for block in page.blocks]
 
 
-def page_of(first_seq: int, cuts: Sequence[Mapping[str, int]], fields: Sequence[Fields]) -> MarkPage:
+def page_of(key: str, first_seq: int, cuts: Sequence[Mapping[str, int]], fields: Sequence[Fields]) -> MarkPage:
     """Packs consecutive marks. Raises NotRising with the number of a mark whose time or cut does not follow on."""
     names = tuple(cuts[-1])  # cuts never go back, so the last one has every segment
     offsets: list[int] = []
@@ -89,4 +102,4 @@ def page_of(first_seq: int, cuts: Sequence[Mapping[str, int]], fields: Sequence[
     numbers = [each.numbers for each in fields]
     excluded = [each.excluded for each in fields]
     blocks = pack_all(offsets, len(names), numbers, excluded, first_seq - block_start(first_seq))
-    return MarkPage(first_seq, names, blocks)
+    return MarkPage(key, first_seq, names, blocks)

@@ -108,8 +108,7 @@ class ListedMarks:
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
         """Takes marks of one key, oldest first, without a gap in seq. Raises ValueError for others."""
         self._marks: list[Mark] = []
-        for mark in marks:
-            self.append(mark)
+        self.extend(marks)
 
     def append(self, mark: Mark) -> None:
         """Adds the next mark; the first may have any seq. Raises ValueError, and then changes nothing."""
@@ -119,6 +118,11 @@ class ListedMarks:
             if not last.cut.le(mark.cut):
                 raise ValueError(f"the cut of mark {mark.seq} goes back, from {last.cut} to {mark.cut}")
         self._marks.append(mark)
+
+    def extend(self, marks: Iterable[Mark]) -> None:
+        """Adds marks. Raises ValueError for one that does not follow on."""
+        for mark in marks:
+            self.append(mark)
 
     def __len__(self) -> int:
         return len(self._marks)

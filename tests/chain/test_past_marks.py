@@ -23,7 +23,7 @@ def paged(marks: list[Mark]) -> MarkPage:
     if marks[0].seq % 3 == 0:  # the store may have the segments in any order
         cuts[-1] = dict(sorted(cuts[-1].items(), reverse=True))
     fields = [Fields(each.time, each.upper, each.newest, each.created_at, each.excluded) for each in marks]
-    return page_of(marks[0].seq, cuts, fields)
+    return page_of(KEY, marks[0].seq, cuts, fields)
 
 
 def first_where(marks: ListedMarks, holds: Callable[[Mark], bool], low: int, high: int) -> int:
@@ -45,9 +45,9 @@ def test_a_page_is_the_list_of_its_marks(seed: int, first_seq: int) -> None:
     random = Random(seed)
     marks = list(growing_marks(random, random.randrange(1, 100), first_seq))
     page = paged(marks)
-    assert list(page.marks(KEY)) == marks
+    assert list(page) == marks
     assert (len(page), page.last_seq) == (len(marks), marks[-1].seq)
-    assert (len(MarkPage(7, (), [])), MarkPage(7, (), []).last_seq) == (0, 6)
+    assert (len(MarkPage(KEY, 7, (), [])), MarkPage(KEY, 7, (), []).last_seq) == (0, 6)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from strandline.core.past_marks import PastMarks
 
 def of_blocks(count: int) -> PastMarks:
     seqs, past = range(1, count * BLOCK_MARKS + 1), PastMarks()
-    past.take(page_of(1, [{"0": seq} for seq in seqs], [Fields(seq, seq, None, 0, ()) for seq in seqs]))
+    past.take(page_of("", 1, [{"0": seq} for seq in seqs], [Fields(seq, seq, None, 0, ()) for seq in seqs]))
     return past
 
 

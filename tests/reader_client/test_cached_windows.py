@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -139,6 +140,23 @@ def test_cached_windows_are_the_controllers(
     theirs = controller.run(calls.time_window(long_stream, position))
     for windows in both:
         assert windows.get_time_window(position) == theirs
+
+
+def test_a_controller_that_packs_no_marks_fills_the_cache_too(controller: Any, long_stream: str) -> None:
+    class Older(HttpTransport):
+        def send(self, request: Request, timeout_ms: float) -> Outcome:
+            return super().send(replace(request, path=request.path.partition("&packed")[0]), timeout_ms)
+
+    with (
+        Connection(controller.url, transport=Older(controller.url)) as connection,
+        TimeWindows(connection, long_stream, cached=True) as windows,
+        TimeWindows(controller.url, long_stream, cached=True) as packing,
+    ):
+        for each in (windows, packing):
+            each.get_time_window({})
+            until(partial(lambda each: each.following[""].caught_up, each))
+        for at in range(13):
+            assert windows.get_time_window({"0": at}) == packing.get_time_window({"0": at})
 
 
 def test_cached_windows_are_keyed(controller: Any, stream: str) -> None:

@@ -20,7 +20,10 @@ ALLOWED_OUTSIDE = {
     "strandline.client.http": {"httpx"},
     **{
         f"strandline.wire.{name}": {"msgspec"}
-        for name in ("controllers", "groups", "journal", "operations", "shapes", "status", "stream_views", "streams")
+        for name in (
+            *("controllers", "groups", "journal", "operations", "packed_marks"),
+            *("shapes", "status", "stream_views", "streams"),
+        )
     },
 }
 # Clocks, randomness, logging, files, processes, threads and the net, by the module of the standard library.

@@ -12,10 +12,12 @@ from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, read
 from controller.http.responses import answer, around, mark_or_null
 from controller.http.windows import TIME_WINDOW, key_of
 from strandline.access import Role
+from strandline.core.block import BLOCK_MARKS
 from strandline.core.note import DEFAULT_KEY, check_key, check_position
 from strandline.core.window import TimeWindow
 from strandline.errors import InvalidNote
-from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS, WAIT_BOUND_MS
+from strandline.limits import OFFSET_BOUND, PACKED_MARKS, TIME_BOUND_MS, WAIT_BOUND_MS
+from strandline.wire.packed_marks import MEDIA_TYPE, packed_body
 from strandline.wire.streams import EvaluatedReply, MarksAt, MarksPage, TimeIndexPage, holder_reply
 
 router = Routes("marks", prefix="/v1/streams/{stream}")
@@ -26,6 +28,7 @@ router = Routes("marks", prefix="/v1/streams/{stream}")
     "The marks after a seq, oldest first; waits for the next one if asked to",
     Role.READER,
     gives=[MarksPage],
+    binary=MEDIA_TYPE,
 )
 async def marks(
     stream: str,
@@ -34,8 +37,15 @@ async def marks(
     after: Annotated[int, Query(ge=0, lt=TIME_BOUND_MS)] = 0,
     limit: Limit = DEFAULT_LIMIT,
     wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
+    packed: Annotated[
+        int | None,
+        Query(ge=BLOCK_MARKS, le=PACKED_MARKS, description=f"at most so many marks, as `{MEDIA_TYPE}` instead of JSON"),
+    ] = None,
 ) -> Response:
-    return answer(await controller.reading.marks(stream, key, after, limit, wait_ms))
+    if packed is None:
+        return answer(await controller.reading.marks(stream, key, after, limit, wait_ms))
+    body = packed_body(await controller.reading.packed_marks(stream, key, after, packed, wait_ms))
+    return Response(body, media_type=MEDIA_TYPE)
 
 
 @router.declare(
