@@ -154,6 +154,8 @@ class Aggregate:
     def gather(self, writer: Writer) -> None:
         """Adds all that a writer contributes: it is new, began a new life, or gave up notes that it had kept."""
         key_state = writer.key_states[self.key]
+        if self.last is not None:
+            key_state.drop_passed(self.last.time)
         for above, time, cut in writer.given(key_state):
             self._contributions.add(writer.name, above, time, cut)
         if key_state.earlier_time is not None:

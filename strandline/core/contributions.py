@@ -42,6 +42,9 @@ class Gathered:
 
     def add(self, name: str, time: int | None, cut: Cut) -> None:
         self.names.add(name)
+        self._raise(time, cut)
+
+    def _raise(self, time: int | None, cut: Cut) -> None:
         if time is not None:
             self.add_time(time)
         offsets = self.offsets
@@ -53,6 +56,12 @@ class Gathered:
     def add_time(self, time: int) -> None:
         if self.time is None or time > self.time:
             self.time = time
+
+    def with_all(self, other: Gathered) -> Gathered:
+        """Itself, after everything of another one is added."""
+        self.names |= other.names
+        self._raise(other.time, other.cut)
+        return self
 
     @property
     def cut(self) -> Cut:
@@ -114,18 +123,29 @@ class Contributions:
 
     def below(self, time: int) -> list[Gathered]:
         """What is in a mark at `time`."""
+        return [self._next, *self._spans[: self._end_below(time)]]
+
+    def take(self, time: int) -> list[Gathered]:
+        """Removes and returns what is in a mark at `time`, which is made now."""
+        taken: list[Gathered] = [self._next, *self._remove_below(time)]
+        self._next = Gathered()
+        for each in self._remove_below(time + 1):  # with an `above` of `time`: it is in every later mark
+            self._next = each.with_all(self._next)
+        return taken
+
+    def _remove_below(self, time: int) -> list[Span]:
+        end = self._end_below(time)
+        removed = self._spans[:end]
+        del self._spans[:end], self._starts[:end]
+        return removed
+
+    def _end_below(self, time: int) -> int:
+        """How many spans are below a time, after the one that it is in is divided."""
         end = bisect_left(self._starts, time)
         if end and self._spans[end - 1].most >= time:
             self._divide(end - 1, time)
             end = bisect_left(self._starts, time)
-        return [self._next, *self._spans[:end]]
-
-    def take(self, time: int) -> list[Gathered]:
-        """Removes and returns what is in a mark at `time`."""
-        taken = self.below(time)
-        self._next = Gathered()
-        del self._spans[: len(taken) - 1], self._starts[: len(taken) - 1]
-        return taken
+        return end
 
     def _insert(self, at: int, above: int) -> Span:
         span = Span(above)
@@ -142,9 +162,8 @@ class Contributions:
         found = []
         for name in span.names:
             for given in self._given_by(name):
-                above = span.least if given.above is None else given.above
-                if span.least <= above <= span.most:
-                    found.append((above, name, given.time, given.cut))
+                if given.above is not None and span.least <= given.above <= span.most:
+                    found.append((given.above, name, given.time, given.cut))
         if time is None:
             time = _middle(sorted(above for above, *_ in found))
         parts = []

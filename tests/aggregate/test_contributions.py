@@ -79,3 +79,15 @@ def test_ordered_names_are_in_order_whatever_comes_and_goes(entries: list[tuple[
             plain.add(entry)
         assert ordered.first() == min(plain, default=None)
         assert len(ordered) == len(plain)
+
+
+def test_positions_above_a_marks_own_time_are_in_the_next_mark() -> None:
+    given = {"a": [Given(5, 6, Cut({"0": 1}))], "b": [Given(6, 7, Cut({"0": 2}))], "c": [Given(7, 9, Cut({"0": 3}))]}
+    gathered = Contributions(lambda name: given[name])
+    for name, (each,) in given.items():
+        gathered.add(name, *each)
+    gathered.add("d", None, 1, Cut({"1": 1}))
+    assert join_all(each.cut for each in gathered.take(6)) == Cut({"0": 1, "1": 1})
+    given.clear()  # who notes again gives up what the mark has passed
+    gathered.add("d", None, 1, Cut({"1": 2}))
+    assert join_all(each.cut for each in gathered.below(7)) == Cut({"0": 2, "1": 2})

@@ -61,7 +61,7 @@ def test_a_mark_after_everyone_noted_hardly_depends_on_their_number(spread: int)
         stream = noting_stream(writers, spread)
         return counted(lambda: stream.evaluate("", 0))
 
-    assert cost(4 * MANY) < 1.5 * cost(MANY)
+    assert cost(4 * MANY) < MANY
 
 
 def test_a_mark_looks_at_few_writers_where_one_noted() -> None:
