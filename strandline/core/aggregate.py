@@ -225,8 +225,6 @@ class Aggregate:
             self.remainder = self.remainder.with_writer(writer, key_state)
         self.holders -= 1
         self._have_noted -= key_state.has_noted
-        if key_state.entry is not None:
-            self._counted.remove(key_state.entry)
         for group, _ in self._groups:
             group.discard(name)
         self._unsure.discard(name)
