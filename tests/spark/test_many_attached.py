@@ -1,0 +1,36 @@
+"""The benchmark of `attach` works, and several attached queries close their windows as soon as one does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.spark_attach import Topic, together, turns
+from benchmarks.spark_exactness import Stage
+from spark_integration import detach
+from tests.kafka import Kafka
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def topic(spark: SparkSession, spark_kafka_jars: Path, controller: Any, kafka: Kafka, tmp_path: Path) -> Topic:
+    return Topic.create(Stage(tmp_path, controller.connection, spark), kafka)
+
+
+def test_windows_of_all_queries_close_within_two_batches_of_the_last_note(topic: Topic) -> None:
+    found = together(topic, 2, seconds=1)
+    detach(topic.stage.spark)
+    assert len(found.batches_to_close) == 2
+    assert max(found.batches_to_close) <= 2
+
+
+def test_an_attached_query_needs_at_most_two_batches_more_than_a_plain_one(topic: Topic) -> None:
+    topic.fill(300)
+    plain, attached = turns(topic, 100, rounds=1)
+    detach(topic.stage.spark)
+    assert attached.batches[0] <= plain.batches[0] + 2
+    assert plain.steady_ms and attached.steady_ms
