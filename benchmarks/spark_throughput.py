@@ -1,12 +1,13 @@
-"""Rows a second with the exact watermark beside Spark's own, and what large batches gain while a job is behind.
+"""Rows a second with the exact watermark beside Spark's own sources, and what large batches gain while a job is behind.
 
     python -m benchmarks.spark_throughput [--rows 2000000] [--rounds 3] [--only own|kafka|backlog]
 
-`own`: the same query, counts of windows of ten seconds, reads a finished log from its head, from the source
-`strandline` with `exact_watermark` and with `withWatermark`. `kafka`: from a broker, by Spark's own connector with
-`attach` and with `withWatermark`, and by the source `strandline`. Kinds take turns, the first round is not counted, and
-medians are printed. `backlog`: a job that takes 10 000 rows a batch catches up, as it is and with a threshold for its
-backlog.
+The same query, counts of windows of ten seconds, reads the same rows from their beginning. `own`: from an embedded log
+by the source `strandline`, with `exact_watermark` and with `withWatermark`, and from Parquet and JSON files by Spark's
+own streams. `kafka`: from a broker, by the source `strandline` and by Spark's own connector. Kinds take turns, the
+first round is not counted, and medians are printed: rows a second in the batches, and how long a query takes outside
+of its batches, which a short job pays as well. `backlog`: a job that takes 10 000 rows a batch catches up, as it is and
+with a threshold for its backlog.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.figures import Figure, Report, arguments, median, run
 from benchmarks.spark_exactness import Stage
-from spark_integration import attach, detach, exact_watermark, register
+from spark_integration import exact_watermark, register
 from spark_integration.options import BACKLOG_THRESHOLD
 from strandline.client import calls
 from strandline.client.http import Connection
@@ -72,18 +73,33 @@ def windows(events: DataFrame) -> DataFrame:
     return events.groupBy(functions.window("event_time", "10 seconds")).count()
 
 
-def seconds(query: Query, folder: Path) -> float:
+def guessed(raw: DataFrame) -> DataFrame:
+    """The windows with Spark's own watermark."""
+    return windows(timed(raw).withWatermark("event_time", "10 seconds"))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How long a query took in its batches, and outside of them."""
+
+    batches_s: float
+    start_up_s: float
+
+
+def taken(query: Query, folder: Path) -> Taken:
     """How long a query takes for all that is there."""
     writer = query().writeStream.outputMode("append").format("noop").trigger(availableNow=True)
     begun = time.monotonic()
     running = writer.option("checkpointLocation", str(folder / f"checkpoint-{next(NUMBERS)}")).start()
     running.awaitTermination()
-    return time.monotonic() - begun
+    whole_s = time.monotonic() - begun
+    batches_s = sum(each.durationMs["triggerExecution"] for each in running.recentProgress) / 1000
+    return Taken(batches_s, whole_s - batches_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Queries over the same rows that take turns. The first is what the others are compared with."""
+    """Queries over the same rows that take turns. The last is compared with each of the others."""
 
     folder: Path
     rows: int
@@ -91,25 +107,38 @@ class Contest:
 
     def of(self, kinds: dict[str, Query]) -> list[Figure]:
         """Prints how fast each was, at the median. A round before the others is not counted, unless it is alone."""
-        taken: dict[str, list[float]] = {name: [] for name in kinds}
+        found: dict[str, list[Taken]] = {name: [] for name in kinds}
         for _ in range(self.rounds + 1):
             for name, query in kinds.items():
-                taken[name].append(seconds(query, self.folder))
-        rates = {name: self.rows / median(each[-self.rounds :]) for name, each in taken.items()}
-        (first, reference), *others = rates.items()
+                found[name].append(taken(query, self.folder))
+        counted = {name: each[-self.rounds :] for name, each in found.items()}
+        rates = {name: self.rows / median(one.batches_s for one in each) for name, each in counted.items()}
+        start_ups = {name: median(one.start_up_s for one in each) for name, each in counted.items()}
         for name, rate in rates.items():
-            print(f"{name:44}{rate:>12,.0f} rows/s{rate / reference:>8.2f}", flush=True)
-        return [
-            Figure.of(f"rows a second in Spark, {name}", rate, first, reference, "a second") for name, rate in others
+            print(f"{name:44}{rate:>12,.0f} rows/s{start_ups[name]:>8.2f} s of start-up", flush=True)
+        *others, ours = rates
+        figures = [
+            Figure.of(f"rows a second in Spark, {ours}", rates[ours], other, rates[other], "a second")
+            for other in others
         ]
+        start_up = Figure.of(f"start-up in Spark, {ours}", start_ups[ours], others[0], start_ups[others[0]], "s")
+        return [*figures, start_up]
 
 
 def own_kinds(spark: SparkSession, controller: str, path: Path) -> dict[str, Query]:
-    def read(**more: str) -> DataFrame:
-        options = {"controller": controller, "stream": "own", "path": str(path), **more}
+    options = {"controller": controller, "stream": "own", "path": str(path)}
+    rows = spark.read.format("strandline").options(**options).load().drop("mark", "floor")
+    texts = rows.withColumns({name: functions.col(name).cast("string") for name in ("key", "value")})
+    parquet, json = str(path.with_suffix(".parquet")), str(path.with_suffix(".json"))
+    rows.write.parquet(parquet)
+    texts.write.json(json)
+
+    def read() -> DataFrame:
         return timed(spark.readStream.format("strandline").options(**options).load())
 
     return {
+        "Spark's Parquet stream, withWatermark": lambda: guessed(spark.readStream.schema(rows.schema).parquet(parquet)),
+        "Spark's JSON stream, withWatermark": lambda: guessed(spark.readStream.schema(texts.schema).json(json)),
         "source strandline, withWatermark": lambda: windows(
             read().where("mark is null").drop("mark", "floor").withWatermark("event_time", "10 seconds")
         ),
@@ -135,24 +164,19 @@ def backlog_kinds(spark: SparkSession, controller: str, path: Path) -> dict[str,
 
 
 def kafka_kinds(spark: SparkSession, controller: str, servers: str) -> dict[str, Query]:
-    def read() -> DataFrame:
-        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
-        return timed(reader.options(subscribe="theirs", startingOffsets="earliest").load())
+    def read(source: str, **options: str) -> DataFrame:
+        return spark.readStream.format(source).options(**options, **{"kafka.bootstrap.servers": servers}).load()
 
     return {
-        "Kafka's connector, withWatermark": lambda: windows(read().withWatermark("event_time", "10 seconds")),
-        "Kafka's connector, attach": lambda: windows(
-            attach(spark, read(), controller=controller, stream="theirs", event_time="event_time")
+        "Kafka's connector, withWatermark": lambda: guessed(
+            read("kafka", subscribe="theirs", startingOffsets="earliest")
         ),
         "source strandline on Kafka, exact_watermark": lambda: windows(
-            exact_watermark(timed(_kafka_by_own(spark, controller, servers)), event_time="event_time")
+            exact_watermark(
+                timed(read("strandline", controller=controller, stream="theirs", log="kafka")), event_time="event_time"
+            )
         ),
     }
-
-
-def _kafka_by_own(spark: SparkSession, controller: str, servers: str) -> DataFrame:
-    reader = spark.readStream.format("strandline").option("kafka.bootstrap.servers", servers)
-    return reader.options(controller=controller, stream="theirs", log="kafka").load()
 
 
 def fill_kafka(connection: Connection, servers: str, rows: int) -> None:
@@ -174,10 +198,7 @@ def with_kafka(stage: Stage, opened: ExitStack, contest: Contest) -> list[Figure
     opened.callback(kafka.remove)
     kafka.create_topic("theirs", SEGMENTS)
     fill_kafka(stage.connection, kafka.servers, contest.rows)
-    try:
-        return contest.of(kafka_kinds(stage.spark, stage.connection.controller, kafka.servers))
-    finally:
-        detach(stage.spark)
+    return contest.of(kafka_kinds(stage.spark, stage.connection.controller, kafka.servers))
 
 
 def measure(options: argparse.Namespace) -> Report:

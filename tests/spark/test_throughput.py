@@ -20,7 +20,12 @@ def test_the_exact_watermark_is_measured_beside_sparks_own(
 ) -> None:
     fill(controller.connection, tmp_path / "own.db", ROWS)
     kinds = own_kinds(spark, controller.url, tmp_path / "own.db")
-    (figure,) = Contest(tmp_path, ROWS, rounds=0).of(kinds)
-    assert figure.what == "rows a second in Spark, source strandline, exact_watermark"
-    assert figure.beside.startswith("source strandline, withWatermark: ")
-    assert float(figure.ratio) > 0
+    *figures, start_up = Contest(tmp_path, ROWS, rounds=0).of(kinds)
+    assert {each.what for each in figures} == {"rows a second in Spark, source strandline, exact_watermark"}
+    assert [each.beside.partition(": ")[0] for each in figures] == [
+        "Spark's Parquet stream, withWatermark",
+        "Spark's JSON stream, withWatermark",
+        "source strandline, withWatermark",
+    ]
+    assert start_up.what == "start-up in Spark, source strandline, exact_watermark"
+    assert all(float(each.ratio) > 0 for each in figures)
