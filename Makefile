@@ -7,7 +7,7 @@ KILLS ?= 1000
 CHAOS ?=
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench pictures soak chaos test quick coverage check reference format lock clean
+.PHONY: help environment servers jars demo bench growth pictures soak chaos test quick coverage check reference format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -27,6 +27,9 @@ demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--out
 
 bench: environment servers ## Measure everything beside its ceiling or rival, in fifteen minutes; BENCH="--only notes,marks" measures some of it
 	$(BIN)/python -m benchmarks $(BENCH)
+
+growth: environment servers ## Measure how costs grow, and draw the pictures of docs/growth.md, in five minutes
+	$(BIN)/python -m benchmarks --only growth --record
 
 pictures: environment servers ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures

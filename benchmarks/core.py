@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import time
+import tracemalloc
 from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
 from benchmarks.figures import Figure, Report, arguments, median, run
-from benchmarks.servers import resident_mib
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
+from strandline.limits import MARK_INTERVAL_DEFAULT_MS
 
 FEW: Final = 10  # writers
 SEGMENTS: Final = 16
@@ -40,8 +40,8 @@ Plain = tuple[str, dict[str, int], dict[str, int]]  # a writer, its times, and i
 class Crowd:
     """A stream, and writers that note in turn, each in all segments."""
 
-    def __init__(self, writers: int, segments: int) -> None:
-        config = StreamConfig(max_ahead_ms=None, writer_timeout_ms=None)
+    def __init__(self, writers: int, segments: int, mark_interval_ms: int | None = MARK_INTERVAL_DEFAULT_MS) -> None:
+        config = StreamConfig(mark_interval_ms=mark_interval_ms, max_ahead_ms=None, writer_timeout_ms=None)
         self.stream = Stream("s", config, SegmentGraph.equal_shares(segments, 0), now=0)
         self._writers = [f"writer-{number}" for number in range(writers)]
         self._segments = [str(number) for number in range(segments)]
@@ -80,16 +80,13 @@ class Crowd:
 
 def writer_bytes(writers: int, segments: int) -> float:
     """The memory of a writer that has noted a few times."""
-    before = _resident_bytes()
+    tracemalloc.start()
     crowd = Crowd(writers, segments)
     for _ in range(NOTES_OF_MEMORY):
         crowd.all_note()
-    return (_resident_bytes() - before) / writers
-
-
-def _resident_bytes() -> float:
-    gc.collect()
-    return resident_mib(os.getpid()) * (1 << 20)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return taken / writers
 
 
 def measure(options: argparse.Namespace) -> Report:

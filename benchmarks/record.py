@@ -1,9 +1,9 @@
-"""What was measured last, kept in docs/measured.json, and the tables of the pages that are made from it.
+"""What was measured last, kept in docs/measured.json, and the tables and pictures of the pages that are made from it.
 
     python -m benchmarks.record
 
-writes these tables again, after a formula or the way that they look was changed; `python -m benchmarks --record` keeps
-what it measured, and does the same.
+writes and draws them again, after a formula or the way that they look was changed; `python -m benchmarks --record`
+keeps what it measured, and does the same.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from benchmarks import scale
 from benchmarks.figures import Curve, Figure, Report, markdown, number
+from benchmarks.pictures import draw
 from benchmarks.servers import ROOT
 
 FILE: Final = Path("docs/measured.json")
-PAGES: Final = (Path("docs/benchmarks.md"),)
+PAGES: Final = (Path("docs/benchmarks.md"), Path("docs/growth.md"), Path("docs/scale.md"))
 TABLE: Final = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -36,7 +38,7 @@ class Record:
         return cls({name: (part["measured"], Report.of(part)) for name, part in found.items()})
 
     def write(self, root: Path = ROOT) -> None:
-        """Writes the file, and the tables of all pages."""
+        """Writes the file, the tables of all pages, and the pictures."""
         found = {
             name: {"measured": day, "figures": _all(report.figures), "curves": _all(report.curves)}
             for name, (day, report) in self.parts.items()
@@ -44,6 +46,7 @@ class Record:
         (root / FILE).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
         for page in PAGES:
             (root / page).write_text(with_tables((root / page).read_text(), self))
+        draw(self.curves, root)
 
     def with_part(self, name: str, report: Report, day: str, order: Sequence[str]) -> Self:
         """The record with this report in place of an earlier one of the part; parts are in this order."""
@@ -105,7 +108,18 @@ def _cost(curve: Curve, at: int) -> str:
     return f"{number(curve.points[at][1])} {curve.unit}"
 
 
-TABLES: Final[Mapping[str, Callable[[Record], Iterable[str]]]] = {"results": results, "growth": growth}
+def _scale(rows: Callable[[scale.Units], Iterator[scale.Row]]) -> Callable[[Record], Iterator[str]]:
+    return lambda record: scale.table(rows(scale.Units.of(record.figures, record.curves)))
+
+
+TABLES: Final[Mapping[str, Callable[[Record], Iterable[str]]]] = {
+    "results": results,
+    "growth": growth,
+    "units": _scale(scale.units),
+    "many-writers": _scale(scale.many_writers),
+    "many-segments": _scale(scale.many_segments),
+    "regions": _scale(scale.regions),
+}
 
 
 if __name__ == "__main__":
