@@ -47,7 +47,7 @@ class Part:
 
 
 PARTS: Final = (
-    Part("core", 60, "--most 2000 --notes 100 --rounds 1"),
+    Part("core", 60, "--most 200 --notes 100 --rounds 1"),
     Part("noting", 60, "--notes 500 --rounds 1"),
     Part("clients", 60, "--milliseconds 50 --rounds 1"),
     Part("notes", 120, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --postgres 0", "--seconds 2"),
