@@ -187,7 +187,7 @@ class Writer:
     closed_epoch: int | None = None
     excluded_at: int | None = None
     registration: str | None = None  # the caller's name for the newest registration
-    noted: Mapping[str, int] = field(default_factory=dict)  # the offsets that it named in this life, by segment
+    noted: dict[str, int] = field(default_factory=dict)  # the offsets that it named in this life, by segment
     position: Cut = NOTHING  # the join of everything noted in any life, closed
     key_states: dict[str, KeyState] = field(default_factory=dict)
 
@@ -259,12 +259,6 @@ class Writer:
         """Adds a noted position, as given and as a closed cut, and `newest` at that position, by key."""
         before = self.position
         covers = before.le(cut)
-        # Most notes name all segments of the writer: then the cut has what it named, and it is kept once.
-        names_all = covers and given.keys() == cut.offsets.keys()
-        if names_all and (self.noted is before.offsets or self.noted.keys() <= given.keys()):
-            self.noted = cut.offsets
-        else:
-            self.noted = {**self.noted, **given}
         self.position = cut if covers else before.join(cut)
         for key, key_state in self.key_states.items():
             said, known = newest.get(key), key_state.newest
@@ -274,10 +268,11 @@ class Writer:
                 key_state.newest = said if covers else None
             elif known is not None and self.position != before:
                 key_state.newest = None
+        self.noted.update(given)
 
     def forget_segment(self, segment: str) -> None:
         """Removes a segment that the log never had."""
-        self.noted = {name: offset for name, offset in self.noted.items() if name != segment}
+        self.noted.pop(segment, None)
         self.position = self.position.without(segment)
         for key_state in self.key_states.values():
             key_state.forget_segment(segment)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from strandline.core.changes import Changes
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.note import Note
-from strandline.core.segment import NewSegment
 from strandline.core.writer import KeptNote, KeyState, Phase
 from tests.aggregate.book import Book
 
@@ -149,16 +148,6 @@ def test_notes_after_dropping_a_segment_go_into_the_next_mark() -> None:
     book.note("a", 6, {"y": 7})
     book.note("b", 30)
     assert (book.last.time, book.cut()) == (30, {"y": 7})
-
-
-def test_an_offset_that_only_a_successor_implied_refuses_no_note() -> None:
-    book = Book()
-    book.note("a", 10, {"0": 2})
-    book.call("scale", {"0": 4}, [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)])
-    book.note("b", 10, {"2": 1, "3": 0})
-    book.note("b", 20, {"0": 1, "2": 2})
-    assert book.stream.writers["b"].noted == {"0": 1, "2": 2, "3": 0}
-    assert book.stream.writers["b"].position == Cut({"0": 4, "2": 2})
 
 
 # -- the store -------------------------------------------------------------------------------------------------------
