@@ -7,6 +7,7 @@ the server closes it.
 from __future__ import annotations
 
 import http.client
+import io
 import selectors
 import ssl
 import threading
@@ -113,6 +114,33 @@ class KeptConnections:
         return self._trusted
 
 
+class _HeadReader:
+    """Reads the head of an answer line by line. The standard library takes a connection's end for the head's."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file = file
+        self.close = file.close
+
+    def readline(self, limit: int) -> bytes:
+        line = self._file.readline(limit)
+        if not line.endswith(b"\n"):
+            raise http.client.RemoteDisconnected("the head of the answer is not whole")
+        return line
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer with a whole head."""
+
+    def begin(self) -> None:
+        if self.headers is None:
+            file, self.fp = self.fp, _HeadReader(self.fp)
+            try:
+                super().begin()
+            finally:
+                if self.fp is not None:  # else it was closed
+                    self.fp = file
+
+
 class _Kept:
     """One connection. It is made when it is first needed."""
 
@@ -129,6 +157,7 @@ class _Kept:
             if parts.scheme == "https"
             else http.client.HTTPConnection(host, port)
         )
+        self._connection.response_class = _Answer
         self._selector = _SELECTOR()
 
     def connect(self, timeout_s: float) -> None:

@@ -15,14 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from reader_client import EventReader, TimeWindows, WatermarkItem
 from reader_client.items import EventItem
 from strandline.client.calls import Request, Response
 from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import NotReached, Outcome, Patience
+from strandline.core.segment import SegmentGraph
 from strandline.errors import StrandlineError, Unavailable, Undecided
 from strandline.logs import Event, StoredEvent
 from strandline.testing.log import ScriptedLog
+from strandline.wire.packed_marks import MEDIA_TYPE, read_packed
+from strandline.wire.streams import marks_page
 from tests.chaos.history import Call, Delivered, NotSent, Record, Said, Unknown, Watermark, Window
 from tests.chaos.history import Outcome as Recorded
 from tests.chaos.limits import PROJECT_ATTEMPT_MS, PROJECT_DEADLINE_MS
@@ -46,21 +51,31 @@ class RecordingTransport:
     def send(self, request: Request, timeout_ms: float) -> Outcome:
         began = time.monotonic()
         path, _, query = request.path.partition("?")
+        asked = dict(parse_qsl(query, keep_blank_values=True))
         shown: Recorded = Unknown("no end")
         try:
             outcome = self._inner.send(request, timeout_ms)
             if isinstance(outcome, Response):
-                shown = answered(outcome.status, outcome.headers, outcome.body)
+                packed = outcome.headers.get("content-type") == MEDIA_TYPE
+                body = _as_json(asked.get("key", ""), outcome.body) if packed else outcome.body
+                shown = answered(outcome.status, outcome.headers, body)
             else:
                 shown = NotSent() if isinstance(outcome, NotReached) else Unknown(outcome.reason)
             return outcome
         finally:
-            asked = dict(parse_qsl(query, keep_blank_values=True))
             ended = time.monotonic()
             self._record(Call(self._client, began, ended, request.method, path, asked, request.body, shown))
 
     def close(self) -> None:
         self._inner.close()
+
+
+def _as_json(key: str, packed: bytes) -> bytes:
+    """A page of packed marks as the controller shows it to others."""
+    graph = SegmentGraph(open=True)  # segments of these streams have no predecessors
+    marks = read_packed(key, packed).marks
+    graph.name(marks.segments, 0)
+    return msgspec.json.encode(marks_page(list(marks), graph))
 
 
 def connection(client: str, ports: Sequence[int], record: Recorder) -> Connection:

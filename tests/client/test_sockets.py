@@ -14,10 +14,12 @@ import pytest
 from strandline.client.calls import Request, Response
 from strandline.client.exchange import Exchange
 from strandline.client.http import HttpTransport
-from strandline.client.retry import NotReached
+from strandline.client.retry import AnswerLost, NotReached
 from strandline.client.sockets import KeptConnections
 from strandline.limits import CONNECTIONS
 from tests.client.conftest import GET, SILENT_MS, Flavour
+
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
 def no_certificates() -> Any:
@@ -77,6 +79,16 @@ def test_a_connection_that_the_server_closed_is_not_used_again(scripted: Any) ->
     assert isinstance(kept.exchange(to(scripted.url)), Response)
     assert [received.connection for received in scripted.received] == [1, 2]
     kept.close()
+
+
+@pytest.mark.parametrize("end", range(1, len(ANSWER)))
+def test_an_answer_that_is_cut_anywhere_is_lost(flavour: Flavour, scripted: Any, end: int) -> None:
+    def answer_in_part(out: Any, _: threading.Event) -> bool:
+        out.write(ANSWER[:end])
+        return False
+
+    scripted.then(answer_in_part)
+    assert isinstance(flavour.send(scripted.url), AnswerLost)
 
 
 def test_further_addresses_take_the_place_of_the_oldest_idle_connection(scripted: Any) -> None:
