@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, bindparam, func, literal_column, select
 
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
 from controller.storage import schema
@@ -54,10 +54,14 @@ def _keys() -> Query:
     """The keys of a stream, in order, each with the seqs of its oldest and newest mark. It looks each of them up, since
     there may be millions of marks."""
     of_stream = _mark.stream == bindparam("stream")
-    key = select(func.min(_mark.key).label("key")).where(of_stream)
-    keys = key.cte("keys", recursive=True)
-    following = select(func.min(_mark.key)).where(of_stream, _mark.key > keys.c.key).scalar_subquery()
-    keys = keys.union_all(select(following).where(keys.c.key.is_not(None)))
+
+    def first_key(*further: ColumnElement[bool]) -> ScalarSelect[str]:
+        # By the primary key: a damaged row need not be what an index still says.
+        in_order = select(_mark.key).where(of_stream, *further).order_by(_mark.key, _mark.seq)
+        return in_order.limit(literal_column("1")).offset(literal_column("0")).scalar_subquery()
+
+    keys = select(first_key().label("key")).cte("keys", recursive=True)
+    keys = keys.union_all(select(first_key(_mark.key > keys.c.key)).where(keys.c.key.is_not(None)))
     of_key = of_stream, _mark.key == keys.c.key
     first, last = (select(end(_mark.seq)).where(*of_key).scalar_subquery() for end in (func.min, func.max))
     found = select(keys.c.key, first.label("first"), last.label("last"))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from zlib import crc32
 
 from controller import clock as clock_module
 from controller.clock import Clock, HostClock
@@ -30,7 +31,8 @@ from strandline.core import stream as stream_module
 from strandline.core.aggregate import Aggregate
 from strandline.core.chain import MarkChain
 from strandline.core.config import TimeDomain
-from strandline.core.cut import NOTHING, join_all
+from strandline.core.contributions import Contributions
+from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.served_time import Unserved
@@ -117,8 +119,8 @@ def show_marks_before_they_are_durable() -> None:
 
 def lose_the_last_mark_on_loading() -> None:
     def make(newest_marks: Any) -> Any:
-        def broken(connection: Any, name: str, step: Any) -> Any:
-            chains, heads, first_seqs = yield from newest_marks(connection, name, step)
+        def broken(reader: Any, name: str, found: Any, step: Any) -> Any:
+            chains, heads, first_seqs = yield from newest_marks(reader, name, found, step)
             for key, chain in chains.items():
                 if len(heads[key]) > 1:
                     shorter = chains[key] = MarkChain(key, first_seq=chain.first_seq)
@@ -208,16 +210,13 @@ def count_silence_while_the_process_is_stopped() -> None:
 
 
 def leave_a_writer_out_of_each_cut() -> None:
-    def make(mark: Any) -> Any:
-        def broken(self: Aggregate, time: int, now: int, given: Any, newest: int | None, *, keep: bool) -> Mark:
-            made: Mark = mark(self, time, now, given, newest, keep=keep)
-            last = self.last.cut if self.last is not None else NOTHING
-            others = [each.contribution.cut for each in given[1:]]
-            return replace(made, cut=join_all([last, *others])) if others else made
+    def make(add: Any) -> Any:
+        def broken(self: Contributions, name: str, above: int | None, time: int | None, cut: Cut) -> None:
+            add(self, name, above, time, NOTHING if crc32(name.encode()) % 2 else cut)
 
         return broken
 
-    patch(Aggregate, "_mark", make)
+    patch(Contributions, "add", make)
 
 
 def bound_nothing_by_upper() -> None:

@@ -7,7 +7,7 @@ Patching is what these tests are for, as it is for the planted bugs of tests/cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -22,7 +22,7 @@ from strandline.core.aggregate import Aggregate, Remainder
 from strandline.core.changes import Changes, Registered
 from strandline.core.clock import SteadyClock
 from strandline.core.config import StreamConfig, TimeDomain
-from strandline.core.contributions import Contributions
+from strandline.core.contributions import Contributions, Given
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
 from strandline.core.note import Note
@@ -75,16 +75,21 @@ def last_position_only_of_the_same_key(patch: Patch) -> None:
 
 
 def closing_drops_positions(patch: Patch) -> None:
-    close = Writer.close
+    given, close = Writer.given, Stream.close
 
-    def broken(self: Writer, epoch: int | None, now: int) -> None:
-        close(self, epoch, now)
-        if self.closed:
-            self.position = NOTHING
-            for key_state in self.key_states.values():
-                key_state.history = []
+    def nothing_if_closed(self: Writer, key_state: KeyState) -> Iterator[Given]:
+        return iter(()) if self.closed else given(self, key_state)
 
-    patch.setattr(Writer, "close", broken)
+    def broken(self: Stream, name: str, epoch: int | None, now: int) -> list[Mark]:
+        marks = close(self, name, epoch, now)
+        for aggregate in self._aggregates.values():
+            aggregate._contributions = Contributions(aggregate._given_by)
+            for writer, _ in aggregate._holding():
+                aggregate.gather(writer)
+        return marks
+
+    patch.setattr(Writer, "given", nothing_if_closed)
+    patch.setattr(Stream, "close", broken)
 
 
 def a_new_life_keeps_the_notes_of_the_old_one(patch: Patch) -> None:

@@ -161,7 +161,7 @@ def test_no_step_does_more_than_a_bounded_piece_of_the_work(served: Served, kind
     while last is not over:
         taken.append(counted(take))
     assert len(taken) > 3
-    assert max(taken) < 40 * STEP_ITEMS  # some 30: what drivers and the collector add differs from run to run
+    assert max(taken) < 55 * STEP_ITEMS  # some 42: what drivers and the collector add differs from run to run
 
 
 def test_a_load_that_is_given_up_leaves_the_connection_for_the_next(served: Served) -> None:
