@@ -76,7 +76,7 @@ class Topic:
 
     @classmethod
     def create(cls, stage: Stage, kafka: Kafka) -> Topic:
-        name = f"topic-{next(NUMBERS)}"
+        name = f"attached-{next(NUMBERS)}"
         kafka.create_topic(name, SEGMENTS)
         stage.connection.run(calls.create_stream(name, "open", AT_ONCE))
         return cls(stage, kafka, name)

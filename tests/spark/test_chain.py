@@ -128,7 +128,7 @@ def test_a_job_notes_all_its_time_over_cut_connections(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     output = controller.stream()
-    with FlakyProxy(controller.url, seed=1, harms=12) as proxy:
+    with FlakyProxy(controller.url, seed=67, harms=12) as proxy:
         chain = Chain(spark, read, output, tmp_path, notes_through=proxy.url)
         with chain.first_job() as settle:
             for step in range(1, 5):
