@@ -176,6 +176,7 @@ def test_the_clock_never_steps_back_over_a_restart(start: Any, clock: Any) -> No
     assert int(start().request("GET", "/healthz").headers["strandline-time"]) >= before
 
 
+@pytest.mark.parametrize("road", [InProcess], indirect=True)  # with connections, the server would end as well
 def test_waiting_readers_are_answered_when_the_controller_stops(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
