@@ -34,7 +34,7 @@ _STREAMS: Final = "/v1/streams/"
 _CALLS: Final = {NOTES: take_directly, TIME_WINDOW: find_directly}
 
 
-class Exchange(Protocol):
+class WholeRequest(Protocol):
     """A request that has come whole."""
 
     @property
@@ -66,7 +66,7 @@ def direct_call(scope: Mapping[str, Any]) -> DirectCall | None:
 class _Waiting(NamedTuple):
     """An answer that goes out once its commit is durable."""
 
-    exchange: Exchange
+    exchange: WholeRequest
     controller: Controller
     request_id: bytes
     body: bytes
@@ -79,7 +79,7 @@ class Direct:
         self._envelope = envelope
         self._waiting: dict[Durable, list[_Waiting]] = {}
 
-    def answer(self, called: DirectCall, exchange: Exchange) -> bool:
+    def answer(self, called: DirectCall, exchange: WholeRequest) -> bool:
         """Answers a request, now or when it is durable; False if the application has to do it."""
         envelope, scope = self._envelope, exchange.scope
         controller, request_id = envelope.begin(scope)
@@ -128,7 +128,9 @@ class Direct:
         controller.counts.responses[200] += 1
         exchange.reply_with(json_lines(len(body), time, request_id, more), body)
 
-    def _refuse(self, exchange: Exchange, controller: Controller, request_id: bytes, error: StrandlineError) -> None:
+    def _refuse(
+        self, exchange: WholeRequest, controller: Controller, request_id: bytes, error: StrandlineError
+    ) -> None:
         response = answer_with(exchange.scope, error)
         headers = self._envelope.headers(exchange.scope, controller, response.raw_headers, request_id)
         controller.counts.responses[response.status_code] += 1
