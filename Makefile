@@ -51,8 +51,11 @@ soak: coverage servers ## Send a million broken requests, lose writers for a min
 chaos: environment servers ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7" or CHAOS="--controllers 3"
 	$(BIN)/python -m tests.chaos --kills $(KILLS) $(CHAOS)
 
-test: environment servers ## Run the tests, in two processes side by side; TESTS=tests/repository runs some of them
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
+# Tests that fail run once more, one after the other, as in CPython's own runs: what fails again is broken, and what passes
+# then is flaky, which the last lines name.
+test: environment servers ## Run the tests, in processes side by side; TESTS=tests/repository runs some of them
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) \
+		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
 
 # What needs no server, no browser and no Java: the core, the wire, the clients' protocol, and this repository's own rules.
 QUICK := $(addprefix tests/,admission aggregate async_work backlog chain client clock coalesce cut disorder event_time event_windows order progress repository segment time_index tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire)
