@@ -4,7 +4,7 @@
     other controllers ────► port P + i  the own socket of process i, at its `--address`
 
 The parent checks the settings, makes the shared socket, and forks. It has no threads and serves nobody. It starts
-processes again that end, and passes on what tells it to end. A process ends in order when its parent is gone.
+processes again that fail, and passes on what tells it to end. A process ends in order when its parent is gone.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class _Parent:
             ended_with = 0  # it had only just begun
         was_stopping = self._restarts.stopping
         pause = self._restarts.ended(number, FAILED_STATUS if ended_with < 0 else ended_with, time.monotonic())
-        level = logging.INFO if self._restarts.stopping and ended_with == 0 else logging.ERROR
+        level = logging.INFO if ended_with == 0 else logging.ERROR
         how = {"signal": signal.Signals(-ended_with).name} if ended_with < 0 else {"status": ended_with}
         log_event("process_ended", level, controller=f"{self._settings.name}-{number}", **how, restart_in_s=pause)
         if self._restarts.stopping and not was_stopping:

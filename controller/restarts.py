@@ -23,8 +23,8 @@ class Restarts:
     """The places of so many processes, which count from 1.
 
     Until all were ready once, the first end of any of them ends all: what is wrong is probably wrong for each. Later a
-    process that ended is started again, after longer and longer pauses if it does not last. One whose name was taken
-    over is not.
+    process that failed is started again, after longer and longer pauses if it does not last. One that ended in order
+    was drained, and stays away; so does one whose name was taken over.
     """
 
     def __init__(self, count: int) -> None:
@@ -77,7 +77,7 @@ class Restarts:
         """A process ended. Returns after how many seconds another one is started in its place, None: not at all."""
         place = self._places[number]
         place.running, place.status = False, status
-        if self.stopping or status == TAKEN_OVER_STATUS:
+        if self.stopping or status == TAKEN_OVER_STATUS or (status == 0 and self._begun):
             return None
         if not self._begun:
             self.stop(now)

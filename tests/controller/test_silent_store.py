@@ -57,7 +57,7 @@ def ready_again(controller: InProcess) -> None:
 
 
 def loaded_again(controller: InProcess) -> None:
-    """The stream may still be on its way from a store that hung: until then its calls are refused, and may be repeated."""
+    """After a store hung, a stream may still be loaded from it: until then its calls are refused."""
     deadline = time.monotonic() + 60
     while controller.request("GET", "/v1/streams/s/marks").status_code == 503:
         assert time.monotonic() < deadline

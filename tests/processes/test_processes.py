@@ -172,6 +172,17 @@ def test_processes_end_in_order_when_their_parent_is_killed(postgres_url: str, s
     assert parent.log.count("parent_gone") == PROCESSES
 
 
+def test_a_process_that_is_drained_stays_away_and_the_others_serve(postgres_url: str, start: Start) -> None:
+    parent = start(postgres_url)
+    assert parent.client.post("/v1/controllers/host-1/drain", timeout=60).is_success
+    until(lambda: list(controllers(postgres_url)) == ["host-2"])
+    until(lambda: len(children(parent)) == PROCESSES - 1)
+    until(lambda: parent.client.get("/readyz").is_success)
+    assert parent.stop() == 0
+    assert parent.log.count("process_started") == PROCESSES
+    assert "process_ended controller=host-1 status=0" in parent.log
+
+
 def test_a_process_whose_name_is_taken_stays_away(postgres_url: str, start: Start) -> None:
     parent = start(postgres_url)
     address = f"http://127.0.0.1:{free_port()}"

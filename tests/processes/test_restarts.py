@@ -30,8 +30,8 @@ def test_ready_is_told_once_when_the_last_one_is() -> None:
     assert not restarts.ready(1, STEADY_PROCESS_S + 1)
 
 
-@pytest.mark.parametrize("status", [0, 1, 3])
-def test_whatever_ended_a_process_it_is_started_again(status: int) -> None:
+@pytest.mark.parametrize("status", [1, 3])
+def test_a_process_that_failed_is_started_again_whatever_its_status(status: int) -> None:
     restarts = ready(2)
     assert restarts.ended(2, status, STEADY_PROCESS_S) == 0
     assert restarts.due(STEADY_PROCESS_S) == [2] and not restarts.over
@@ -57,6 +57,14 @@ def test_a_process_that_lasted_begins_with_no_pause_again() -> None:
         restarts.due(now + RESTART_PAUSES_S)
     restarts.ready(1, 50)
     assert restarts.ended(1, 1, 50 + STEADY_PROCESS_S) == 0
+
+
+def test_a_process_that_was_drained_stays_away_and_its_parent_ends_with_the_last() -> None:
+    restarts = ready(2)
+    assert restarts.ended(1, 0, STEADY_PROCESS_S) is None
+    assert restarts.due(10 * STEADY_PROCESS_S) == [] and not restarts.over
+    assert restarts.ended(2, 0, STEADY_PROCESS_S) is None
+    assert restarts.over and restarts.status == 0
 
 
 def test_a_process_whose_name_was_taken_stays_away() -> None:
