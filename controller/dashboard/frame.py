@@ -1,26 +1,31 @@
-"""The frame of every page: the bar at the top, the theme, and an update each second."""
+"""The frame of every page: the bar at the top, the theme, an update each second, and the alarm where none comes."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from html import escape
+from pathlib import Path
 from typing import Final
 
 from fastapi import Request
 from nicegui import events, ui
 
-from controller.dashboard.limits import FIRST_UPDATE_S, REFRESH_S
-from controller.dashboard.visitors import THEME_COOKIE, Visitor
-from strandline.errors import StrandlineError
+from controller.dashboard.limits import FIRST_UPDATE_S, LOST_S, PROBE_S, REFRESH_S, SILENT_S
+from controller.dashboard.visitors import SIGN_IN, SIGNED_IN, THEME_COOKIE, Visitor
+from strandline.errors import StrandlineError, Unauthenticated
 
 CONTROLLERS: Final = "/controllers"
 _SEEN: Final = "strandline_seen"
 _TELL_SEEN: Final = f"""<script>
 document.addEventListener("visibilitychange", () => emitEvent("{_SEEN}", !document.hidden))
 </script>"""
+# The script is part of the page, so that it runs even where nothing else can be had any more.
+_WATCH: Final = Path(__file__).with_name("page.js").read_text()
 _STYLE: Final = """
 :root { --sl-line: #e2e8f0; --sl-soft: #64748b; --sl-card: #ffffff; --sl-ground: #f6f8fa; --sl-ink: #0f172a; }
 .body--dark { --sl-line: #2b3648; --sl-soft: #9aa8bc; --sl-card: #141c2b; --sl-ground: #0b111c; --sl-ink: #e6edf6; }
@@ -67,6 +72,14 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 code, .sl-code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 13px; }
 .sl-code { background: var(--sl-ground); border: 1px solid var(--sl-line); border-radius: 8px; padding: 8px 12px;
   overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; width: 100%; }
+#sl-alarm { position: fixed; inset: 0 0 auto 0; z-index: 9000; background: #b91c1c; color: #fff; padding: 12px 24px;
+  font-size: 16px; font-weight: 650; line-height: 1.4; overflow-wrap: anywhere; }
+#sl-alarm div + div { font-variant-numeric: tabular-nums; font-weight: 400; }
+.sl-stale .q-header { top: var(--sl-alarm) !important; }
+.sl-stale .q-layout { padding-top: var(--sl-alarm); }
+.sl-stale .sl-page, .sl-stale .sl-bar, .sl-stale .q-dialog, .sl-stale .q-notifications {
+  filter: grayscale(1); opacity: .6; }
+.nicegui-error-popup { display: none !important; }
 @media (max-width: 600px) { .sl-page { padding: 14px 12px 40px; } .sl-bar { padding: 6px 12px; gap: 8px; }
   .sl-title { font-size: 20px; } .sl-hide-small { display: none; } .sl-number { font-size: 24px; }
   .sl-card { padding: 12px; } .sl-lag { align-items: flex-start; text-align: left; }
@@ -78,18 +91,16 @@ log = logging.getLogger(__name__)
 
 
 class Refresh:
-    """Calls a function once a second while the page is visible, never twice at once. While it fails, a line at the top
-    says so."""
+    """Calls a function once a second while the page is visible, never twice at once. The page is told each time: while
+    the function fails, or nothing comes, a line over its whole width says so (`page.js`)."""
 
     def __init__(self, update: Callable[[], Awaitable[None]]) -> None:
         self._update = update
         self._running = False
-        with ui.row().classes("sl-card sl-stuck items-center no-wrap").props("role=alert") as self._line:
-            ui.icon("cloud_off").classes("sl-bad")
-            self._text = ui.label()
-        self._line.set_visibility(False)
+        self._client = ui.context.client
         self._timer = ui.timer(REFRESH_S, self.now, immediate=False)
         ui.on(_SEEN, self._seen)
+        ui.add_head_html(_watch())
         ui.add_body_html(_TELL_SEEN)
 
     async def first(self) -> None:
@@ -104,24 +115,41 @@ class Refresh:
         self._running = True
         try:
             await self._update()
-            self._line.set_visibility(False)
+            self._tell("strandline.fresh()")
+        except Unauthenticated:
+            self._timer.active = False
+            self._tell("strandline.signIn()")
         except StrandlineError as error:
-            self._say(f"{error}.")
+            self._failed(f"{error}.")
         except Exception as error:
             log.exception("a page could not be brought up to date")
-            self._say(f"This page could not be brought up to date ({type(error).__name__}): the log says more.")
+            self._failed(f"This page could not be brought up to date ({type(error).__name__}): the log says more.")
         finally:
             self._running = False
 
-    def _say(self, text: str) -> None:
-        self._text.set_text(f"{text} The data below is from before; the page tries again.")
-        self._line.set_visibility(True)
+    def _failed(self, text: str) -> None:
+        self._tell(f"strandline.failed({json.dumps(text)})")
+
+    def _tell(self, call: str) -> None:
+        _ = self._client.run_javascript(call)  # its answer is of no interest
 
     async def _seen(self, event: events.GenericEventArguments) -> None:
         """Updates the page only while the tab is visible: a hidden tab costs nothing."""
         self._timer.active = bool(event.args)
         if event.args:
             await self.now()
+
+
+def _watch() -> str:
+    given = {
+        "silent-ms": SILENT_S * 1000,
+        "lost-ms": LOST_S * 1000,
+        "probe-ms": PROBE_S * 1000,
+        "sign-in": SIGN_IN,
+        "signed-in": SIGNED_IN,
+    }
+    attributes = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in given.items())
+    return f"<script {attributes}>{_WATCH}</script>"
 
 
 @contextmanager

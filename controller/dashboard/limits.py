@@ -4,6 +4,9 @@ from typing import Final
 
 REFRESH_S: Final = 1.0  # between two updates of an open page
 FIRST_UPDATE_S: Final = 1.0  # a page is shown without its numbers when they take longer
+SILENT_S: Final = 6.0  # without an update, before a page says that the controller does not answer
+LOST_S: Final = 2.5  # the same where the page's channel is closed
+PROBE_S: Final = 4.0  # between two tries of such a page to reach a controller, and how long one may take
 PAGES: Final = 100  # open at once, over all visitors
 PAGE_OPENING_S: Final = 20.0  # a page whose channel is not open by then makes room for another one
 CHANNELS: Final = 200  # between pages and the controller; a page that is loaded again has two for a moment

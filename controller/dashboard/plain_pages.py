@@ -44,6 +44,7 @@ administrator's one may act as well.</p>{wrong}<form method="post" action="{acti
 <input name="next" type="hidden" value="{next}"><button>Sign in</button></form>
 <p>An administrator makes a token with:</p><pre>strandline token create NAME --role reader</pre>"""
 _WRONG: Final = """<p class="bad" role="alert">That token is not known here, was revoked, or is only for writing.</p>"""
+_ENDED: Final = """<p class="bad" role="alert">You were signed out: your token was revoked, or has expired.</p>"""
 _TOO_MANY: Final = """<p>{count} pages of this dashboard are open, which is the most that there can be. Close some, and
 load this one again.</p>"""
 _BACK: Final = '<p><a href="/">To the overview</a></p>'
@@ -59,10 +60,10 @@ async def no_shared_memory() -> HTMLResponse:
     return _page("Strandline", _NO_SHARED_MEMORY)
 
 
-def sign_in(action: str, next: str, *, wrong: bool) -> HTMLResponse:
+def sign_in(action: str, next: str, *, wrong: bool, ended: bool) -> HTMLResponse:
     """The form for a token, which goes to `action`; `next` is the page after it. `wrong`: the last token was
-    refused."""
-    body = _SIGN_IN.format(action=action, next=escape(next), wrong=_WRONG if wrong else "")
+    refused; `ended`: it was valid, and no longer is."""
+    body = _SIGN_IN.format(action=action, next=escape(next), wrong=_WRONG if wrong else _ENDED if ended else "")
     return _page("Sign in", body, headers={"Cache-Control": "no-store"})
 
 

@@ -23,6 +23,7 @@ from strandline.errors import Forbidden, Unauthenticated
 
 COOKIE: Final = "strandline_token"
 SIGN_IN: Final = "/sign-in"
+SIGNED_IN: Final = "/signed-in"
 THEME_COOKIE: Final = "strandline_theme"
 
 router = APIRouter(include_in_schema=False)
@@ -99,13 +100,20 @@ def visitor_with(connection: HTTPConnection, token: str) -> Visitor | None:
 
 def to_sign_in(request: Request) -> RedirectResponse:
     """A redirect to the sign-in page, which returns to this page."""
-    return RedirectResponse(f"{SIGN_IN}?next={quote(request.url.path)}", status_code=303)
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"{SIGN_IN}?next={quote(request.url.path + query, safe='/')}", status_code=303)
 
 
 @router.get(SIGN_IN)
-async def show_sign_in(next: str = "/", wrong: str = "") -> HTMLResponse:
+async def show_sign_in(next: str = "/", wrong: str = "", ended: str = "") -> HTMLResponse:
     """The form for a token. The page has no state, because anybody may request it as often as they like."""
-    return plain_pages.sign_in(SIGN_IN, next, wrong=bool(wrong))
+    return plain_pages.sign_in(SIGN_IN, next, wrong=bool(wrong), ended=bool(ended))
+
+
+@router.get(SIGNED_IN)
+async def is_signed_in(request: Request) -> Response:
+    """Whether the visitor is signed in, for a page that waits for a controller: 204, or 401."""
+    return Response(status_code=401 if visitor(request) is None else 204, headers={"Cache-Control": "no-store"})
 
 
 @router.post(SIGN_IN)
@@ -115,7 +123,7 @@ async def sign_in(request: Request) -> Response:
     token, next = (given.get(name, [""])[0].strip() for name in ("token", "next"))
     target = next if next.startswith("/") and not next.startswith(("//", "/\\")) else "/"
     if visitor_with(request, token) is None:
-        return RedirectResponse(f"{SIGN_IN}?next={quote(target)}&wrong=1", status_code=303)
+        return RedirectResponse(f"{SIGN_IN}?next={quote(target, safe='/')}&wrong=1", status_code=303)
     answer = RedirectResponse(target, status_code=303)
     secure = _is_secure(request)
     answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)

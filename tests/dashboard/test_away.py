@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import io
+import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
 
+from tests.dashboard.conftest import now
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 
@@ -45,20 +50,78 @@ def test_a_fresh_controller_shows_how_to_make_the_first_stream(database: Path, o
     process.stop()
 
 
-def test_a_page_shows_an_absent_controller_and_recovers_with_it(database: Path, open_page: Callable[..., Page]) -> None:
+@pytest.fixture
+def restarted(database: Path, open_page: Callable[..., Page]) -> Iterator[tuple[OwnProcess, Page, int]]:
+    """A controller whose page shows a stream that is fine; its port is free for another one once it is gone."""
     port = free_port()
     process = OwnProcess(database, port=port)
-    assert process.client.put("/v1/streams/orders", json={"segments": 1}).status_code == 201
+    assert process.client.put("/v1/streams/orders", json={"segments": 1, "mark_interval_ms": 0}).status_code == 201
+    note = {"writer": "w1", "time": now(), "position": {"0": 1}}
+    assert process.client.post("/v1/streams/orders/notes", json=note).is_success
     page = open_page()
-    page.goto(process.url)
-    expect(page.get_by_role("cell", name="orders")).to_be_visible()
+    page.goto(f"{process.url}/streams/orders")
+    expect(page.get_by_role("link", name="w1").first).to_be_visible()
+    expect(alarm(page)).to_be_hidden()
+    assert greens(page) > 0
+    yield process, page, port
+    if process.process.poll() is None:
+        process.stop()
+
+
+def alarm(page: Page) -> Locator:
+    return page.get_by_role("alert").filter(has_text="The controller does not answer")
+
+
+def greens(page: Page) -> int:
+    """How many pixels of a page are green."""
+    page.screenshot()  # what is on the screen follows the page by some frames: the next picture has it
+    with Image.open(io.BytesIO(page.screenshot())) as taken:
+        data = taken.convert("RGB").tobytes()
+    pixels = zip(data[::3], data[1::3], data[2::3], strict=True)
+    return sum(green > red + 25 and green > blue - 10 for red, green, blue in pixels)
+
+
+def raised(page: Page) -> None:
+    """The page says over its whole width how old it is, and nothing on it is green."""
+    expect(alarm(page)).to_be_visible()
+    expect(page.get_by_text(re.compile(r"\d+ s old, from \d\d:\d\d:\d\d UTC"))).to_be_visible()
+    expect(page).to_have_title(re.compile("^⚠ no answer"))
+    assert page.evaluate("document.getElementById('sl-alarm').offsetWidth === window.innerWidth")
+    assert float(page.evaluate("getComputedStyle(document.querySelector('.sl-page')).opacity")) < 1
+    assert greens(page) == 0
+
+
+def lowered(page: Page) -> None:
+    """The page is as it was before the alarm."""
+    expect(alarm(page)).to_be_hidden()
+    expect(page).to_have_title("orders · Strandline")
+    expect(page.get_by_role("link", name="w1").first).to_be_visible()
+    assert greens(page) > 0
+
+
+def test_a_page_of_a_killed_controller_is_no_longer_green_until_another_serves(
+    restarted: tuple[OwnProcess, Page, int], database: Path
+) -> None:
+    process, page, port = restarted
     process.kill()
-    expect(page.get_by_text("Connection lost")).to_be_visible()
+    raised(page)
     process = OwnProcess(database, port=port)
-    assert process.client.put("/v1/streams/later", json={"segments": 1}).status_code == 201
-    expect(page.get_by_role("cell", name="later")).to_be_visible()
-    expect(page.get_by_text("Connection lost")).to_be_hidden()
-    process.stop()
+    try:
+        lowered(page)
+    finally:
+        process.stop()
+
+
+def test_a_page_of_a_controller_that_hangs_is_no_longer_green_until_it_goes_on(
+    restarted: tuple[OwnProcess, Page, int],
+) -> None:
+    process, page, _ = restarted
+    process.process.send_signal(signal.SIGSTOP)
+    try:
+        raised(page)
+    finally:
+        process.process.send_signal(signal.SIGCONT)
+    lowered(page)
 
 
 @pytest.mark.parametrize(

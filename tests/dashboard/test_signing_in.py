@@ -90,14 +90,20 @@ def test_a_wrong_token_is_refused_and_administrators_actions_are_named(
     expect(page.get_by_text("excluded by anna: writer w1")).to_be_visible()
 
 
-def test_a_page_whose_token_is_revoked_shows_nothing_new(guarded: Guarded, open_page: Callable[..., Page]) -> None:
+def test_a_page_whose_token_is_revoked_leads_to_the_sign_in_and_back(
+    guarded: Guarded, open_page: Callable[..., Page]
+) -> None:
     page = open_page()
-    guarded.sign_in(page, guarded.tokens["carl"])
-    expect(page.get_by_role("cell", name="secret")).to_be_visible()
+    guarded.sign_in(page, guarded.tokens["carl"], "/streams/orders?x=1")
+    expect(page.get_by_role("link", name="w1").first).to_be_visible()
+    assert page.request.get(f"{guarded.process.url}/signed-in").status == 204
     guarded.revoke("carl")
-    expect(page.get_by_role("alert").first).to_contain_text("revoked")
-    page.reload()
-    expect(page.get_by_label("Token")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("revoked, or has expired")
+    assert page.request.get(f"{guarded.process.url}/signed-in").status == 401
+    page.get_by_label("Token").fill(guarded.tokens["anna"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(f"{guarded.process.url}/streams/orders?x=1")
+    expect(page.get_by_role("link", name="w1").first).to_be_visible()
 
 
 def test_a_readers_act_is_refused_whatever_a_page_shows(tmp_path: Path) -> None:
