@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from controller.records.log_lines import direct_log_lines, log_lines
 from controller.records.operator_log import log_event
 from controller.restarts import Restarts
-from controller.server import Door, check, listen, run
+from controller.server import Door, check, listen, prepare_store, run
 from controller.settings import Settings
 from controller.terminal import Failure, say
 from strandline.redaction import redact
@@ -44,8 +44,10 @@ def serve(settings: Settings) -> int:
         check_ports(settings)
         check(settings)
         shared = Door(listen(settings.host, settings.port), settings.ssl_certfile is not None)
-        with shared.socket, _Parent(settings, shared) as parent:
-            return parent.run()
+        with shared.socket:
+            prepare_store(settings)
+            with _Parent(settings, shared) as parent:
+                return parent.run()
 
 
 # -- what each process is ----------------------------------------------------------------------------------------------

@@ -163,11 +163,13 @@ def serve(settings: Settings) -> int:
     with log_lines(settings.log_format, controller=settings.name):
         check(settings)
         door = Door(listen(settings.host, settings.port), settings.ssl_certfile is not None)
-        return run(settings, [door], partial(say_ready, door))
+        with door.socket:
+            prepare_store(settings)
+            return run(settings, [door], partial(say_ready, door))
 
 
 def check(settings: Settings) -> None:
-    """Raises Failure if it cannot begin, as far as that can be found out before. A fresh store gets its schema."""
+    """Raises Failure for settings with which it cannot begin, as far as they alone show that."""
     check_certificate(settings)
     peer_trust(settings)
     check_name(settings)
@@ -179,8 +181,16 @@ def check(settings: Settings) -> None:
         store = shown(parse_url(settings.database))
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
+    log_event("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
+
+
+def prepare_store(settings: Settings) -> None:
+    """Gives a fresh store its schema. Raises Failure for one that cannot be served.
+
+    It comes after the socket, so that a port that is taken leaves no store behind.
+    """
+    store = shown(parse_url(settings.database))
     try:
-        log_event("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
         fresh = within(START_DEADLINE_S, partial(_check_store, settings))
     except StoreRefused as refused:
         raise Failure(str(refused)) from None

@@ -62,6 +62,12 @@ class Commands(click.Group):
         except Failure as failure:
             sys.stderr.write(redact(f"strandline {ctx.invoked_subcommand}: {failure}\n"))
             ctx.exit(failure.status)
+        except BrokenPipeError:  # the reader of the pipe has ended; click knows what to do
+            raise
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename is not None else ""
+            sys.stderr.write(redact(f"strandline {ctx.invoked_subcommand}: {where}{error.strerror or error}\n"))
+            ctx.exit(1)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED_STATUS)
 

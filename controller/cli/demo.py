@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import click
 
@@ -40,7 +41,7 @@ def command(duration: int, outage: int, delay: int, rate: int, seed: int, out: P
     """
     if outage > duration - 6:  # there is a time before and after it
         raise Failure(f"--outage cannot be {outage}: it is at most --duration less 6 seconds", status=2)
-    if out.is_dir() or not os.access(out.resolve().parent, os.W_OK | os.X_OK):
+    if not can_be_written(out):
         raise Failure(f"--out cannot be {out}: name a file in a folder that can be written to", status=2)
     try:
         from strandline_demo.run import play
@@ -50,3 +51,14 @@ def command(duration: int, outage: int, delay: int, rate: int, seed: int, out: P
         play(DemoSettings(duration * 1000, outage * 1000, delay * 1000, rate, seed), out, keep=keep)
     except StrandlineError as error:
         raise Failure(error.detail) from error
+
+
+def can_be_written(file: Path) -> bool:
+    """Whether a file can be made or overwritten there. It tries: what the mode of a folder allows, /proc refuses."""
+    if file.exists():
+        return file.is_file() and os.access(file, os.W_OK)
+    try:
+        with TemporaryFile(dir=file.parent):
+            return True
+    except OSError:
+        return False

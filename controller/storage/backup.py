@@ -115,6 +115,8 @@ def _write_copy(store: sqlite3.Connection, part: Path, file: Path) -> None:
 
 
 def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
+    if file is None and not path.is_file():
+        raise StoreAway(str(path), "the file does not exist")  # no lock stays behind for a path that was mistyped
     lock = SqliteLock(str(path))
     try:
         if file is None:
@@ -134,8 +136,6 @@ def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
 
 
 def _finish_sqlite_restore(path: Path, now: int) -> Restored:
-    if not path.is_file():
-        raise StoreAway(str(path), "the file does not exist")
     engine = create_engine(URL.create("sqlite", database=str(path)))
     try:
         with engine.begin() as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -40,7 +41,15 @@ from controller.storage.refusals import (
 from controller.storage.rewind import Rewound, rewind
 from controller.storage.schema import REVISION
 from controller.storage.session import SocketStoreSession, StoreSession
-from controller.storage.sqlite import ServedFiles, SqliteLock, check_no_backup, sqlite_engine, unusable
+from controller.storage.sqlite import (
+    ServedFiles,
+    SqliteLock,
+    check_no_backup,
+    inspecting_engine,
+    lock_path,
+    sqlite_engine,
+    unusable,
+)
 from controller.storage.transaction import CommitUnknown, transaction
 from strandline.errors import StoreCorrupt
 from strandline.redaction import redact
@@ -324,12 +333,28 @@ def set_clock_back(url: str, now: int) -> Rewound:
 def _opening(url: URL, opened: ExitStack, **more: int) -> _Sides:
     """The engines for writes, reads and long reads. Takes the lock of the store."""
     if url.get_backend_name() == "sqlite":
+        check_file(url)
         opened.callback(SqliteLock(str(url.database)).release)
         engine = sqlite_engine(url)
         opened.callback(engine.dispose)
         return _Sides(engine, engine, engine, Sessions())
     engines = writing_engine(url, **more), reading_engine(url), reading_engine(url)
     return _Sides(*engines, Sessions(*_sessions_of(engines, opened)))
+
+
+def check_file(url: URL) -> None:
+    """Raises ForeignStore and IsBackup for a file that is none of ours to serve, and DBAPIError for one that is no
+    SQLite database, before anything is written to it or beside it."""
+    path = str(url.database)
+    if not os.path.isfile(path) or not os.path.getsize(path) or os.path.exists(lock_path(path)):
+        return  # a new store, or one that was served before
+    engine = inspecting_engine(path)
+    try:
+        with engine.connect() as connection:
+            upgrade.check_ours(connection, shown(url))
+            check_no_backup(connection, path)
+    finally:
+        engine.dispose()
 
 
 def _sessions_of(engines: Sequence[Engine], opened: ExitStack) -> list[SocketStoreSession]:

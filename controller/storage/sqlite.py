@@ -29,12 +29,14 @@ class SqliteLock:
     """The lock of the controller that serves an SQLite file. The system releases it when the process ends or dies."""
 
     def __init__(self, path: str) -> None:
-        """Takes the lock; makes the folder of a new store. Raises UnusableFile, and AlreadyServed if it is taken."""
+        """Takes the lock. Raises UnusableFile, also where there is no folder, and AlreadyServed if it is taken."""
         if Path(path).is_dir():
             raise _folder(path)
+        folder = Path(path).parent
+        if not folder.is_dir():
+            raise UnusableFile(path, f"there is no folder {str(folder)!r}", "make it first, or name another file")
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._file: int | None = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file: int | None = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise unusable(path, error) from error
         try:
@@ -63,6 +65,10 @@ def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin_writing if writing_at_once else _begin)
     return engine
+
+
+def lock_path(path: str) -> str:
+    return f"{path}.lock"
 
 
 def inspecting_engine(path: str) -> Engine:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from controller.limits import TOKENS
 from controller.storage import upgrade
-from controller.storage.database import away, exists, parse_url, shown
+from controller.storage.database import away, check_file, exists, parse_url, shown
 from controller.storage.postgresql import sharing_engine
 from controller.storage.refusals import NoStore, NotKnown, StoreRefused
 from controller.storage.schema import token as table
@@ -84,6 +84,8 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
         raise NoStore(shown(parsed))
     engine = _engine(parsed)
     try:
+        if parsed.get_backend_name() == "sqlite":
+            check_file(parsed)
         with engine.connect() as connection, transaction(connection):
             upgrade.check_ours(connection, shown(parsed))
             if make and upgrade.is_empty(connection):

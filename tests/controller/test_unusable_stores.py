@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,48 @@ def test_what_is_no_store_is_named_and_left_as_it_is(tmp_path: Path, command: st
     with sqlite3.connect(foreign) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {"customers", "alembic_version"}
+
+
+@pytest.mark.parametrize("command", STORE)
+def test_a_file_that_is_no_store_keeps_every_byte_and_gets_no_neighbour(tmp_path: Path, command: str) -> None:
+    text, foreign = tmp_path / "README.md", tmp_path / "customers.db"
+    text.write_text("# Read me\n" * 100)
+    with closing(sqlite3.connect(foreign)) as database:
+        database.execute("CREATE TABLE customers (name TEXT)")
+        database.commit()
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    assert "not an SQLite database" in refused(command, text)
+    assert "another application" in refused(command, foreign)
+
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("command", STORE)
+def test_a_store_in_a_folder_that_is_not_there_is_refused_and_none_is_made(tmp_path: Path, command: str) -> None:
+    assert "folder" in refused(command, tmp_path / "mistyped" / "store.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_serving_on_a_port_that_is_taken_makes_no_store(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = run("serve", "--port", str(taken.getsockname()[1]), "--database", "store.db", cwd=tmp_path)
+    assert (ended.returncode, "cannot listen on" in ended.stderr) == (1, True), ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_restore_without_a_file_leaves_nothing_where_no_store_is(tmp_path: Path) -> None:
+    ended = run("restore", "--database", str(tmp_path / "mistyped.db"))
+    assert (ended.returncode, "does not exist" in ended.stderr) == (1, True), ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("migrate",), ("demo",), ("demo", "--out", "/proc/x.png")])
+def test_a_folder_in_which_nothing_can_be_made_is_one_sentence_without_a_traceback(words: tuple[str, ...]) -> None:
+    ended = run(*words, cwd="/proc")
+    said = [line for line in ended.stderr.splitlines() if " INFO " not in line]
+    assert (ended.returncode != 0, len(said)) == (True, 1), ended.stderr
+    assert said[0].startswith(f"strandline {words[0]}: ")
 
 
 def test_a_postgresql_of_another_application_is_named_and_left_as_it_is(postgres: Any, postgres_url: str) -> None:
