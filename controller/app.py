@@ -35,7 +35,7 @@ from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
 from controller.http.notes import DECLARED as NOTE_ROUTES
 from controller.http.notes import AnsweredBefore
-from controller.http.openapi import describe
+from controller.http.openapi import CONTRACT_VERSION, describe
 from controller.http.problems import answer_with
 from controller.http.routes import ROUTERS, declared_by
 from controller.joint.ownership import Ownership
@@ -150,7 +150,7 @@ def create_app(
         forwarding=forwarding,
         title="Strandline",
         summary="Notes in, marks out: exact watermarks for partitioned logs.",
-        version="1",
+        version=CONTRACT_VERSION,
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False},
         docs_url=None,

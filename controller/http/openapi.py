@@ -19,6 +19,8 @@ from controller.http.declared import JSON, DeclaredRoute, RuleScope
 from strandline.limits import KEYS_PER_STREAM, NAME_CHARACTERS, NOTES_PER_REQUEST, SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.wire.problems import MEDIA_TYPE
 
+CONTRACT_VERSION: Final = "1.0.0"  # of the HTTP API; docs/decisions/0108 says when it is raised
+
 JsonSchema = dict[str, Any]
 _TEMPLATE: Final = "#/components/schemas/{name}"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tools.reference.bounds import limits
 from tools.reference.commands import command_line
+from tools.reference.contract import contract
 from tools.reference.examples import FILE as EXAMPLES
 from tools.reference.examples import examples
 from tools.reference.measured import metrics
@@ -30,6 +31,7 @@ def pages() -> dict[str, str]:
         "http.md": http(),
         "limits.md": limits(),
         "metrics.md": metrics(),
+        "openapi.json": contract(),
         "options.md": options(),
     }
 

@@ -36,10 +36,12 @@ def http(document: Mapping[str, Any] | None = None) -> str:
         "Send the greatest fence that you saw for it back in a header of the same name, unless an answer had a lower "
         "one than the call: then marks and windows never go back, whichever controller answers. `Strandline-Owner` is "
         "where the owner can be called without a pass. Unknown fields are refused. An error is answered "
-        "as a problem, see [errors.md](errors.md). The controller serves the same for machines at `/openapi.json`, and "
-        "as a page at `/docs`. Roles apply once there are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md). "
+        "as a problem, see [errors.md](errors.md). [openapi.json](openapi.json) has the same for machines, which the "
+        "controller serves with examples at `/openapi.json`, and as a page at `/docs`. Roles apply once there "
+        "are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md). "
         "The examples are real answers; only their clock is made up. An answer has all its fields except those that "
-        "are marked. A newer controller may add fields: ignore those that you do not know."
+        "are marked. A newer controller may add fields, and words where a field has one of several: ignore those that "
+        "you do not know. Nothing else of this contract changes before its version 2."
     )
     return page("The HTTP API", introduction, [*parts, _answers(document["paths"], schemas)])
 

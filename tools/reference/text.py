@@ -36,7 +36,12 @@ def number(value: float) -> str:
 
 def json_block(value: object) -> str:
     """JSON as a block of a page, no line of it longer than it has to be."""
-    return f"```json\n{_json(value, 0)}\n```"
+    return f"```json\n{laid_out(value)}\n```"
+
+
+def laid_out(value: object) -> str:
+    """JSON with as few lines as its width allows."""
+    return _json(value, 0)
 
 
 def _json(value: object, depth: int) -> str:
