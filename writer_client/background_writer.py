@@ -18,6 +18,7 @@ from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
 from writer_client.automatic_notes import AutomaticTime, automatic_of
 from writer_client.errors import ManualNote, WriterClosed
+from writer_client.leaving import Leaving, check_leaving
 from writer_client.limits import DRAIN_DEFAULT_MS, EXIT_DRAIN_MS
 from writer_client.loop import do
 from writer_client.outbox import Outbox
@@ -35,9 +36,10 @@ class BackgroundWriter:
     `status()` and `on_report` show what becomes of notes. Without `on_report`, the next call raises a refusal. In
     asyncio programs, `note_time` and `status` can be called directly; call the rest in another thread.
 
-    As a context manager it starts to register on entry. On exit it waits until all notes are answered, and closes. If
-    the block raises, or the process ends without `close()`, waiting notes are sent for at most EXIT_DRAIN_MS, the rest
-    is reported on standard error, and the writer does not close. Raises UsedAfterFork in a forked process.
+    As a context manager it starts to register on entry. On exit it waits until all notes are answered, and does what
+    `leaving` says: by default it stays counted, so time waits for its name. If the block raises, or the process ends
+    without `close()`, waiting notes are sent for at most EXIT_DRAIN_MS, the rest is reported on standard error, and the
+    writer stays in any case. Raises UsedAfterFork in a forked process.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class BackgroundWriter:
         on_report: Callable[[Report], None] | None = None,
         automatically_note_time: AutomaticTime | bool = False,
         idle_after_ms: int | None = None,
+        leaving: Leaving = "stay",
     ) -> None:
         """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
 
@@ -65,7 +68,9 @@ class BackgroundWriter:
           has the options, and the source of positions without a log.
         - `idle_after_ms`: go idle after this time without a write or a manual note, if no transaction is open. The
           writer registers again before its next write; events below its new floor are late.
+        - `leaving`: what the end of the `with` block does: `"stay"`, `"idle"` or `"close"`, see `Writer`.
         """
+        self._leaving = check_leaving(leaving)
         automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
         self._session = WriterSession(stream, name, keys, log, automatic)
         self._outbox = Outbox(self._session, automatic, on_report, idle_after_ms)
@@ -224,7 +229,7 @@ class BackgroundWriter:
     ) -> None:
         try:
             if kind is None:
-                self.close()
+                self._left()
             elif self._origin.is_here and not self._background.is_own_thread():
                 self._leave(EXIT_DRAIN_MS)
         except KeyboardInterrupt:
@@ -293,6 +298,22 @@ class BackgroundWriter:
                 yield
         finally:
             self._attend()
+
+    def _left(self) -> None:
+        """Does what the end of the `with` block does, unless the block has closed or released the writer."""
+        if self._outbox.closed:
+            return
+        if self._leaving == "close":
+            self.close()
+            return
+        self._outbox.raise_unreported()
+        session, connection = self._session, self._background.connection
+        with self._claimed(drain=True, timeout_ms=DRAIN_DEFAULT_MS):
+            if self._outbox.wants_registration:  # the block was shorter than registering
+                do(session.hold(), connection)
+                self._outbox.wants_registration = False
+            said = self._outbox.last_times()
+            do(session.stay(None, said) if self._leaving == "stay" else session.idle(None, said), connection)
 
     def _leave(self, timeout_ms: int) -> None:
         """Sends waiting notes, and reports on standard error what could not be sent."""

@@ -209,6 +209,11 @@ class Clockwork:
         yield from self._session.close(position, said)
         self.outbox.settled()
 
+    def stay(self, position: Mapping[str, int] | None) -> Job[None]:
+        said = self.outbox.times_to_close()
+        yield from self._session.stay(position, said)
+        self.outbox.settled()
+
     def release(self) -> None:
         """Ends noting, and reports on standard error the notes that were not sent."""
         unsent = self.outbox.unsent()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, TypeAlias, TypeVar
@@ -170,6 +171,13 @@ class WriterSession:
             yield from local(lambda: transaction.commit(memo))
         yield from self._changing(self._guarded(remote(calls.close(self.stream, self.writer, self.epoch))))
         self.closed = True
+
+    def stay(self, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None) -> Job[None]:
+        """Notes the final position, as `idle` does, of a writer that goes on counting without this process."""
+        self.check_usable()
+        if self.holds:
+            with suppress(NeverNoted):  # it counts with its floor, which covers whatever it wrote
+                yield from self._settle(position, said, "leaving")
 
     # -- transactions ------------------------------------------------------------------------------------------
 

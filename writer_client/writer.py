@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, assert_never
 
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
 from strandline.core.changes import Registered
@@ -15,6 +15,7 @@ from strandline.logs import Event, Log, Position
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, automatic_of
 from writer_client.batches import notes_of
+from writer_client.leaving import Leaving, check_leaving
 from writer_client.loop import do, do_async
 from writer_client.session import Begun, Job, Times, WriterSession
 from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
@@ -85,9 +86,9 @@ class _Registration:
 class Writer(_Registration):
     """Writes to one stream, and notes its time at the controller. Use it from one thread at a time.
 
-    As a context manager it registers on entry. On exit it notes its final position and closes. If the block raises,
-    the writer does not close: the stream's time waits until the writer registers again, or until the stream's
-    `writer_timeout_ms` has passed.
+    As a context manager it registers on entry. On exit it notes its final position, and does what `leaving` says: by
+    default it stays counted, so the stream's time waits until a writer of this name notes again, or until the stream's
+    `writer_timeout_ms` has passed. If the block raises, it stays in any case.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Writer(_Registration):
         automatically_note_time: AutomaticTime | bool = False,
         idle_after_ms: int | None = None,
         on_report: Callable[[Report], None] | None = None,
+        leaving: Leaving = "stay",
     ) -> None:
         """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
 
@@ -118,7 +120,11 @@ class Writer(_Registration):
           registers again before its next write.
         - `on_report`: called in that thread with each report of automatic work; it must not call the writer. Without
           it, the next call raises a refusal. `status` has the current state.
+        - `leaving`: what the end of the `with` block does. `"stay"`: time waits for later processes of this name, so
+          that nothing they write is late, for at most `writer_timeout_ms`. `"idle"`: time goes on until such a process
+          registers; what it writes below its floor is late. `"close"`: the same for a name that does not come back.
         """
+        self._leaving = check_leaving(leaving)
         automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
         self._session = self._acts = WriterSession(stream, name, keys, log, automatic)
         self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")
@@ -220,8 +226,8 @@ class Writer(_Registration):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
-                self.close()
+            if kind is None and not self._session.closed:
+                self._do(_left(self._acts, self._leaving))
         finally:
             self.release()
 
@@ -246,9 +252,11 @@ class AsyncWriter(_Registration):
         automatically_note_time: AutomaticTime | bool = False,
         idle_after_ms: int | None = None,
         on_report: Callable[[Report], None] | None = None,
+        leaving: Leaving = "stay",
     ) -> None:
         """See `Writer`. A task does the automatic work, from registration on. It calls `on_report` in the event loop,
         and `position` of `AutomaticTime` in another thread."""
+        self._leaving = check_leaving(leaving)
         automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
         self._session = self._acts = WriterSession(stream, name, keys, log, automatic)
         self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")
@@ -331,7 +339,20 @@ class AsyncWriter(_Registration):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
-                await self.close()
+            if kind is None and not self._session.closed:
+                await self._do(_left(self._acts, self._leaving))
         finally:
             await self.release()
+
+
+def _left(acts: WriterSession | Clockwork, leaving: Leaving) -> Job[None]:
+    """Returns the job that the end of the `with` block does."""
+    match leaving:
+        case "stay":
+            return acts.stay(None)
+        case "idle":
+            return acts.idle(None)
+        case "close":
+            return acts.close(None)
+        case _:
+            assert_never(leaving)

@@ -285,11 +285,11 @@ def test_every_client_takes_several_addresses(
     stream = controller.stream()
     SqliteLog.create(tmp_path / "events.log", segments=2).close()
     logs = {stream: SqliteLogReader(tmp_path / "events.log")}
-    with Writer(addresses, stream, "waiting") as writer:
+    with Writer(addresses, stream, "waiting", leaving="close") as writer:
         writer.note_time(1, {"0": 1})
-    with BackgroundWriter(addresses, stream, "background") as background_writer:
+    with BackgroundWriter(addresses, stream, "background", leaving="close") as background_writer:
         background_writer.note_time(2, {"0": 1})
-    with Background(addresses) as background, BackgroundWriter(background, stream, "shared") as shared:
+    with Background(addresses) as background, BackgroundWriter(background, stream, "shared", leaving="close") as shared:
         shared.note_time(2, {"0": 1})
     with TimeWindows(addresses, stream) as windows:
         assert windows.get_time_window({"0": 1}).lower == 2

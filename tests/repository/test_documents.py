@@ -52,6 +52,7 @@ RUN = {
     "docs/how-to/deploy-on-kubernetes.md": (DEPLOYING,),
     "docs/how-to/deploy-with-compose.md": (DEPLOYING,),
     "docs/how-to/deploy-with-systemd.md": (DEPLOYING,),
+    "docs/how-to/hourly-job.md": (TASKS,),
     "docs/how-to/join-two-streams.md": (TASKS,),
     "docs/how-to/keep-it-running.md": (
         "tests/readme/test_pages.py::test_the_page_about_running_a_controller_rescues_a_store_that_was_removed",

@@ -136,7 +136,8 @@ def test_writers_and_readers_of_each_kind_come_in_with_their_tokens(guarded: Gua
         async with AsyncTimeWindows(url, "orders", token=tokens["reader"], ca_file=ca_file) as windows:
             assert (await windows.get_time_window({"0": 8})).lower == 8
 
-    with Writer(url, "orders", "w1", token_file=str(tmp_path / "writer.token"), ca_file=ca_file) as writer:
+    token_file = str(tmp_path / "writer.token")
+    with Writer(url, "orders", "w1", token_file=token_file, ca_file=ca_file, leaving="close") as writer:
         writer.note_time(7, {"0": 7})
         with TimeWindows(url, "orders", token=tokens["reader"], ca_file=ca_file) as windows:
             assert windows.get_time_window({"0": 7}).lower == 7

@@ -34,7 +34,7 @@ def test_the_clock_is_noted_again_and_again_also_when_nothing_is_written(
         clock.now = 3_000
         mark = mark_after(controller, stream, 1_990)
         assert (mark.time, mark.cut) == (2_990, {"0": 1})
-    assert controller.states(stream) == {"closed": 1}
+    assert controller.states(stream) == {"active": 1}
 
 
 def test_every_key_of_the_writer_is_noted(controller: Any, make_any: Any, late_log: Any) -> None:
@@ -229,9 +229,9 @@ def test_without_a_log_the_application_tells_the_positions(
         wait_for(lambda: controller.marks(stream)[-1].cut == {"0": 1})
         assert controller.marks(stream)[-1].time > first.time
         positions.position = {"0": 1, "1": 7}  # and the last of it is noted on leaving
-    noted = [request.body["position"] for request in wire.requests if request.body and "position" in request.body]
-    assert noted[-1] == {"0": 1, "1": 7}
-    assert controller.states(stream) == {"closed": 1}
+    notes = [each for request in wire.requests if request.body for each in request.body.get("notes", [request.body])]
+    assert {"0": 1, "1": 7} in [note["position"] for note in notes if "position" in note]
+    assert controller.states(stream) == {"active": 1}
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("away"), TransactionUnderWay(call="position()")])
@@ -299,4 +299,4 @@ def test_a_clock_that_ticks_all_the_time_keeps_nobody_from_leaving(
         writer.idle()
         writer.write([Event(b"a", segment="0")])
         mark_after(controller, stream, controller.marks(stream)[-1].time)
-    assert controller.states(stream) == {"closed": 1}
+    assert controller.states(stream) == {"active": 1}

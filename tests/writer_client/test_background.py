@@ -50,7 +50,7 @@ def test_a_note_arrives_without_anyone_waiting_for_it(controller: Any, make_back
         (mark,) = controller.marks(stream)
         assert (mark.time, mark.cut, mark.newest) == (100, {"0": 1, "1": 1}, 160)
         assert dict(writer.status().noted) == {"": 100}
-    assert controller.states(stream) == {"closed": 1}
+    assert controller.states(stream) == {"active": 1}
 
 
 def test_a_note_leaves_once_its_writes_are_acknowledged(
@@ -105,7 +105,7 @@ def test_a_controller_that_is_away_at_the_start_is_registered_with_later(
     with make_background(stream, wire=wire) as writer:
         writer.note_time(100, {"0": 1})
         assert writer.wait_until_answered()
-    assert wire.lines == ["PUT writers/w1"] * 4 + ["POST notes", "DELETE writers/w1?epoch=1"]
+    assert wire.lines == ["PUT writers/w1"] * 4 + ["POST notes"]
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(controller: Any, make_background: Any, wire: Any) -> None:

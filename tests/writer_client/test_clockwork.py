@@ -53,7 +53,7 @@ def test_a_note_of_the_clock_that_takes_long_keeps_no_write_waiting(
             writer.write(EVENT)
         assert late_log.flushes.is_set()  # still under way
         late_log.acknowledges.set()
-    assert controller.states(stream) == {"closed": 1}
+    assert controller.states(stream) == {"active": 1}
 
 
 def test_writes_go_on_and_the_clock_retries_without_a_controller(
@@ -84,7 +84,7 @@ def test_a_writer_whose_clocks_note_had_no_answer_can_be_closed(
 ) -> None:
     """What may have been taken is not gone back upon."""
     stream, (clock, automatic) = controller.stream(), clock_of(1_000)
-    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic, leaving="close") as writer:
         mark_after(controller, stream, 0)
         wire.faults = ["lost"] * 1_000_000
         clock.now = 2_000

@@ -98,7 +98,7 @@ def test_a_writer_notes_all(controller: Any, proxy: FlakyProxy, connection: Conn
     stream = controller.stream()
     with (
         SqliteLog.create(tmp_path / "log", 3) as log,
-        Writer(connection, stream, "w", log=log) as writer,
+        Writer(connection, stream, "w", log=log, leaving="close") as writer,
     ):
         last = write_all(writer, random.Random(1))
         while proxy.done.total() < HARMS:  # how many a call meets is a matter of how its bytes come in
@@ -112,7 +112,7 @@ def test_async_writers_that_share_a_connection_note_all(controller: Any, proxy: 
 
     async def work(connection: AsyncConnection, name: str, log: SqliteLog) -> None:
         chance = random.Random(name)
-        async with AsyncWriter(connection, stream, name, log=log) as writer:
+        async with AsyncWriter(connection, stream, name, log=log, leaving="close") as writer:
             for time in range(10, last, 40):
                 await writer.write(events(chance, time))
                 await writer.note_time(time + 1)
@@ -141,7 +141,7 @@ def test_a_background_writer_notes_all_and_is_refused_nothing(
     with (
         SqliteLog.create(tmp_path / "log", 3) as log,
         Background(connection, patience=QUICK) as background,
-        BackgroundWriter(background, stream, "w", log=log, on_report=reports.append) as writer,
+        BackgroundWriter(background, stream, "w", log=log, on_report=reports.append, leaving="close") as writer,
     ):
         last = write_all(writer, random.Random(1))
         assert writer.wait_until_answered(60_000)
@@ -168,7 +168,7 @@ def test_many_background_writers_with_positions_of_their_own_note_all(
             writer.note_time({"": last, "other": last}, {"0": last * 11})
         assert all(writer.wait_until_answered(60_000) for writer in writers)
         assert [writer.status().refusals for writer in writers] == [0] * 20
-    assert controller.states(stream) == {"closed": 20}
+    assert controller.states(stream) == {"active": 20}
     for key in ("", "other"):
         assert controller.marks(stream, key)[-1].time == last
 
@@ -185,7 +185,13 @@ def test_a_writer_that_notes_by_the_clock_is_refused_nothing(
         SqliteLog.create(tmp_path / "log", 3) as log,
         Background(connection, patience=QUICK) as background,
         BackgroundWriter(
-            background, stream, "w", log=log, on_report=reports.append, automatically_note_time=automatic
+            background,
+            stream,
+            "w",
+            log=log,
+            on_report=reports.append,
+            automatically_note_time=automatic,
+            leaving="close",
         ) as writer,
     ):
         writer.register()

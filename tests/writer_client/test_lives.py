@@ -13,17 +13,82 @@ from strandline.errors import (
     InvalidName,
     UnknownStream,
 )
-from writer_client import AsyncWriter, Event, NeverNoted, Writer, WriterClosed
+from writer_client import AsyncWriter, BackgroundWriter, Event, NeverNoted, Writer, WriterClosed
 
 
-def test_entering_registers_and_leaving_closes(controller: Any, make_writer: Any) -> None:
+def test_entering_registers_and_leaving_stays_counted(controller: Any, make_writer: Any) -> None:
     stream = controller.stream()
     with make_writer(stream) as writer:
         assert controller.states(stream) == {"joined": 1}
         assert writer.epoch == 1
         assert writer.floor is None
         assert writer.clock is not None
+    assert controller.states(stream) == {"joined": 1}
+
+
+@pytest.mark.parametrize(("leaving", "state"), [("stay", "active"), ("idle", "idle"), ("close", "closed")])
+def test_leaving_does_what_its_argument_says_and_notes_the_end(
+    controller: Any, make_any: Any, late_log: Any, wire: Any, leaving: str, state: str
+) -> None:
+    stream = controller.stream()
+    with make_any(stream, log=late_log, wire=wire, leaving=leaving) as writer:
+        writer.write([Event(b"a", segment="0")])
+        writer.note_time(100)
+        writer.write([Event(b"b", segment="0")])
+    assert controller.states(stream) == {state: 1}
+    (last,) = [each.body for each in wire.requests if each.body and "position" in each.body][-1:]
+    assert (last["time"], last["position"]) == (100, {"0": 2})
+    with pytest.raises(WriterClosed):
+        writer.note_time(101)
+
+
+@pytest.mark.parametrize(("leaving", "lost"), [("stay", False), ("idle", True), ("close", True)])
+def test_a_job_that_returns_with_older_events_is_on_time_if_it_stayed(
+    controller: Any, make_any: Any, make_writer: Any, leaving: str, lost: bool
+) -> None:
+    stream = controller.stream()
+    other = make_writer(stream, "other")
+    with make_any(stream, "hourly", leaving=leaving) as job:
+        job.note_time(100, {"0": 1})
+    other.note_time(500, {"1": 5})
+    with make_any(stream, "hourly", leaving=leaving) as job:
+        floors = job.register().floors
+        job.note_time(200, {"0": 2})  # what it wrote since has times from 100 to 199
+    assert floors == {"": 500 if lost else 100}
+    assert controller.marks(stream)[-1].time == (500 if lost else 200)
+
+
+@pytest.mark.parametrize("leaving", ["stay", "idle", "close"])
+def test_a_writer_that_was_closed_in_its_block_is_left_as_it_is(controller: Any, make_any: Any, leaving: str) -> None:
+    stream = controller.stream()
+    with make_any(stream, leaving=leaving) as writer:
+        writer.note_time(100, {"0": 1})
+        writer.close()
     assert controller.states(stream) == {"closed": 1}
+
+
+def test_a_writer_that_went_idle_in_its_block_stays_idle(controller: Any, make_any: Any) -> None:
+    stream = controller.stream()
+    with make_any(stream) as writer:
+        writer.note_time(100, {"0": 1})
+        writer.idle()
+    assert controller.states(stream) == {"idle": 1}
+
+
+def test_a_block_that_did_nothing_leaves_its_writer_counted(controller: Any, make_any: Any) -> None:
+    stream = controller.stream()
+    with make_any(stream):
+        pass
+    assert controller.states(stream) == {"joined": 1}
+
+
+def test_events_without_any_noted_time_leave_their_writer_counted(
+    controller: Any, make_any: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    with make_any(stream, log=late_log) as writer:
+        writer.write([Event(b"a", segment="0")])
+    assert controller.states(stream) == {"joined": 1}
 
 
 def test_a_writer_that_joins_a_running_stream_is_told_its_floors(controller: Any, make_writer: Any) -> None:
@@ -131,7 +196,7 @@ def test_a_writer_makes_its_own_connection_from_an_address(controller: Any) -> N
             await writer.note_time(101, {"0": 1})
 
     asyncio.run(run())
-    assert controller.states(stream) == {"closed": 2}
+    assert controller.states(stream) == {"active": 2}
 
 
 def test_a_shared_connection_stays_open(controller: Any) -> None:
@@ -139,7 +204,13 @@ def test_a_shared_connection_stays_open(controller: Any) -> None:
     for name in ("w1", "w2"):
         with Writer(controller.connection, stream, name) as writer:
             writer.note_time(100, {"0": 1})
-    assert controller.states(stream) == {"closed": 2}
+    assert controller.states(stream) == {"active": 2}
+
+
+@pytest.mark.parametrize("kind", [Writer, AsyncWriter, BackgroundWriter])
+def test_another_way_of_leaving_is_refused_when_it_is_given(kind: Any) -> None:
+    with pytest.raises(InvalidConfig, match="leaving cannot be 'closed'"):
+        kind("http://127.0.0.1:8433", "orders", "w1", leaving="closed")
 
 
 @pytest.mark.parametrize("kind", [Writer, AsyncWriter])
