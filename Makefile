@@ -7,7 +7,7 @@ KILLS ?= 1000
 CHAOS ?=
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench growth pictures soak chaos test quick coverage check reference format lock clean
+.PHONY: help environment servers jars demo bench growth pictures soak chaos test quick coverage check reference format lock release clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -90,6 +90,9 @@ lock: environment ## Compile the requirement files again, on Python 3.11; LOCK=-
 	$(COMPILE) --output-file requirements/build.txt requirements/build.in
 	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --extra dashboard --extra postgres --constraint requirements/dev.txt --output-file container/requirements.txt pyproject.toml
+
+release: environment servers ## Check that this version can be released, test and build it, and say what remains by hand
+	$(BIN)/python -m tools.release
 
 clean: ## Remove what the targets made
 	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist

@@ -78,6 +78,7 @@ strandline = Commands(
     help="Exact watermarks for partitioned logs.",
     epilog="Every option can also be given as an environment variable, which its help names.",
 )
+click.version_option(package_name="strandline", message="strandline %(version)s")(strandline)
 
 
 def load(name: str) -> click.Command:

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,10 @@ def test_bash_completes_commands_options_and_choices(
 @pytest.mark.parametrize(("shell", "begins"), [("zsh", "#compdef strandline"), ("fish", "function _strandline")])
 def test_other_shells_get_a_script_of_their_own(strandline: Callable[..., Any], shell: str, begins: str) -> None:
     assert strandline("completion", shell).out.startswith(begins)
+
+
+def test_the_version_is_that_of_the_installed_package(outside: Callable[..., Any]) -> None:
+    assert outside("--version").out == f"strandline {version('strandline')}\n"
 
 
 # -- what they need --------------------------------------------------------------------------------------------
