@@ -130,9 +130,14 @@ class Committer:
                 return batch.done
         return None
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the forming batch has no room for more notes of requests with many."""
+        return self._forming.calls >= FLUSH_NOTES
+
     async def room(self) -> None:
         """Waits until the forming batch has room for more notes of a large request."""
-        while self._forming.calls >= FLUSH_NOTES and not self._forming.taken.done():
+        while self.is_full and not self._forming.taken.done():
             await asyncio.wait([self._forming.taken])
 
     def keep(self, kept: Kept) -> None:
@@ -140,13 +145,13 @@ class Committer:
         self._forming.kept[id(kept)] = kept
         self._wanted.set()
 
-    def join(self, kept: Kept) -> Durable:
-        """Adds what a call changed to the next commit; the returned future is done when it is durable."""
+    def join(self, kept: Kept, calls: int = 1) -> Durable:
+        """Adds what a call changed, or several, to the next commit; the returned future is done when it is durable."""
         batch = self._forming
         batch.kept[id(kept)] = kept
         if not batch.calls:  # later calls join a batch that is wanted already
             self._wanted.set()
-        batch.calls += 1
+        batch.calls += calls
         return batch.done
 
     async def beat(self) -> None:

@@ -7,9 +7,9 @@ request ids are those of every other call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -26,17 +26,18 @@ from controller.http.problems import log_denied
 from controller.http.request_bodies import check_json, check_media_type, decode, read_body, well_made
 from controller.http.responses import to_json
 from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
-from controller.streams.notes import Notes
+from controller.streams.notes import Noted, Notes
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany, UnknownPath
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
-from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, encoded_results, note_reply
+from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, encoded_result, note_reply
 
-_one = decoder_of(OneNoteBody)
+_one = decoder_of(OneNoteBody)  # decodes a little faster
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
+_MANY: Final = b'"notes"'  # only a body with this text can have many
 NOTES: Final = "/notes"  # behind the path of a stream
 _BEFORE: Final = "/v1/streams/"
 OF_SEVERAL_STREAMS: Final = "/v1/notes"
@@ -105,13 +106,18 @@ async def take_notes(stream: str | None, notes: Notes, scope: Scope, receive: Re
     return to_json(note_reply(*noted, keyed=given.times is not UNSET))
 
 
-def take_directly(stream: str, controller: Controller, scope: Scope, body: bytes) -> tuple[bytes, Durable] | None:
-    """The answer to one note, and what is done when the note is durable. None, and nothing is changed, if the body is
-    anything but one good note, or the stream is not in memory."""
-    given = well_made(_one, body, count_names)
+def take_directly(
+    stream: str, controller: Controller, scope: Scope, body: bytes
+) -> tuple[bytes, Durable | None] | None:
+    """The answer to one note or to many, and what is done when they are durable. None, and nothing is changed, if the
+    body is anything but good notes, if they are too many to be taken at once, or if the stream is not in memory."""
+    decoder: msgspec.json.Decoder[Any] = _body if _MANY in body else _one
+    given: OneNoteBody | None = well_made(decoder, body, count_names)
     if given is None:
         return None
     check_media_type(scope)
+    if isinstance(given, NoteBody) and given.notes is not UNSET:
+        return _take_many_directly(stream, controller, scope, given, given.notes)
     try:
         note = note_of(given, stream)
     except StrandlineError:
@@ -122,6 +128,26 @@ def take_directly(stream: str, controller: Controller, scope: Scope, body: bytes
         return None
     noted, durable = taken
     return to_json(note_reply(*noted, keyed=given.times is not UNSET)), durable
+
+
+def _take_many_directly(
+    stream: str, controller: Controller, scope: Scope, given: NoteBody, many: list[NoteBody]
+) -> tuple[bytes, Durable | None] | None:
+    """The same for many notes: one piece of them, which the caller's token allows."""
+    if len(many) > PIECE_NOTES or given != NoteBody(notes=many):
+        return None
+    grant = grant_of(scope)
+    try:
+        notes = [note_of(each, stream) for each in many]
+    except StrandlineError:
+        return None
+    if grant is not None and grant.writers != EVERYTHING and not all(grant.speaks_for(each.writer) for each in notes):
+        return None
+    taken = controller.notes.take_run_soon(stream, notes, caller_of(scope))
+    if taken is None:
+        return None
+    results, durable = taken
+    return _as_results([_encoded(many, results)]), durable
 
 
 def read_well_made(body: bytes) -> NoteBody | None:
@@ -170,14 +196,31 @@ async def take_many(
         parts = []
         for first in range(0, len(given), PIECE_ANSWERS):
             await turn.next()
-            piece = zip(given[first : first + PIECE_ANSWERS], results[first : first + PIECE_ANSWERS], strict=True)
-            shaped = [
-                result
-                if isinstance(result, StrandlineError)
-                else note_reply(*result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
-                for each, result in piece
-            ]
-            parts.append(encoded_results(shaped))
+            parts.append(_encoded(given[first : first + PIECE_ANSWERS], results[first : first + PIECE_ANSWERS]))
+    return _as_results(parts)
+
+
+def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Noted | StrandlineError]) -> bytes:
+    """The results as JSON, with commas. Most answers to the notes of a request are equal, and each is encoded once."""
+    known: dict[tuple[bool, int | None, int], bytes] = {}
+    parts = []
+    for each, result in zip(given, results, strict=True):
+        if isinstance(result, StrandlineError):
+            parts.append(encoded_result(result))
+            continue
+        answer = result.answer
+        keyed = isinstance(each, NoteBody) and each.times is not UNSET
+        what = answer.late, answer.floor, id(result.held_by)  # all that is in it, if it is not keyed and has no marks
+        part = None if keyed or answer.marks else known.get(what)
+        if part is None:
+            part = encoded_result(note_reply(*result, keyed=keyed))
+            if not keyed and not answer.marks:
+                known[what] = part
+        parts.append(part)
+    return b",".join(parts)
+
+
+def _as_results(parts: Iterable[bytes]) -> bytes:
     return b'{"results":[%s]}' % b",".join(parts)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from controller.clock import Clock
@@ -56,7 +58,22 @@ class Notes:
 
     def _take_into(self, loaded: LoadedStream, note: Note, tail: bool, by: str | None) -> tuple[Noted, Durable]:
         self._committer.admit()
-        return self._apply(loaded, note, tail, by), self._committer.join(loaded)
+        now = self._clock.now()
+        answer = self._apply(loaded, note, now, tail, by)
+        held = {} if answer.marks else _held_by(loaded.stream, note.times, now)
+        return Noted(answer, loaded.stream.graph, held), self._committer.join(loaded)
+
+    def take_run_soon(
+        self, stream: str, notes: Sequence[Note], by: str | None = None
+    ) -> tuple[list[Noted | StrandlineError], Durable | None] | None:
+        """The same for several notes, of which a refused one does not affect the others; nothing is to wait for if all
+        are refused. None also if the next commit has no room for them: then they have to wait for their turn."""
+        loaded = self._streams.find_loaded(stream)
+        if loaded is None or self._committer.is_full:
+            return None
+        request = _Request([[(stream, note) for note in notes]])
+        (piece,) = request.pieces()
+        return self._apply_run(loaded, [note for _, note in piece], by, request, 0)
 
     async def take_all(
         self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]], turn: Turn, by: str | None = None
@@ -75,21 +92,28 @@ class Notes:
             await self._committer.room()
             await turn.next()
             failed = failed or _failure(set(waits.values()))
-            for stream, note in piece:
+            for stream, run in groupby(piece, key=itemgetter(0)):
+                given = [each for _, each in run]
                 if failed is not None:
-                    results.append(failed)
+                    results += [failed] * len(given)
                     continue
-                if isinstance(note, StrandlineError):
-                    self.journal_refusal(stream, note, by)
-                    results.append(note)
+                errors = [each for each in given if isinstance(each, StrandlineError)]
+                if len(errors) == len(given):  # the stream is not loaded for them
+                    for error in errors:
+                        self.journal_refusal(stream, error, by)
+                    results += errors
                     continue
                 try:
                     loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
-                    results.append(self._apply(loaded, note, False, by, request, len(results)))
                 except StrandlineError as error:
-                    results.append(error)
-                else:
-                    waits[len(results) - 1] = self._committer.join(loaded)
+                    results += [each if isinstance(each, StrandlineError) else error for each in given]
+                    continue
+                found, durable = self._apply_run(loaded, given, by, request, len(results))
+                if durable is not None:
+                    waits |= {
+                        place: durable for place, each in enumerate(found, len(results)) if isinstance(each, Noted)
+                    }
+                results += found
         turn.end()
         return await _settled(results, waits)
 
@@ -114,16 +138,56 @@ class Notes:
             self._committer.keep(loaded)
             record_refused("stream", stream, error)
 
+    def _apply_run(
+        self,
+        loaded: LoadedStream,
+        notes: Sequence[Note | StrandlineError],
+        by: str | None,
+        request: _Request,
+        first: int,
+    ) -> tuple[list[Noted | StrandlineError], Durable | None]:
+        """Takes notes of one stream, one after the other. They stand in the request from place `first` on.
+
+        Their answers tell who holds time back after the last of them: what held it in between is over.
+        """
+        now, graph = self._clock.now(), loaded.stream.graph
+        results: list[Noted | StrandlineError] = []
+        held: dict[tuple[str, ...], dict[str, Holder]] = {}  # by keys; each is filled at the end
+        taken, durable = 0, None
+        try:
+            for place, note in enumerate(notes, first):
+                if isinstance(note, StrandlineError):
+                    self.journal_refusal(loaded.name, note, by)
+                    results.append(note)
+                    continue
+                try:
+                    answer = self._apply(loaded, note, now, False, by, request, place)
+                except StrandlineError as error:
+                    results.append(error)
+                    continue
+                taken += 1
+                keys = () if answer.marks else tuple(note.times)
+                of_keys = held.get(keys)
+                if of_keys is None:
+                    of_keys = held[keys] = {}
+                results.append(Noted(answer, graph, of_keys))
+        finally:
+            if taken:
+                durable = self._committer.join(loaded, taken)
+        for keys, of_keys in held.items():
+            of_keys.update(_held_by(loaded.stream, keys, now))
+        return results, durable
+
     def _apply(
         self,
         loaded: LoadedStream,
         note: Note,
+        now: int,
         tail: bool,
         by: str | None,
         request: _Request | None = None,
         place: int = 0,
-    ) -> Noted:
-        now = self._clock.now()
+    ) -> NoteResult:
         try:
             answer = loaded.stream.note(note, now, tail=tail)
         except Refused as error:
@@ -139,13 +203,17 @@ class Notes:
             loaded.counts.late(note.writer)
         for segment in note.position:
             loaded.noted_at[segment] = now
-        held: dict[str, Holder] = {}
-        if not answer.marks:
-            for key in note.times:
-                holder = loaded.stream.held_by(key, now)
-                if holder is not None:
-                    held[key] = holder
-        return Noted(answer, loaded.stream.graph, held)
+        return answer
+
+
+def _held_by(stream: Stream, keys: Iterable[str], now: int) -> dict[str, Holder]:
+    """The writers that hold time back, by key."""
+    held: dict[str, Holder] = {}
+    for key in keys:
+        holder = stream.held_by(key, now)
+        if holder is not None:
+            held[key] = holder
+    return held
 
 
 def _failure(waits: Iterable[Durable]) -> StrandlineError | None:

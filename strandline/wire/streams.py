@@ -286,10 +286,9 @@ def read_note_answer(body: bytes, *, keyed: bool = False) -> NoteAnswer:
     return note_answer(read(KeyedNoteReply, body) if keyed else read(NoteReply, body))
 
 
-def encoded_results(results: Sequence[NoteReply | KeyedNoteReply | StrandlineError]) -> bytes:
-    """Answers and problems, encoded for the list of results."""
-    shaped = [to_problem(each) if isinstance(each, StrandlineError) else each for each in results]
-    return _encoder.encode(shaped)[1:-1]
+def encoded_result(result: NoteReply | KeyedNoteReply | StrandlineError) -> bytes:
+    """An answer or a problem, encoded for the list of results."""
+    return _encoder.encode(to_problem(result) if isinstance(result, StrandlineError) else result)
 
 
 def read_note_results(body: bytes, keyed: Sequence[bool]) -> tuple[NoteAnswer | StrandlineError, ...]:

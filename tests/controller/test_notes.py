@@ -124,6 +124,18 @@ def test_notes_of_several_keys_are_marked_key_by_key(controller: Any) -> None:
     assert [mark["time"] for mark in controller.marks(key="ship")] == [90]
 
 
+def test_answers_to_many_notes_tell_who_holds_time_after_all_of_them(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", settings())
+    for writer in "ab":
+        controller.note(writer, 100, {"0": 1})
+    many = [{"writer": writer, "time": time, "position": {"0": 2}} for writer, time in (("a", 120), ("b", 130))]
+
+    first, second = controller.call("POST", "/v1/streams/s/notes", {"notes": many})["results"]
+
+    assert [each["time"] for each in second["marks"]] == [120] and "held_by" not in second
+    assert first["held_by"]["writer"] == "a"  # it was b until b noted, in the same request
+
+
 def test_each_of_many_notes_is_judged_after_those_before_it(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", settings())
     notes = [

@@ -215,7 +215,7 @@ def test_results_are_answers_and_errors_in_order() -> None:
     error = TimeWentBack(writer="w1", key="", time=1, stored_time=2)
     plain = streams.note_reply(NoteResult(True, {"": 5}, []), graph(), {}, keyed=False)
     keyed = streams.note_reply(NoteResult(True, {"a": 5}, []), graph(), {}, keyed=True)
-    body = b'{"results":[%s]}' % streams.encoded_results([plain, error, keyed])
+    body = b'{"results":[%s]}' % b",".join(map(streams.encoded_result, (plain, error, keyed)))
     first, second, third = streams.read_note_results(body, [False, False, True])
     assert (first, third) == (NoteAnswer(True, {"": 5}, ()), NoteAnswer(True, {"a": 5}, ()))
     assert isinstance(second, TimeWentBack)
