@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from writer_client.errors import NoLog as NoLog
     from writer_client.errors import NotDrained as NotDrained
     from writer_client.errors import WriterClosed as WriterClosed
+    from writer_client.reports import EventsLate as EventsLate
     from writer_client.reports import NoteLate as NoteLate
     from writer_client.reports import NoteRefused as NoteRefused
     from writer_client.reports import NotesMoving as NotesMoving
     from writer_client.reports import NotesStuck as NotesStuck
+    from writer_client.reports import RegisteredLate as RegisteredLate
     from writer_client.reports import Status as Status
     from writer_client.sender import Background as Background
     from writer_client.writer import AsyncWriter as AsyncWriter
@@ -45,6 +47,7 @@ __all__ = [
     "CommittedWithoutNote",
     "Connection",
     "Event",
+    "EventsLate",
     "Log",
     "ManualNote",
     "NeverNoted",
@@ -58,6 +61,7 @@ __all__ = [
     "NotesStuck",
     "Patience",
     "Registered",
+    "RegisteredLate",
     "Status",
     "TransactionUnderWay",
     "Writer",
@@ -76,6 +80,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "CommittedWithoutNote": "writer_client.errors",
             "Connection": "strandline.client.http",
             "Event": "strandline.logs",
+            "EventsLate": "writer_client.reports",
             "Log": "strandline.logs",
             "ManualNote": "writer_client.errors",
             "NeverNoted": "writer_client.errors",
@@ -89,6 +94,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "NotesStuck": "writer_client.reports",
             "Patience": "strandline.client.retry",
             "Registered": "strandline.core.changes",
+            "RegisteredLate": "writer_client.reports",
             "Status": "writer_client.reports",
             "TransactionUnderWay": "strandline.logs.errors",
             "Writer": "writer_client.writer",

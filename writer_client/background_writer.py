@@ -100,7 +100,7 @@ class BackgroundWriter:
             with outbox.holding_back():
                 position = log.append(rows)
             with outbox.changed:
-                session.newest.add(len(rows), by_key(newest))
+                session.wrote(len(rows), by_key(newest), outbox.last)
         return position
 
     def begin(self) -> BackgroundTransaction:

@@ -155,7 +155,7 @@ class Clockwork:
         with outbox.holding_back():
             position = yield from local(lambda: log.append(rows))
         with outbox.changed:
-            session.newest.add(len(rows), by_key(newest))
+            session.wrote(len(rows), by_key(newest), outbox.last)
         return position
 
     def begin(self) -> Job[Begun]:

@@ -16,11 +16,14 @@ REGISTRATION_BYTES: Final = 8  # random bytes in the name of a registration, whi
 # Background mode
 GATHER_MS: Final = 5  # how long a note waits for others of its batch
 WAITING_NOTES_PER_WRITER: Final = 64  # while the controller is away; beyond it, the later of each two notes is kept
+WAITING_REPORTS: Final = 1_000  # of late events, for `on_report` of one writer
 REGISTERING_BATCH_WRITERS: Final = 500  # while others register, the notes of fewer writers wait for them
 FLUSHES_AT_ONCE: Final = 8  # of different logs; logs that hang delay others only if there are this many
 PAUSE_BOUND_MS: Final = 5_000  # between attempts to send the same notes
 DRAIN_DEFAULT_MS: Final = 15_000  # how long closing waits for notes under way
 TRANSACTION_LOOK_MS: Final = 100  # between checks whether a producer's own transaction has ended
+WARNINGS_PAUSE_MS: Final = 60_000  # between two lines of one kind in the log of a writer's program
+WARNING_LINES: Final = 20  # of all its writers, in that time
 EXIT_DRAIN_MS: Final = 5_000  # how long notes are still sent when the process ends, or a block raises
 EXIT_PAUSE_MS: Final = 200  # at most between attempts then
 UNSENT_WRITERS_TOLD: Final = 20  # how many writers with unsent notes are listed then

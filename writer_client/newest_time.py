@@ -22,6 +22,11 @@ class NewestTime:
     def appended(self) -> int:
         return self._appended
 
+    @property
+    def greatest(self) -> Mapping[str, int]:
+        """The greatest given times of all appended events; empty if unknown."""
+        return self._greatest or {}
+
     def add(self, count: int, newest: Mapping[str, int]) -> None:
         """Counts `count` appended events, with `newest` as the greatest times among them."""
         if not count:
@@ -34,7 +39,7 @@ class NewestTime:
 
     def add_all(self, other: NewestTime) -> None:
         """Adds the events that another instance has counted."""
-        self.add(other.appended, other._greatest or {})
+        self.add(other.appended, other.greatest)
 
     def lost(self) -> None:
         """Makes the greatest times unknown from now on: an append may have failed."""

@@ -34,10 +34,10 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, PositionSource
 from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NotDrained
-from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS
+from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS, WAITING_REPORTS
 from writer_client.pending import Pending, WaitingNotes, merged
 from writer_client.process_exit import Unsent
-from writer_client.reports import NoteLate, NoteRefused, NotesMoving, NotesStuck, Report, Status
+from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Begun, Job, WriterSession
 
 _log = logging.getLogger(__name__)
@@ -97,8 +97,7 @@ class Outbox:
         self._repeat_at = 0.0
         self._refused: Exception | None = None
         self._refusals = 0
-        self._late = False
-        self._floors: dict[str, int] = {}
+        session.late.on_report = self._add_report
 
     # -- for the background ------------------------------------------------------------------------------------
 
@@ -546,8 +545,9 @@ class Outbox:
                 epoch=self.session.epoch,
                 noted=dict(self.session.times),
                 waiting=self.count(),
-                late=self._late,
-                floors=dict(self._floors),
+                late=self.session.late.late,
+                floors=dict(self.session.late.floors),
+                late_events=self.session.late.events,
                 refused=self._refused,
                 refusals=self._refusals,
                 stuck=self._stuck,
@@ -565,6 +565,11 @@ class Outbox:
                 reports, self._reports = self._reports, []
         for report in reports:
             self.report(report)
+
+    def _add_report(self, report: Report) -> None:
+        """Keeps a report for the callback; without one, nobody reads it."""
+        if self._on_report is not None and len(self._reports) < WAITING_REPORTS:
+            self._reports.append(report)
 
     def report(self, report: Report) -> None:
         if self._on_report is not None:
@@ -587,15 +592,7 @@ class Outbox:
             elif clock is not None:
                 self._note_controller_clock(clock)
             return
-        self._late = answer.late
-        # A floor below the writer's own notes is no news: none of its events are late because of it.
-        self._floors = {
-            key: floor
-            for key, floor in answer.floors.items()
-            if floor is not None and (answer.late or floor > passed.get(key, floor - 1))
-        }
-        if self._late or self._floors:
-            self._reports.append(NoteLate(pending.times, self._late, self._floors))
+        self.session.late.answered(pending.times, answer, passed)
 
     def _may_be_taken(self, pending: Pending) -> Pending:
         """Records that the answer to a note was lost: it may have been taken."""

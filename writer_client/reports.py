@@ -18,6 +18,25 @@ class NoteLate:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredLate:
+    """The writer is back, and the stream's time has passed what an earlier process of its name noted (`noted`, by key).
+    What it writes below `floors` is late."""
+
+    noted: Mapping[str, int]
+    floors: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLate:
+    """A write of `count` events was late as a whole: the greatest event time among them, `newest`, is below `floors`,
+    which the writer had noted or the stream's time had reached. Only writes that give `newest` are checked."""
+
+    count: int
+    newest: Mapping[str, int]
+    floors: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class NoteRefused:
     """The controller refused a note, which is dropped."""
 
@@ -39,7 +58,7 @@ class NotesMoving:
     """Notes are answered again, after `NotesStuck`."""
 
 
-Report: TypeAlias = NoteLate | NoteRefused | NotesStuck | NotesMoving
+Report: TypeAlias = RegisteredLate | EventsLate | NoteLate | NoteRefused | NotesStuck | NotesMoving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +68,7 @@ class Status:
     - `noted`: the times that the controller has taken, by key.
     - `waiting`: how many notes it has not answered.
     - `late`, `floors`: of the last answer, as in `NoteLate`.
+    - `late_events`: how many events were known to be late when they were written, as in `EventsLate`.
     - `refused`: the last refusal since a note was taken; `refusals` counts all of them.
     - `stuck`: the error that notes wait on; `failed_write` if a write failed.
     """
@@ -58,6 +78,7 @@ class Status:
     waiting: int = 0
     late: bool = False
     floors: Mapping[str, int] = field(default_factory=dict)
+    late_events: int = 0
     refused: Exception | None = None
     refusals: int = 0
     stuck: Exception | None = None

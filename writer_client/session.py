@@ -29,6 +29,7 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
 from writer_client.batches import Addressed, Results, call_for
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
+from writer_client.late_events import LateEvents
 from writer_client.limits import REGISTRATION_BYTES
 from writer_client.newest_time import NewestTime
 
@@ -67,6 +68,7 @@ class WriterSession:
         self.clock: int | None = None
         self.newest = NewestTime()
         self.holds = False  # certainly registered, and certainly not idle or closed since
+        self.late = LateEvents(stream, writer)
         self.repaired: NoteAnswer | StrandlineError | None = None
         self._fenced: Fenced | None = None
         self._found: Position | None = None  # where the log ended when this writer first registered
@@ -87,6 +89,7 @@ class WriterSession:
             self._registration = token_hex(REGISTRATION_BYTES)
         call = calls.register(self.stream, self.writer, self.keys, self._registration)
         registered = yield from self._changing(self._clocked(call))
+        self.late.registered(registered, first=self.epoch is None)
         self.epoch, self.floors, self._registration = registered.epoch, registered.floors, None
         self._fenced = None
         if self.log is not None and self._found is None:
@@ -104,7 +107,7 @@ class WriterSession:
         rows = list(events)
         yield from self.hold()
         position = yield from self._counted(lambda: log.append(rows))
-        self.newest.add(len(rows), by_key(newest))
+        self.wrote(len(rows), by_key(newest), self._times)
         return position
 
     def note_time(self, time: Times, position: Mapping[str, int] | None, newest: Times | None) -> Job[NoteAnswer]:
@@ -192,6 +195,7 @@ class WriterSession:
         self._open.discard(begun)
         if committed:
             self.newest.add_all(begun.written)
+            self.late.wrote(begun.written.appended, begun.written.greatest, self._times)
 
     @property
     def in_transaction(self) -> bool:
@@ -243,6 +247,12 @@ class WriterSession:
         floors = {key: floor for key, floor in self.floors.items() if floor is not None}
         return _greatest(floors, self._times)
 
+    def wrote(self, count: int, newest: Mapping[str, int], noted: Mapping[str, int]) -> None:
+        """Records appended events, with the greatest event times among them and the times noted before."""
+        self.newest.add(count, newest)
+        if newest:
+            self.late.wrote(count, newest, noted)
+
     def noted(self, note: Note) -> None:
         """Records that the controller has taken a note."""
         self._times.update(note.times)
@@ -279,6 +289,7 @@ class WriterSession:
             self.refused(addressed.note, error)
             raise
         self.clock = answer.clock
+        self.late.answered(times, answer.value, self.passed)
         self.noted(addressed.note)
         return answer.value
 

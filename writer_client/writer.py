@@ -64,14 +64,20 @@ class _Registration:
         return self._session.repaired
 
     def status(self) -> Status:
-        """Returns the status of automatic notes; `note_time` returns the answer to a manual one. Cheap, and safe to
-        call from any thread."""
+        """Returns the status of notes, and what is known of late events. Cheap, and safe to call from any thread."""
         self._origin.check()
         if self._clockwork is not None:
             return self._clockwork.outbox.status()
         from writer_client.reports import Status  # keeps the import of a writer quick
 
-        return Status(epoch=self._session.epoch, noted=dict(self._session.times))
+        late = self._session.late
+        return Status(
+            epoch=self._session.epoch,
+            noted=dict(self._session.times),
+            late=late.late,
+            floors=dict(late.floors),
+            late_events=late.events,
+        )
 
     def resume(self) -> None:
         """Continues after a failed or interrupted write: call it when the events are written, or never will be.

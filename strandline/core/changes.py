@@ -14,10 +14,12 @@ from strandline.core.writer import WriterState
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The new epoch, and by key the floor: events of the writer at or above it are not late."""
+    """The new epoch, and by key the floor: events of the writer at or above it are not late. `noted` has the greatest
+    time that the writer had noted before, for each key where it had."""
 
     epoch: int
     floors: Mapping[str, int | None]
+    noted: Mapping[str, int] = field(default_factory=dict)
 
 
 class NoteResult(NamedTuple):  # five times faster to make than a frozen dataclass, and every note makes one

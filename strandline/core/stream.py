@@ -170,7 +170,7 @@ class Stream:
             key: writer.key_states.setdefault(key, KeyState(Phase.IDLE)).join(self._last_time(key)) for key in keys
         }
         self._update_writer(writer, now)
-        return Registered(epoch=self.epochs, floors=floors)
+        return Registered(epoch=self.epochs, floors=floors, noted=_noted(writer, keys))
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> NoteResult:
         """Takes a note, and makes the marks that it makes possible.
@@ -875,4 +875,11 @@ def _same_registration(writer: Writer, registration: str | None, keys: Collectio
         return None
     if not all(key in writer.key_states for key in keys):
         return None
-    return Registered(writer.epoch, {key: writer.key_states[key].value for key in keys})
+    floors = {key: writer.key_states[key].value for key in keys}
+    return Registered(writer.epoch, floors, _noted(writer, keys))
+
+
+def _noted(writer: Writer, keys: Iterable[str]) -> Mapping[str, int]:
+    """By key, the greatest time that a writer has noted."""
+    times = {key: writer.key_states[key].greatest_time for key in keys}
+    return {key: time for key, time in times.items() if time is not None}

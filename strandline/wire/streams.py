@@ -138,11 +138,12 @@ def read_evaluated(body: bytes) -> Evaluated:
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """The new epoch, and the floor of the default key and of each key: no event of the writer at or above it is
-    late."""
+    late. `noted` has the greatest time that the writer had noted before, for each key where it had."""
 
     epoch: int
     floor: Time | None
     floors: ByKey
+    noted: Mapping[str, Time] = {}
 
 
 class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,12 +225,12 @@ State: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [str(state) fo
 
 def registration(registered: Registered) -> Registration:
     floors = registered.floors
-    return Registration(epoch=registered.epoch, floor=floors.get(DEFAULT_KEY), floors=floors)
+    return Registration(epoch=registered.epoch, floor=floors.get(DEFAULT_KEY), floors=floors, noted=registered.noted)
 
 
 def read_registered(body: bytes) -> Registered:
     reply = read(Registration, body)
-    return Registered(epoch=reply.epoch, floors=reply.floors)
+    return Registered(epoch=reply.epoch, floors=reply.floors, noted=reply.noted)
 
 
 def is_keyed(note: Note) -> bool:

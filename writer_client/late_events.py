@@ -1,0 +1,115 @@
+"""Notices that events of a writer are late, as soon as the writer's process can know it: a warning in its log, by how
+much, and what reports and status say.
+
+    registering     time is beyond the last note of an earlier process of this name
+    a note          it is below the floor, or time went on without the writer since its last note
+    a write         its greatest event time (`newest`) is below what was noted, or below the floor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from strandline.core.changes import Registered
+from strandline.wire.streams import NoteAnswer
+from writer_client.paced_log import PacedLog
+from writer_client.reports import EventsLate, NoteLate, RegisteredLate, Report
+
+SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
+
+
+class LateEvents:
+    """What one writer knows of its late events."""
+
+    def __init__(self, stream: str, writer: str, log: PacedLog | None = None) -> None:
+        self._who = f"writer {writer!r} of stream {stream!r}"
+        self._log = PacedLog() if log is None else log
+        self._below: dict[str, int] = {}  # by key, the time below which what is written now is late
+        self.on_report: Callable[[Report], None] | None = None
+        self.late = False  # of the last answer to a note, as are the floors
+        self.floors: Mapping[str, int] = {}
+        self.events = 0  # known to be late when they were written
+
+    def registered(self, registered: Registered, *, first: bool) -> None:
+        """Takes the answer to a registration; `first` of this process."""
+        floors = {key: floor for key, floor in registered.floors.items() if floor is not None}
+        self._below |= floors
+        noted = registered.noted
+        behind = {key: floor for key, floor in floors.items() if floor > noted.get(key, floor)}
+        if not first or not behind:
+            return
+        key = max(behind, key=lambda each: behind[each] - noted[each])
+        self._log.warn(
+            "registered",
+            f"{self._who} is back, and time has gone on without it: from its last note {noted[key]}{_of(key)} to "
+            f"{behind[key]}, by {span(behind[key] - noted[key])}. What it writes below that is late for exact readers. "
+            f'A writer that is left with leaving="stay" is waited for.',
+        )
+        self._report(RegisteredLate(dict(noted), behind))
+
+    def answered(self, times: Mapping[str, int], answer: NoteAnswer, passed: Mapping[str, int]) -> None:
+        """Takes the answer to a note; `passed` is what the writer had noted before, or its floor."""
+        self.late, self.floors = answer.late, {}
+        if not (answer.late or answer.floors):
+            return
+        # A floor below the writer's own notes is no news: none of its events are late because of it.
+        self.floors = {
+            key: floor
+            for key, floor in answer.floors.items()
+            if floor is not None and (answer.late or floor > passed.get(key, floor - 1))
+        }
+        if not (self.late or self.floors):
+            return
+        for key, floor in self.floors.items():
+            self._below[key] = max(floor, self._below.get(key, floor))
+        below = {key: floor - times[key] for key, floor in self.floors.items() if times.get(key, floor) < floor}
+        if below:
+            key = max(below, key=below.__getitem__)
+            self._log.warn(
+                "note",
+                f"{self._who} is late: it noted {times[key]}{_of(key)}, {span(below[key])} below the time of the "
+                f"marks, {self.floors[key]}. What it wrote below that is late for exact readers.",
+            )
+        elif self.floors:
+            missed = {key: floor - passed[key] for key, floor in self.floors.items() if key in passed}
+            key = max(missed or self.floors, key=(missed or self.floors).__getitem__)
+            by = f", {span(missed[key])} beyond its last note" if missed else ""
+            self._log.warn(
+                "passed",
+                f"time went on without {self._who}: to {self.floors[key]}{_of(key)}{by}. What it wrote below that "
+                f"since then is late for exact readers.",
+            )
+        self._report(NoteLate(times, self.late, self.floors))
+
+    def wrote(self, count: int, newest: Mapping[str, int], noted: Mapping[str, int]) -> None:
+        """Takes a write of so many events, with the greatest event times among them, and the times noted before it."""
+        for key, time in newest.items():
+            bound = max(self._below.get(key, time), noted.get(key, time))
+            if time < bound:
+                self.events += count
+                self._log.warn(
+                    "events",
+                    f"{self._who} has written {count} late events: the newest is of {time}{_of(key)}, "
+                    f"{span(bound - time)} below {bound}, which the writer had noted or time had reached before.",
+                )
+                self._report(EventsLate(count, dict(newest), {key: bound}))
+                return
+
+    def _report(self, report: Report) -> None:
+        if self.on_report is not None:
+            self.on_report(report)
+
+
+def _of(key: str) -> str:
+    return f" of key {key!r}" if key else ""
+
+
+def span(span_ms: int) -> str:
+    """A length of time, in the two units that a person would name."""
+    if span_ms < SECOND_MS:
+        return f"{span_ms} ms"
+    if span_ms < MINUTE_MS:
+        return f"{span_ms / SECOND_MS:.1f} s"
+    if span_ms < HOUR_MS:
+        return f"{span_ms // MINUTE_MS} min {span_ms % MINUTE_MS // SECOND_MS} s"
+    return f"{span_ms // HOUR_MS} h {span_ms % HOUR_MS // MINUTE_MS} min"

@@ -1,0 +1,58 @@
+"""Warnings in the log of the program, at a pace: a fault that goes on for hours gives one line a minute."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from writer_client.limits import WARNING_LINES, WARNINGS_PAUSE_MS
+
+_log = logging.getLogger("writer_client")
+
+
+class Room:
+    """Room for the lines of all writers of a process: WARNING_LINES at once, and so many again in WARNINGS_PAUSE_MS."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since = 0.0
+        self.refill()
+
+    def refill(self) -> None:
+        """Makes room as at the beginning."""
+        self._room = float(WARNING_LINES)
+
+    def take(self, now: float) -> bool:
+        """Takes room for one line, if there is any."""
+        with self._lock:
+            refilled = (now - self._since) * 1000 / WARNINGS_PAUSE_MS * WARNING_LINES
+            self._room, self._since = min(float(WARNING_LINES), self._room + refilled), now
+            if self._room < 1:
+                return False
+            self._room -= 1
+            return True
+
+
+OF_THE_PROCESS: Final = Room()
+
+
+class PacedLog:
+    """Logs each kind of warning at once, and then at most once in WARNINGS_PAUSE_MS."""
+
+    def __init__(self, now: Callable[[], float] = monotonic, room: Room = OF_THE_PROCESS) -> None:
+        self._now = now
+        self._room = room
+        self._kinds: dict[str, tuple[float | None, int]] = {}  # the last line, and how many were left out
+
+    def warn(self, kind: str, text: str) -> None:
+        """Logs a warning, and how many of its kind were left out since the last line."""
+        now = self._now()
+        at, left_out = self._kinds.get(kind, (None, 0))
+        if (at is not None and (now - at) * 1000 < WARNINGS_PAUSE_MS) or not self._room.take(now):
+            self._kinds[kind] = (at, left_out + 1)
+            return
+        self._kinds[kind] = (now, 0)
+        _log.warning("%s%s", text, f" ({left_out} more such warnings were left out)" if left_out else "")
