@@ -22,7 +22,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from controller.clock import HostClock
 from controller.cluster.records import Identity
-from controller.controller import Controller, JointController, installed_version
+from controller.controller import Controller, JointController
 from controller.dashboard.mount import add_dashboard
 from controller.http import documentation
 from controller.http.auth import Rules
@@ -51,6 +51,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownPath,
 )
+from strandline.version import __version__
 
 
 class SystemClock:
@@ -183,7 +184,7 @@ async def _among_others(
     settings: Settings, host: HostClock, ownership: Ownership, stopwatch: Callable[[], float]
 ) -> Controller:
     assert settings.name is not None and settings.address is not None
-    identity = Identity(settings.name, settings.address, settings.client_address, installed_version())
+    identity = Identity(settings.name, settings.address, settings.client_address, __version__)
     return await JointController.begin(settings.database, host, identity, ownership, stopwatch)
 
 

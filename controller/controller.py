@@ -9,7 +9,6 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple, Self, TypeVar
 
 from controller.clock import Clock, HostClock
@@ -71,6 +70,7 @@ from strandline.errors import (
     StoreUndecided,
     StrandlineError,
 )
+from strandline.version import __version__
 from strandline.wire.controllers import ControllerReply, ControllersReply, ControllerState
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Controller:
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = JournalReads(self.streams, self.groups, store)
         self.status = StatusReader(self.streams, self.groups, clock, work_clock)
-        self.version = installed_version()
+        self.version = __version__
         self.since = 0  # once it serves
         self._readiness = SingleFlight(self._find_out, clock, work_clock, rest=0)
         self.tokens = Tokens(store, clock)
@@ -507,14 +507,6 @@ class JointController(Controller):
         if self.replaced is None and not self.has_lease:
             raise StoreUnavailable(reason="this controller holds no lease of the store")
         await super().check_ready()
-
-
-def installed_version() -> str:
-    """The version of this program."""
-    try:
-        return version("strandline")
-    except PackageNotFoundError:  # run from a folder that was never installed
-        return "unknown"
 
 
 async def _opened(url: str, opening: Callable[[], Opened]) -> Opened:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from strandline.core.event_windows import Sliding as Sliding
     from strandline.core.event_windows import Tumbling as Tumbling
     from strandline.core.window import TimeWindow as TimeWindow
+    from strandline.version import __version__ as __version__
     from strandline.wire.groups import FromHead as FromHead
     from strandline.wire.groups import FromPositions as FromPositions
     from strandline.wire.groups import FromTime as FromTime
@@ -103,6 +104,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
     __getattr__ = names_from(
         __name__,
         {
+            "__version__": "strandline.version",
             "AsyncConnection": "strandline.client.http",
             "AsyncEventReader": "reader_client.events",
             "AsyncGroupReader": "reader_client.groups",

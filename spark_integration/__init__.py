@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spark_integration.output import OutputNotes as OutputNotes
     from spark_integration.source import StrandlineSource as StrandlineSource
     from spark_integration.watermark import exact_watermark as exact_watermark
+    from strandline.version import __version__ as __version__
 
 __all__ = [
     "FilePositions",
@@ -39,6 +40,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
     __getattr__ = names_from(
         __name__,
         {
+            "__version__": "strandline.version",
             "LogSink": "spark_integration.output",
             "OutputNotes": "spark_integration.output",
             "FilePositions": "spark_integration.file_positions",

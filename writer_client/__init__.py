@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from strandline.logs import Event as Event
     from strandline.logs import Log as Log
     from strandline.logs.errors import TransactionUnderWay as TransactionUnderWay
+    from strandline.version import __version__ as __version__
     from strandline.wire.streams import NoteAnswer as NoteAnswer
     from writer_client.automatic_notes import AutomaticTime as AutomaticTime
     from writer_client.background_writer import BackgroundWriter as BackgroundWriter
@@ -72,6 +73,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
     __getattr__ = names_from(
         __name__,
         {
+            "__version__": "strandline.version",
             "AsyncConnection": "strandline.client.http",
             "AsyncWriter": "writer_client.writer",
             "AutomaticTime": "writer_client.automatic_notes",

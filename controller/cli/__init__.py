@@ -35,6 +35,13 @@ COMMANDS: Final = {
     "watch": "Watch streams, their lag, and who holds them back.",
     "journal": "Show what happened to a stream or reader group.",
     "tail": "Report a log's end offsets, for exact ingestion time.",
+    "groups": "List the reader groups, or describe one.",
+    "evaluate": "Have a stream make a mark now.",
+    "configure": "Change settings of a stream or reader group.",
+    "scale": "Split or merge segments, as the log has done.",
+    "truncate": "Tell a stream where its log begins now.",
+    "seal": "End a stream for good.",
+    "delete": "Delete a stream or a reader group.",
     "exclude": "Exclude a writer, so that time goes on without it.",
     "include": "Include an excluded writer again.",
     "controllers": "List the controllers that serve a store.",
@@ -72,9 +79,28 @@ class Commands(click.Group):
             ctx.exit(INTERRUPTED_STATUS)
 
 
+def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """For --version, which the package's metadata is read for only then."""
+    if asked and not ctx.resilient_parsing:
+        from strandline.version import __version__
+
+        click.echo(f"strandline {__version__}")
+        ctx.exit()
+
+
 strandline = Commands(
     "strandline",
     commands=[click.Command(name, short_help=summary) for name, summary in COMMANDS.items()],
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Show the version and exit.",
+        )
+    ],
     help="Exact watermarks for partitioned logs.",
     epilog="Every option can also be given as an environment variable, which its help names.",
 )

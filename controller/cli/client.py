@@ -19,6 +19,7 @@ from strandline.client.calls import Call, Clocked, ask, clocked, query, status_p
 from strandline.client.group_calls import group_path
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
+from strandline.core.segment import NewSegment
 from strandline.errors import (
     ControllerAway,
     Denied,
@@ -32,18 +33,22 @@ from strandline.errors import (
 )
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.controllers import ControllersReply
-from strandline.wire.groups import GroupNames
+from strandline.wire.groups import GroupDescription, GroupNames, GroupWindow
 from strandline.wire.journal import JournalPage
 from strandline.wire.shapes import read, reader_of
 from strandline.wire.status import StatusPage
 from strandline.wire.streams import (
+    EvaluatedReply,
+    HeadReply,
     JsonObject,
     MarksAt,
     MarksPage,
+    SegmentsReply,
     StreamDescription,
     StreamNames,
     TimeIndexPage,
     WritersPage,
+    new_segment_body,
     read_stream,
 )
 
@@ -274,6 +279,45 @@ def exclude(stream: str, writer: str) -> Call[CommandAnswer[MarksPage]]:
 def include(stream: str, writer: str) -> Call[CommandAnswer[MarksPage]]:
     """Brings a writer back; returns the marks that this brought about."""
     return ask("DELETE", f"{writer_path(stream, writer)}/exclude", _marked)
+
+
+def seal(stream: str, final: Mapping[str, int]) -> Call[CommandAnswer[MarksPage]]:
+    """Ends the stream; returns the marks that this brought about."""
+    return ask("POST", f"{stream_path(stream)}/seal", _marked, {"final": dict(final)})
+
+
+def scale(stream: str, seal: Mapping[str, int], create: Sequence[NewSegment]) -> Call[CommandAnswer[SegmentsReply]]:
+    """Seals segments, and creates their successors; returns all segments."""
+    body = {"seal": dict(seal), "create": [new_segment_body(new) for new in create]}
+    return ask("POST", f"{stream_path(stream)}/scale", _both(reader_of(SegmentsReply)), body)
+
+
+def truncate(stream: str, head: Mapping[str, int]) -> Call[CommandAnswer[HeadReply]]:
+    """Moves the head; returns where it is."""
+    return ask("POST", f"{stream_path(stream)}/truncate", _both(reader_of(HeadReply)), {"head": dict(head)})
+
+
+def evaluate(stream: str, key: str) -> Call[CommandAnswer[EvaluatedReply]]:
+    """Makes a mark now, if one is possible; else says who holds time back."""
+    return ask("POST", f"{stream_path(stream)}/marks", _both(reader_of(EvaluatedReply)), {"key": key})
+
+
+def configure(stream: str, settings: JsonObject) -> Call[CommandAnswer[StreamDescription]]:
+    """Changes settings of a stream; returns its description."""
+    return ask("PATCH", stream_path(stream), _both(read_stream), settings)
+
+
+def configure_group(group: str, settings: JsonObject) -> Call[CommandAnswer[GroupDescription]]:
+    """Changes settings of a reader group; returns its description."""
+    return ask("PATCH", group_path(group), _both(reader_of(GroupDescription)), settings)
+
+
+def describe_group(group: str) -> Call[CommandAnswer[GroupDescription]]:
+    return ask("GET", group_path(group), _both(reader_of(GroupDescription)))
+
+
+def group_window(group: str) -> Call[CommandAnswer[GroupWindow]]:
+    return ask("GET", f"{group_path(group)}/time-window", _both(reader_of(GroupWindow)))
 
 
 def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[CommandAnswer[MarksPage]]:

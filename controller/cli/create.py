@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import click
@@ -13,7 +13,7 @@ from controller.cli.options import Whole, json_option, name_of, option
 from controller.format import indented
 from controller.terminal import Failure, say
 from strandline.client.calls import create_stream
-from strandline.core.config import StreamConfig
+from strandline.core.config import SETTINGS, StreamConfig
 from strandline.errors import InvalidConfig
 from strandline.limits import SEGMENTS_PER_STREAM
 
@@ -77,12 +77,17 @@ def command(
     say(indented(described.json) if as_json else done)
 
 
+def check_known(asked: Iterable[str], known: Iterable[str]) -> None:
+    """Raises Failure for the name of a setting that is not known."""
+    names = sorted(known)
+    for name in asked:
+        if name not in names:
+            raise Failure(f"there is no setting {name!r} to give: there are {', '.join(names)}")
+
+
 def config_of(asked: dict[str, Any]) -> StreamConfig:
     """A configuration with these settings. Raises Failure, which names the setting that cannot be."""
-    known = {field.name for field in fields(StreamConfig)}
-    for name in asked:
-        if name not in known:
-            raise Failure(f"there is no setting {name!r}: there are {', '.join(sorted(known))}")
+    check_known(asked, SETTINGS)
     try:
         return StreamConfig(**asked)
     except InvalidConfig as error:

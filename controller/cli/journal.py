@@ -9,7 +9,7 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller, journal
 from controller.cli.limits import ENTRIES_SHOWN, REFRESH_MS
-from controller.cli.options import Whole, json_option, name_of, option, times_option
+from controller.cli.options import Whole, group_option, json_option, name_of, one_of, option, times_option
 from controller.format import NOTHING, Times, compact, indented, table
 from controller.status.journal_text import story
 from controller.terminal import say
@@ -20,7 +20,7 @@ TOPICS = ("refusal", "state", "held", "incomplete", "registration", "action")
 
 @click.command
 @click.argument("stream", required=False, type=name_of("stream"), help="the stream")
-@option("--group", type=name_of("group"), metavar="GROUP", help="the reader group, in place of a stream")
+@group_option
 @option("--topic", type=click.Choice(TOPICS), help="only entries on this")
 @option(
     "--after", type=Whole(0, TIME_BOUND_MS - 1), metavar="SEQ", help="from the entry after this seq, not the newest"
@@ -45,8 +45,7 @@ def command(
 
     The journal has refusals, changes of state, who held time back, and what administrators did.
     """
-    if (stream is None) == (group is None):
-        raise click.UsageError("Name either a stream or a reader group, which is --group or STRANDLINE_GROUP.")
+    one_of(stream, group)
     found, omitted = _entries(client, stream, group, after or 0)
     wanted = [each for each in found if topic in (None, each["topic"])]
     shown = wanted[-limit:] if after is None else wanted[:limit]

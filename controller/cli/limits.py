@@ -13,6 +13,7 @@ NAMED_CHARACTERS: Final = 7_500  # of the streams that one request names, in its
 
 # What is shown at once; with --json everything is
 STREAMS_SHOWN: Final = 50
+GROUPS_SHOWN: Final = 50
 SEGMENTS_SHOWN: Final = 50
 ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
 

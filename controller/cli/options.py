@@ -113,6 +113,7 @@ def _pairs_of_text(text: str) -> Sequence[tuple[str, int]]:
 
 stream_argument = click.argument("stream", type=name_of("stream"), help="the stream")
 key_option = option("--key", type=time_key, default="", metavar="KEY", help="the time key")
+group_option = option("--group", type=name_of("group"), metavar="GROUP", help="the reader group, in place of a stream")
 json_option = option("--json", "as_json", is_flag=True, help="print JSON, as the HTTP API has it")
 times_option = option(
     "--plain-times",
@@ -124,14 +125,28 @@ times_option = option(
 yes_option = option("--yes", is_flag=True, help="do not ask for confirmation")
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Asks, unless `yes` was said or nobody is there to answer. Raises Failure for any other answer than yes.
+def confirm(question: str, *, yes: bool, for_good: bool = False) -> None:
+    """Asks, unless `yes` was said. Raises Failure for any other answer than yes, and, where something would end
+    `for_good`, if nobody is there to answer.
 
     The question goes to standard error, beside the data.
     """
-    if yes or sys.stdin is None or not sys.stdin.isatty():
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        if for_good:
+            raise Failure("nothing was changed: this cannot be undone, and nobody is there to be asked; give --yes")
         return
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failure("nothing was changed")
+
+
+def one_of(stream: str | None, group: str | None) -> tuple[str, bool]:
+    """The name of the stream or the reader group, whichever was given, and whether it is a stream."""
+    if stream is not None and group is None:
+        return stream, True
+    if group is not None and stream is None:
+        return group, False
+    raise click.UsageError("Name either a stream or a reader group, which is --group or STRANDLINE_GROUP.")

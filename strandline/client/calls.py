@@ -127,6 +127,11 @@ def seal(stream: str, final: Mapping[str, int]) -> Call[None]:
     yield from tell("POST", f"{stream_path(stream)}/seal", {"final": dict(final)})
 
 
+def delete_stream(stream: str) -> Call[None]:
+    """Deletes the stream, its writers, marks and journal."""
+    yield from tell("DELETE", stream_path(stream))
+
+
 def truncate(stream: str, head: Mapping[str, int]) -> Call[None]:
     """Moves the head: the log has removed the events below it."""
     yield from tell("POST", f"{stream_path(stream)}/truncate", {"head": dict(head)})

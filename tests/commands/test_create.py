@@ -43,7 +43,7 @@ def test_json_is_the_stream_and_open_ones_begin_without_segments(strandline: Cal
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("--settings", "min_writer=2"), 1, "there is no setting 'min_writer'"),
+        (("--settings", "min_writer=2"), 1, "there is no setting 'min_writer' to give"),
         (("--settings", "min_writers=many"), 1, "min_writers"),
         (("--settings", "min_writers=2,min_writers=3"), 2, "twice"),
         (("--settings", "min_writers"), 2, "'min_writers' is no setting"),
