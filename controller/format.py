@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.limits import EPOCH_END_MS, EPOCH_FIRST_MS, POSITION_SEGMENTS_SHOWN
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from strandline.wire.streams import HolderReply, WireMark
 
 NOTHING = "–"
+GAP: Final = "  "  # between the columns of a table
+CELL_LEAST: Final = 8  # characters of a cell that are shown in the narrowest terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +124,30 @@ def yes(flag: bool) -> str:
     return "yes" if flag else "no"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines with aligned columns, and the header in capitals."""
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], columns: int | None = None) -> list[str]:
+    """Lines with aligned columns, and the header in capitals. If they are wider than `columns`, cells of the widest
+    ones are cut, and end with "…"."""
     lines = [[each.upper() for each in header], *map(list, rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    if columns is not None:
+        widths = fitting(widths, columns)
+    return [
+        GAP.join(shortened(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def fitting(widths: Sequence[int], columns: int) -> list[int]:
+    """The widths of a table's columns, the widest ones lessened until a line has room, but none below CELL_LEAST."""
+    room = columns - len(GAP) * (len(widths) - 1)
+    most = max(widths, default=0)
+    while most > CELL_LEAST and sum(min(width, most) for width in widths) > room:
+        most -= 1
+    return [min(width, most) for width in widths]
+
+
+def shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 TAKEN_OVER_STATUS: Final = 4  # the exit status if another controller took the store over: a restart would fight it
 
+FAILED_CODE: Final = "command_failed"  # with --json, of an error that is none of the HTTP API's
+
 
 class Failure(Exception):
-    """A command cannot continue, for a reason that its user can remove. `status` is its exit status."""
+    """A command cannot continue, for a reason that its user can remove. `status` is its exit status, `problem` the
+    error behind it as HTTP carries it, if there is one."""
 
-    def __init__(self, reason: str, status: int = 1) -> None:
+    def __init__(self, reason: str, status: int = 1, problem: Mapping[str, Any] | None = None) -> None:
         super().__init__(reason)
         self.status = status
+        self.problem = problem or {"code": FAILED_CODE}
+
+
+def screen_columns() -> int | None:
+    """How many columns the terminal has; None if standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def say(text: str) -> None:

@@ -6,14 +6,17 @@ A module needs no more than the base install and click at its top, so that its `
 from __future__ import annotations
 
 import io
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final
 
 import click
 
-from controller.terminal import Failure
+from controller.terminal import FAILED_CODE, Failure
 from strandline.redaction import redact
 
 COMMANDS: Final = {
@@ -49,6 +52,10 @@ COMMANDS: Final = {
     "completion": "Print a script that completes commands in a shell.",
 }
 INTERRUPTED_STATUS: Final = 130
+FAILED_STATUS: Final = 1
+WRONG_COMMAND_LINE_CODE: Final = "wrong_command_line"
+
+_json_asked: Final = ContextVar("json_asked", default=False)
 
 
 class Commands(click.Group):
@@ -67,14 +74,14 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Failure as failure:
-            sys.stderr.write(redact(f"strandline {ctx.invoked_subcommand}: {failure}\n"))
+            tell_error(str(ctx.invoked_subcommand), str(failure), failure.status, failure.problem)
             ctx.exit(failure.status)
         except BrokenPipeError:  # the reader of the pipe has ended; click knows what to do
             raise
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""
-            sys.stderr.write(redact(f"strandline {ctx.invoked_subcommand}: {where}{error.strerror or error}\n"))
-            ctx.exit(1)
+            tell_error(str(ctx.invoked_subcommand), f"{where}{error.strerror or error}", FAILED_STATUS)
+            ctx.exit(FAILED_STATUS)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED_STATUS)
 
@@ -113,11 +120,35 @@ def load(name: str) -> click.Command:
     return command
 
 
+def tell_error(command: str, sentence: str, status: int, problem: Mapping[str, Any] | None = None) -> None:
+    """Writes to standard error why a command failed: a line for people, or with --json an object in one line."""
+    if _json_asked.get():
+        told = {**(problem or {"code": FAILED_CODE}), "detail": sentence, "command": command, "exit_status": status}
+        line = json.dumps(told, ensure_ascii=False)
+    else:
+        line = f"strandline {command}: {sentence}"
+    sys.stderr.write(redact(f"{line}\n"))
+
+
+def asks_for_json(words: Sequence[str]) -> bool:
+    """Whether errors are to be JSON as well. It looks at the words themselves: they may be what is wrong."""
+    options = words[: words.index("--")] if "--" in words else words
+    variable = os.environ.get("STRANDLINE_JSON", "").strip().lower()
+    return "--json" in options or variable in ("1", "true", "t", "yes", "y", "on")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns what the process should exit with. No secret of a wrong command line is printed."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    _json_asked.set(asks_for_json(words))
     try:
-        return int(strandline.main(arguments, "strandline", standalone_mode=False) or 0)
+        return int(strandline.main(words, "strandline", standalone_mode=False) or 0)
     except click.ClickException as error:
+        if _json_asked.get():
+            command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "strandline"
+            wrong = {"code": WRONG_COMMAND_LINE_CODE}
+            tell_error(command.removeprefix("strandline "), error.format_message(), error.exit_code, wrong)
+            return error.exit_code
         shown = io.StringIO()
         error.show(shown)
         sys.stderr.write(redact(shown.getvalue()))

@@ -35,6 +35,7 @@ from strandline.limits import PAGE_ENTRIES
 from strandline.wire.controllers import ControllersReply
 from strandline.wire.groups import GroupDescription, GroupNames, GroupWindow
 from strandline.wire.journal import JournalPage
+from strandline.wire.problems import to_problem
 from strandline.wire.shapes import read, reader_of
 from strandline.wire.status import StatusPage
 from strandline.wire.streams import (
@@ -201,11 +202,11 @@ def connected(
             try:
                 yield client
             except StrandlineError as error:
-                raise Failure(client.explain(error)) from None
+                raise Failure(client.explain(error), problem=to_problem(error)) from None
     except StrandlineError as error:
         if isinstance(error, InvalidConfig) and error.name == "controller":
             raise click.BadParameter(str(error), param_hint="--controller") from None
-        raise Failure(str(error)) from None
+        raise Failure(str(error), problem=to_problem(error)) from None
 
 
 # -- calls whose answers are printed as they stand ----------------------------------------------------------------

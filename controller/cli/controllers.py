@@ -6,7 +6,8 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller, controllers
 from controller.cli.options import json_option, times_option
-from controller.format import NOTHING, Times, indented, span, table
+from controller.cli.screen import table
+from controller.format import NOTHING, Times, indented, span
 from controller.terminal import say
 from strandline.wire.controllers import ControllerReply
 

@@ -14,7 +14,8 @@ from controller.cli.client import (
 )
 from controller.cli.limits import GROUPS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
-from controller.format import NOTHING, Times, fields, indented, key_name, offsets, span, table, yes
+from controller.cli.screen import table
+from controller.format import NOTHING, Times, fields, indented, key_name, offsets, span, yes
 from controller.terminal import say
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupMember, GroupWindow

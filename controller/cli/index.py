@@ -7,7 +7,8 @@ import click
 from controller.cli.client import ControllerClient, calls_controller, time_index
 from controller.cli.limits import ENTRIES_SHOWN
 from controller.cli.options import Whole, json_option, key_option, name_of, option, stream_argument, times_option
-from controller.format import Times, indented, table
+from controller.cli.screen import table
+from controller.format import Times, indented
 from controller.terminal import say
 from strandline.limits import OFFSET_BOUND, PAGE_ENTRIES
 

@@ -10,7 +10,8 @@ import click
 from controller.cli.client import ControllerClient, calls_controller, journal
 from controller.cli.limits import ENTRIES_SHOWN, REFRESH_MS
 from controller.cli.options import Whole, group_option, json_option, name_of, one_of, option, times_option
-from controller.format import NOTHING, Times, compact, indented, table
+from controller.cli.screen import table
+from controller.format import NOTHING, Times, compact, indented
 from controller.status.journal_text import story
 from controller.terminal import say
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS

@@ -10,7 +10,8 @@ import click
 from controller.cli.client import CommandAnswer, ControllerClient, calls_controller, describe, marks
 from controller.cli.limits import ENTRIES_SHOWN, FOLLOW_PAUSE_MS, FOLLOW_WAIT_MS
 from controller.cli.options import Whole, json_option, key_option, option, stream_argument, times_option
-from controller.format import MARK_HEADER, Times, compact, indented, mark_line, mark_row, table
+from controller.cli.screen import table
+from controller.format import MARK_HEADER, Times, compact, indented, mark_line, mark_row
 from controller.terminal import say
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.streams import MarksPage

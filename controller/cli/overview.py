@@ -8,7 +8,8 @@ from typing import Any
 
 from controller.cli.client import ControllerClient, status
 from controller.cli.limits import NAMED_CHARACTERS
-from controller.format import NOTHING, Times, counts, holding, key_name, span, table
+from controller.cli.screen import table
+from controller.format import NOTHING, Times, counts, holding, key_name, span
 from controller.status.unread_text import why_unread
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES

@@ -8,6 +8,7 @@ from controller.cli.client import ControllerClient, calls_controller, describe, 
 from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.overview import lines_of, look, rows
+from controller.cli.screen import table
 from controller.format import (
     MARK_HEADER,
     NOTHING,
@@ -18,7 +19,6 @@ from controller.format import (
     indented,
     key_name,
     mark_row,
-    table,
     yes,
 )
 from controller.terminal import say

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from controller.cli.options import json_option, name_of, option, times_option
+from controller.cli.screen import table
 from controller.cli.store import database_option, store_failures
-from controller.format import NOTHING, Times, indented, table
+from controller.format import NOTHING, Times, indented
 from controller.terminal import Failure, say
 from strandline.access import EVERYTHING, Grant, Role, check_pattern
 from strandline.errors import InvalidConfig

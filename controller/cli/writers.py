@@ -6,7 +6,8 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller, list_writers
 from controller.cli.options import json_option, option, stream_argument, times_option
-from controller.format import NOTHING, Times, indented, key_name, offsets, table
+from controller.cli.screen import table
+from controller.format import NOTHING, Times, indented, key_name, offsets
 from controller.terminal import say
 from strandline.core.writer import WriterState
 from strandline.wire.shapes import convert

@@ -150,13 +150,13 @@ def start(served: Served, tmp_path: Path) -> Iterator[Callable[..., subprocess.P
     """Starts a command that goes on until it is told to end; whatever `more` says goes to Popen."""
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*words: str, controller: str = served.url, **more: Any) -> subprocess.Popen[str]:
+    def begin(*words: str, controller: str = served.url, columns: int = 200, **more: Any) -> subprocess.Popen[str]:
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         started.append(
             subprocess.Popen(
                 [*STRANDLINE, *words],
                 cwd=tmp_path,
-                env=environment(STRANDLINE_CONTROLLER=controller, TERM="xterm", COLUMNS="200", LINES="30"),
+                env=environment(STRANDLINE_CONTROLLER=controller, TERM="xterm", COLUMNS=str(columns), LINES="30"),
                 text=True,
                 **{**pipes, **more},
             )
