@@ -86,28 +86,9 @@ class Commands(click.Group):
             ctx.exit(INTERRUPTED_STATUS)
 
 
-def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
-    """For --version, which the package's metadata is read for only then."""
-    if asked and not ctx.resilient_parsing:
-        from strandline.version import __version__
-
-        click.echo(f"strandline {__version__}")
-        ctx.exit()
-
-
 strandline = Commands(
     "strandline",
     commands=[click.Command(name, short_help=summary) for name, summary in COMMANDS.items()],
-    params=[
-        click.Option(
-            ["--version"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_print_version,
-            help="Show the version and exit.",
-        )
-    ],
     help="Exact watermarks for partitioned logs.",
     epilog="Every option can also be given as an environment variable, which its help names.",
 )

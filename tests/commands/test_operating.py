@@ -171,7 +171,3 @@ def test_every_package_says_the_version_that_is_installed() -> None:
 
     packages = (controller, reader_client, spark_integration, strandline, writer_client)
     assert {each.__version__ for each in packages} == {version("strandline")}
-
-
-def test_version_is_one_line_that_scripts_can_read(outside: Callable[..., Any]) -> None:
-    assert outside("--version").out == f"strandline {version('strandline')}\n"
