@@ -57,6 +57,10 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-page .q-table__card { background: transparent; box-shadow: none; color: inherit; }
 .sl-page .q-table tbody td { font-variant-numeric: tabular-nums; border-color: var(--sl-line); }
 .sl-page .q-table thead th { color: var(--sl-soft); font-weight: 600; border-color: var(--sl-line); }
+.sl-page .q-table tbody td, .sl-page .q-table thead th { overflow-wrap: anywhere; }
+.sl-page .q-table tbody td > a, .sl-page .q-table tbody td > div > a { display: inline-block; min-width: 12ch; }
+.sl-page .nicegui-link, .sl-page .nicegui-label { overflow-wrap: anywhere; min-width: 0; }
+.sl-sort { all: unset; cursor: pointer; }
 .sl-page .q-table__container { width: 100%; }
 .body--dark { --q-primary: #2dd4bf !important; --q-negative: #f87171 !important; --q-secondary: #9aa8bc !important; }
 .body--dark .bg-primary { color: #0b111c !important; }

@@ -51,7 +51,8 @@ class JournalCard:
             Column("what", "What happened"),
         ]
         with card(title):
-            self._table = PagedTable(columns, noun="entries", row=self._row, text=_text, rows_per_page=10)
+            name = title.lower().replace(" ", "-")
+            self._table = PagedTable(columns, noun="entries", name=name, row=self._row, text=_text, rows_per_page=10)
             self._empty = ui.label(empty).classes("sl-soft")
 
     def show(self, entries: Sequence[StoredEntry], now: int) -> None:

@@ -7,12 +7,16 @@ FIRST_UPDATE_S: Final = 1.0  # a page is shown without its numbers when they tak
 SILENT_S: Final = 6.0  # without an update, before a page says that the controller does not answer
 LOST_S: Final = 2.5  # the same where the page's channel is closed
 PROBE_S: Final = 4.0  # between two tries of such a page to reach a controller, and how long one may take
+RECONNECT_S: Final = 10.0  # a page whose channel closed may go on where it was; later it loads itself again
 PAGES: Final = 100  # open at once, over all visitors
 PAGE_OPENING_S: Final = 20.0  # a page whose channel is not open by then makes room for another one
 CHANNELS: Final = 200  # between pages and the controller; a page that is loaded again has two for a moment
 CHANNEL_BYTES: Final = 262_144  # of one message from a page
 SIGN_IN_BYTES: Final = 4_096  # of the form with a token
 PAGE_ROWS: Final = 25  # of a table
+ROWS_A_PAGE: Final = (10, 25, 50, 100)  # that a visitor can choose from
+LAST_PAGE: Final = 1_000_000  # of a table, that an address can name
+FILTER_CHARACTERS: Final = 300
 CHART_POINTS: Final = 240  # of a line in a chart
 CHART_SPAN_MS: Final = 3_600_000  # the time that a chart shows
 

@@ -13,6 +13,7 @@ from starlette.routing import Match, Mount
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.dashboard import plain_pages
+from controller.dashboard.limits import RECONNECT_S
 from controller.dashboard.nonces import ScriptNonces
 from controller.dashboard.visitor_gate import VisitorGate, bound_channels
 
@@ -91,7 +92,14 @@ def add_dashboard(app: FastAPI) -> None:
     nicegui.app.add_exception_handler(Exception, _failed)
     nicegui.app.add_middleware(ScriptNonces)  # first, so that it sees pages before they are compressed
     nicegui.ui.run_with(
-        app, title=TITLE, favicon="🌊", dark=None, show_welcome_message=False, binding_refresh_interval=None
+        app,
+        title=TITLE,
+        favicon="🌊",
+        dark=None,
+        language="en-US",
+        show_welcome_message=False,
+        binding_refresh_interval=None,
+        reconnect_timeout=RECONNECT_S,
     )
     mounted = app.router.routes.pop()
     assert isinstance(mounted, Mount)

@@ -83,7 +83,9 @@
     } catch {} // no answer
     if (status === 401) strandline.signIn();
     answers = status === 204 && !socket?.connected ? answers + 1 : 0;
-    if (answers > 1) location.reload();
+    if (answers < 2) return;
+    console.log("reloading because a controller answers, and the channel stays closed");
+    location.reload();
   }
 
   function tick() {
@@ -113,6 +115,15 @@
       waitsFrom = Date.now(); // that was an answer as well
       why = reason;
       tick();
+    },
+    // Choices of the visitor, in the address: it is there again after a reload, and after Back.
+    keep(choices) {
+      const address = new URL(location.href);
+      for (const [name, value] of Object.entries(choices)) {
+        if (value === null) address.searchParams.delete(name);
+        else address.searchParams.set(name, value);
+      }
+      history.replaceState(history.state, "", address);
     },
     signIn() {
       location.assign(`${SIGN_IN}?ended=1&next=${encodeURIComponent(location.pathname + location.search)}`);

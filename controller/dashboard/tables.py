@@ -1,25 +1,36 @@
-"""A table of which the browser gets one page at a time: the server sorts, filters and pages."""
+"""A table of which the browser gets one page at a time: the server sorts, filters and pages.
+
+What a visitor chooses is kept in the page's address: it survives a reload, can be sent to somebody else, and is there
+again after Back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from nicegui import events, ui
+from nicegui import Client, events, ui
 
-from controller.dashboard.limits import FILTER_ROWS, PAGE_ROWS
+from controller.dashboard.limits import FILTER_CHARACTERS, FILTER_ROWS, LAST_PAGE, PAGE_ROWS, ROWS_A_PAGE
 
 T = TypeVar("T")
 
 # A cell with a link, for rows that have a `link` and a `name`; and a cell whose colour is the row's `state_class`.
 LINKED: Final = '<a :href="props.row.link">{{ props.row.name }}</a>'
+# A head that the keyboard reaches too. The library marks the column that is sorted by in the classes of its head.
+_HEAD: Final = """<q-th :props="props" :aria-sort="!props.col.sortable ? null :
+/ sorted /.test(props.col.__thClass) ? (/sort-desc/.test(props.col.__thClass) ? 'descending' : 'ascending') : 'none'">
+<button v-if="props.col.sortable" type="button" class="sl-sort">{{ props.col.label }}</button>
+<template v-else>{{ props.col.label }}</template></q-th>"""
 STATE: Final = '<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>'
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """`name` is the field of a row that is shown, `sort` what an item is sorted by (a number, a text, or nothing).
+    """`name` is the field of a row that is shown, `sort` what an item is sorted by: a number, a text, or None for an
+    item that shows nothing there. Such items come last, in either direction.
 
     `html` is a Vue template for the cell, in which `props.row` is the row. Columns that are not `essential` are left
     out on a phone.
@@ -41,27 +52,30 @@ class PagedTable(Generic[T]):
         columns: Sequence[Column[T]],
         *,
         noun: str,
+        name: str | None = None,
         row: Callable[[T], Mapping[str, Any]],
         text: Callable[[T], str],
         rows_per_page: int = PAGE_ROWS,
         act: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`row` has an `id`; a filter looks for what was typed in `text`. `act` is called with what a cell's template
-        emits as `act`."""
+        emits as `act`. Of several tables of one page with the same noun each needs a `name`, for the address."""
+        self._address = Address(name or noun)
         self._row, self._text = row, text
         self._rows_per_page = rows_per_page
         self._items: Sequence[T] = ()
         self._sorts = {each.name: each.sort for each in columns if each.sort is not None}
-        self._page: dict[str, Any] = {"page": 1, "rowsPerPage": rows_per_page, "sortBy": None, "descending": False}
+        self._page: dict[str, Any] = self._address.page(self._sorts, rows_per_page)
         self._filter = (
-            ui.input(placeholder=f"Filter {noun}", on_change=self._filtered)
-            .props(f'dense outlined clearable debounce=200 aria-label="Filter {noun}"')
+            ui.input(placeholder=f"Filter {noun}", value=self._address.filter, on_change=self._filtered)
+            .props(f'dense outlined clearable debounce=200 maxlength={FILTER_CHARACTERS} aria-label="Filter {noun}"')
             .style("max-width: 320px; width: 100%")
         )
         self._table = ui.table(
             columns=[_quasar(each) for each in columns], rows=[], row_key="id", pagination=dict(self._page)
-        ).props('flat dense :rows-per-page-options="[10, 25, 50, 100]" binary-state-sort wrap-cells')
+        ).props(f'flat dense :rows-per-page-options="{list(ROWS_A_PAGE)}" binary-state-sort wrap-cells')
         self._table.on("request", self._requested)
+        self._table.add_slot("header-cell", _HEAD)
         if act is not None:
             self._table.on("act", lambda event: act(str(event.args)))
         for each in columns:
@@ -76,18 +90,20 @@ class PagedTable(Generic[T]):
         """Shows these items, in this order unless the visitor sorted."""
         self._items = items
         self._table.set_visibility(bool(items))
-        if len(items) > FILTER_ROWS:
+        if len(items) > FILTER_ROWS or self._filter.value:
             self._filter.set_visibility(True)
         self._render()
 
     def _filtered(self, _event: events.ValueChangeEventArguments[Any]) -> None:
         self._page["page"] = 1
         self._render()
+        self._address.keep(self._page, self._filter.value or "", self._rows_per_page)
 
     def _requested(self, event: events.GenericEventArguments) -> None:
         wanted = event.args["pagination"]
         self._page = {name: wanted.get(name) for name in ("page", "rowsPerPage", "sortBy", "descending")}
         self._render()
+        self._address.keep(self._page, self._filter.value or "", self._rows_per_page)
 
     def _render(self) -> None:
         items, text = self._items, (self._filter.value or "").strip().casefold()
@@ -95,7 +111,7 @@ class PagedTable(Generic[T]):
             items = [each for each in items if text in self._text(each).casefold()]
         sort = self._sorts.get(self._page["sortBy"] or "")
         if sort is not None:
-            items = sorted(items, key=lambda each: _rank(sort(each)), reverse=bool(self._page["descending"]))
+            items = in_order(items, sort, descending=bool(self._page["descending"]))
         size = self._page["rowsPerPage"] or len(items) or 1
         last = max(1, -(-len(items) // size))
         page = self._page["page"] = min(self._page["page"], last)
@@ -110,10 +126,61 @@ class PagedTable(Generic[T]):
             self._table.pagination = pagination
 
 
+class Address:
+    """The choices for a table, in the address of its page: `writers.sort=-lag`, `.page`, `.rows` and `.filter`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._client = ui.context.client
+        given = self._client.request.query_params
+        self._given = {each: given.get(f"{name}.{each}", "") for each in ("sort", "page", "rows", "filter")}
+
+    @property
+    def filter(self) -> str:
+        return self._given["filter"][:FILTER_CHARACTERS]
+
+    def page(self, sorts: Collection[str], rows: int) -> dict[str, Any]:
+        """What the address says, as far as it can be; `rows` are on a page where it says nothing."""
+        sort, page, size = (self._given[each] for each in ("sort", "page", "rows"))
+        column = sort.removeprefix("-")
+        return {
+            "page": min(int(page), LAST_PAGE) if _is_number(page) and int(page) else 1,
+            "rowsPerPage": int(size) if _is_number(size) and int(size) in ROWS_A_PAGE else rows,
+            "sortBy": column if column in sorts else None,
+            "descending": column in sorts and sort.startswith("-"),
+        }
+
+    def keep(self, page: Mapping[str, Any], filter: str, rows: int) -> None:
+        """Puts the choices into the address of the page that is open; what is as it was at first is left out."""
+        sort = f"{'-' if page['descending'] else ''}{page['sortBy']}" if page["sortBy"] else None
+        choices = {
+            "sort": sort,
+            "page": page["page"] if page["page"] != 1 else None,
+            "rows": page["rowsPerPage"] if page["rowsPerPage"] != rows else None,
+            "filter": filter[:FILTER_CHARACTERS] or None,
+        }
+        keep(self._client, {f"{self._name}.{each}": value for each, value in choices.items()})
+
+
+def keep(client: Client, choices: Mapping[str, object]) -> None:
+    """Puts choices into the address of a page, and removes those that are None."""
+    _ = client.run_javascript(f"strandline.keep({json.dumps(dict(choices))})")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+def in_order(items: Sequence[T], sort: Callable[[T], Any], *, descending: bool) -> list[T]:
+    """Items by what `sort` gives: numbers before texts, or the other way round, and at the end what has None."""
+    ranked = [(sort(each), each) for each in items]
+    filled = [pair for pair in ranked if pair[0] is not None]
+    filled.sort(key=lambda pair: _rank(pair[0]), reverse=descending)
+    return [each for _, each in filled] + [each for value, each in ranked if value is None]
+
+
 def _rank(value: Any) -> tuple[int, Any]:
-    """Numbers before texts before nothing, so that any two values can be compared."""
-    if value is None:
-        return (2, 0)
+    """Numbers before texts, so that any two values can be compared."""
     return (0, value) if isinstance(value, (int, float)) else (1, str(value))
 
 

@@ -68,7 +68,9 @@ def show_server(label: ui.label, controller: str | None) -> None:
 
 
 def gone(error: StrandlineError) -> None:
-    """Shows that a stream, a writer or a group does not exist."""
+    """Shows that a stream, a writer or a group does not exist, or is not for this visitor; the answer has the error's
+    status."""
+    ui.context.client.status_code = error.status
     with ui.column().classes("sl-card"):
         heading("Not here", level=1)
         ui.label(str(error))

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, ViewportSize, expect
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World
 
+WIDE: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 PAGES = [
     "/",
@@ -109,6 +110,71 @@ def test_thousands_of_writers_come_page_by_page_and_filter(world: World, open_pa
     expect(page.get_by_role("link", name="w-2700")).to_be_visible()
 
 
+def test_what_is_chosen_in_a_table_is_there_again_after_back_and_a_reload(
+    world: World, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/crowd")
+    page.get_by_label("Filter writers").fill("w-27")
+    expect(page.get_by_text("1-25 of 100")).to_be_visible()
+    head = card(page, "Writers").get_by_role("columnheader", name="Writer", exact=True)
+    for direction in ("ascending", "descending"):
+        head.get_by_role("button").click()
+        expect(head).to_have_attribute("aria-sort", direction)
+    page.get_by_role("button", name="Next page").first.click()
+    expect(page.get_by_role("link", name="w-2774")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?writers.filter=w-27&writers.sort=-name&writers.page=2$"))
+    page.get_by_role("link", name="w-2774").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("w-2774")
+    page.go_back()
+    for _ in range(2):
+        expect(page.get_by_text("26-50 of 100")).to_be_visible()
+        expect(page.get_by_role("link", name="w-2774")).to_be_visible()
+        expect(page.get_by_label("Filter writers")).to_have_value("w-27")
+        page.reload()
+
+
+@pytest.mark.parametrize("query", ["sort=none-such", "page=0", "page=999999999999", "page=-1", "rows=7", "filter=%00"])
+def test_an_address_that_asks_for_what_cannot_be_shows_the_page(world: World, query: str) -> None:
+    assert world.process.client.get(f"/streams/orders?writers.{query}&key=none-such").status_code == 200
+
+
+def test_a_head_is_sorted_by_with_the_keyboard_and_says_how(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/orders")
+    head = card(page, "Writers").get_by_role("columnheader", name="Late", exact=True)
+    expect(head).to_have_attribute("aria-sort", "none")
+    for direction in ("ascending", "descending"):
+        head.get_by_role("button").press("Enter")
+        expect(head).to_have_attribute("aria-sort", direction)
+    expect(card(page, "Writers").get_by_role("columnheader", name="Position")).not_to_have_attribute(
+        "aria-sort", "none"
+    )
+    expect(page.locator("html")).to_have_attribute("lang", "en-US")
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE])
+def test_names_of_249_characters_break_no_page(
+    world: World, open_page: Callable[..., Page], size: ViewportSize
+) -> None:
+    name = "n" * 249
+    world.put(f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+    world.put(f"/v1/reader-groups/{name}", {"streams": [name]})
+    world.note(name, name, 5)
+    page = open_page(size=size)
+    for path in (
+        f"/?streams.filter={name}",
+        f"/streams/{name}",
+        f"/streams/{name}/writers/{name}",
+        f"/reader-groups/{name}",
+    ):
+        page.goto(world.url + path)
+        expect(page.get_by_text(name).first).to_be_visible()
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"]
+        hidden = "[...document.querySelectorAll('.q-table__middle')].filter(t => t.scrollWidth > t.clientWidth).length"
+        assert page.evaluate(hidden) == 0
+
+
 def test_a_group_shows_its_readers_positions_and_backlog(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/reader-groups/billing")
@@ -166,7 +232,9 @@ def test_the_keyboard_alone_leads_to_a_stream(world: World, open_page: Callable[
 
 def test_what_is_not_there_is_said_with_a_way_back(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
-    page.goto(f"{world.url}/streams/none-such")
+    for path in ("/streams/none-such/writers/w", "/reader-groups/none-such", "/streams/none-such"):
+        answer = page.goto(world.url + path)
+        assert answer is not None and answer.status == 404
     expect(page.get_by_text("none-such").first).to_be_visible()
     page.get_by_role("link", name="To the overview").click()
     expect(page.get_by_role("cell", name="quiet")).to_be_visible()

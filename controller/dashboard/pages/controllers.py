@@ -41,6 +41,7 @@ def add(app: FastAPI) -> None:
             try:
                 who.check_every_stream()
             except StrandlineError as error:
+                ui.context.client.status_code = error.status
                 with ui.column().classes("sl-card"):
                     heading("Not for this token", level=1)
                     ui.label(str(error))

@@ -205,7 +205,7 @@ def _reader_columns() -> list[Column[ReaderStatus]]:
     return [
         Column("name", "Reader", sort=lambda each: each.name),
         Column("heard", "Last heard", sort=lambda each: each.silent_ms, right=True),
-        Column("segments", "Segments", sort=lambda each: -len(each.segments)),
+        Column("segments", "Segments", sort=lambda each: -len(each.segments) or None),
         Column("epoch", "Epoch", sort=lambda each: each.epoch, right=True, essential=False),
     ]
 

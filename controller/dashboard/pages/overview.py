@@ -15,7 +15,7 @@ from controller.dashboard.limits import ATTENTION_STREAMS
 from controller.dashboard.tables import LINKED, STATE, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, curl, empty_state, tiles
-from controller.format import NOTHING, Times, counts, holding, lag, span
+from controller.format import NOTHING, Times, counts, holding, is_epoch, lag, span
 from controller.status.overview import GroupsFound, Overview
 from controller.status.status_view import StatusView, StatusViews
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble
@@ -275,10 +275,15 @@ def _group_columns() -> list[Column[GroupStatus]]:
     return [
         Column("backlog", "Backlog", sort=lambda look: not look.window.backlog, html=backlog),
         Column("name", "Reader group", sort=lambda look: look.name, html=LINKED),
-        Column("lag", "Lag", sort=lambda look: look.window.lag_ms, right=True),
+        Column("lag", "Lag", sort=_group_behind, right=True),
         Column("readers", "Readers", sort=lambda look: look.readers, right=True, essential=False),
         Column("streams", "Streams", sort=lambda look: ", ".join(look.window.streams), essential=False),
     ]
+
+
+def _group_behind(look: GroupStatus) -> int | None:
+    time = look.window.watermarks.get("")
+    return look.seen_at - time if time is not None and is_epoch(time) else None
 
 
 def _group_text(look: GroupStatus) -> str:

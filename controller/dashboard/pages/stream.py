@@ -16,7 +16,7 @@ from controller.dashboard.journal_cards import IncompleteCard, JournalCard, News
 from controller.dashboard.labels import rate, state_of
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
 from controller.dashboard.pages.stream_cards import Charts, GroupsCard, HolderCard, KeysCard, SegmentsCard, WritersCard
-from controller.dashboard.tables import key_label
+from controller.dashboard.tables import keep, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import BADGE_COLOURS, gone, heading, served_by, show_server, tiles
 from controller.format import counts
@@ -46,7 +46,8 @@ def add(app: FastAPI) -> None:
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = StreamPage(app.state.controller, status, who, stream)
+            key = request.query_params.get("key", DEFAULT_KEY)
+            view = StreamPage(app.state.controller, status, who, stream, key)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
         await refresh.first()
@@ -56,14 +57,14 @@ def add(app: FastAPI) -> None:
 class StreamPage:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, status: StatusView, who: Visitor, stream: str) -> None:
+    def __init__(self, controller: Controller, status: StatusView, who: Visitor, stream: str, key: str) -> None:
         self._controller = controller
         self._status = status
         self._acts = actions.Acts(controller, status, who)
         self._who = who
         self._name = stream
-        self._keys = [DEFAULT_KEY]
-        self._key = DEFAULT_KEY
+        self._keys = [key]  # until the stream says which it has
+        self._key = key
         self._news = News()
 
     def build(self, base: str) -> None:
@@ -150,6 +151,7 @@ class StreamPage:
     async def _turn_key(self, event: Any) -> None:
         if event.value != self._key:
             self._key = event.value
+            keep(ui.context.client, {"key": self._key or None})
             await self.update()
 
     async def _ask_exclude(self, writer: str) -> None:

@@ -172,8 +172,8 @@ class WritersCard:
             Column("time", "Time", sort=lambda each: each.time),
             Column("lag", "Lag", sort=self._lag, right=True),
             Column("heard", "Last heard", sort=lambda each: -each.heard_at, right=True, essential=False),
-            Column("late", "Late", sort=lambda each: each.late, right=True, essential=False),
-            Column("refused", "Refused", sort=lambda each: each.refused, right=True, essential=False),
+            Column("late", "Late", sort=lambda each: each.late or None, right=True, essential=False),
+            Column("refused", "Refused", sort=lambda each: each.refused or None, right=True, essential=False),
             Column("position", "Position", essential=False),
         ]
         with card("Writers"):
@@ -194,7 +194,7 @@ class WritersCard:
         self._table.show(writers)
 
     def _lag(self, look: WriterStatus) -> int | None:
-        return None if look.time is None else self._now - look.time
+        return self._now - look.time if look.time is not None and is_epoch(look.time) else None
 
     def _row(self, look: WriterStatus) -> dict[str, Any]:
         assert self._graph is not None  # there are writers only with one
@@ -232,7 +232,7 @@ class SegmentsCard:
             Column("final", "Final offset", sort=lambda each: each.final_offset, right=True),
             Column("keys", "Keys", sort=lambda each: each.low, essential=False),
             Column("after", "After", essential=False),
-            Column("heard", "Last noted", sort=lambda each: -self._noted_at.get(each.id, 0), right=True),
+            Column("heard", "Last noted", sort=self._noted_ago, right=True),
         ]
         with card("Segments"):
             self._diagram = ui.mermaid("graph LR").classes("w-full sl-diagram")
@@ -253,6 +253,10 @@ class SegmentsCard:
             self._diagram.set_visibility(scaled)
             if scaled:
                 self._diagram.set_content(scaling_diagram(drawn))
+
+    def _noted_ago(self, segment: Segment) -> int | None:
+        at = self._noted_at.get(segment.id)
+        return None if at is None else self._now - at
 
     def _row(self, segment: Segment) -> dict[str, Any]:
         at = self._noted_at.get(segment.id)
@@ -281,7 +285,7 @@ class GroupsCard:
             Column("behind", "Behind the marks", sort=self._behind, right=True),
             Column("lower", "Read up to", sort=lambda each: self._bounds(each)[0]),
             Column("upper", "Upper", sort=lambda each: self._bounds(each)[1], essential=False),
-            Column("backlog", "Backlog", sort=lambda each: not each.window.backlog, essential=False),
+            Column("backlog", "Backlog", sort=lambda each: 0 if each.window.backlog else None, essential=False),
         ]
         with card("Reader groups"):
             self._marks = ui.label().classes("sl-soft")
