@@ -16,7 +16,7 @@ SIGN_IN_BYTES: Final = 4_096  # of the form with a token
 PAGE_ROWS: Final = 25  # of a table
 ROWS_A_PAGE: Final = (10, 25, 50, 100)  # that a visitor can choose from
 LAST_PAGE: Final = 1_000_000  # of a table, that an address can name
-FILTER_CHARACTERS: Final = 300
+FILTER_CHARACTERS: Final = 300  # of what a table is filtered by
 CHART_POINTS: Final = 240  # of a line in a chart
 CHART_SPAN_MS: Final = 3_600_000  # the time that a chart shows
 
