@@ -4,7 +4,7 @@
             A comment behind a command may say that it "fails", is "refused", or "goes on".
     python  is executed, all blocks of a page as one program. One that begins with "# name.py" is saved under that name.
     text    is what the block before it printed; "…" stands for anything.
-    others  (yaml, ini …) begin with "# name" and are saved.
+    others  (yaml, ini, java …) begin with "# name" or "// name" and are saved.
 
 Addresses are replaced by those of what really runs. `make` and `pip install` are only looked at.
 """
@@ -34,7 +34,7 @@ BIN = Path(sys.executable).parent
 CONTROLLER = "127.0.0.1:8433"  # where pages have it
 DEADLINE_S = 60
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
+NAMED = re.compile(r"(?:#|//) ([\w./-]+\.\w+)\n")
 FOR_BASH = re.compile(r"[|<>;&`$*]")
 
 

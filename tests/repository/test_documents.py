@@ -62,6 +62,10 @@ RUN = {
         "tests/deploy/test_failover.py::test_nothing_answered_is_lost_when_a_synchronous_standby_is_promoted",
     ),
     "docs/how-to/scale-segments.md": (TASKS,),
+    "docs/how-to/other-languages.md": (
+        "tests/readme/test_languages.py::test_curl_writes_and_reads_as_the_page_about_other_languages_shows",
+        "tests/readme/test_languages.py::test_a_program_with_a_standard_library_alone_writes_and_reads",
+    ),
     "docs/how-to/retention.md": (TASKS,),
     "docs/how-to/several-controllers.md": (
         "tests/processes/test_page.py::test_the_page_about_several_controllers_starts_them",
@@ -90,7 +94,7 @@ RUN = {
     "docs/writers.md": ("tests/readme/test_pages.py::test_the_page_about_writers_notes_what_it_says",),
 }
 OF_THEIR_OWN = ("decisions", "reference")  # neither tells anybody what to type; the reference is written from the code
-LANGUAGES = {"ini", "python", "sh", "text", "yaml"}
+LANGUAGES = {"go", "ini", "java", "python", "sh", "text", "ts", "yaml"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 GETTING_THE_CODE = ("git clone ", "cd ")
 
