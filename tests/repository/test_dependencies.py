@@ -1,0 +1,117 @@
+"""Every dependency is used, every use has one, and what users install is under licences that they can accept."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tools.reference.dependencies import TOOLS, brought_by, extras_with, licence_of, needed, pinned
+
+# What no module of ours imports, and the package that does.
+USED_BY = {
+    "googleapis-common-protos": "pyspark",
+    "grpcio": "pyspark",
+    "grpcio-status": "pyspark",
+    "pandas": "pyspark",
+    "protobuf": "grpcio-status",
+    "uvloop": "uvicorn",
+    "zstandard": "pyspark",
+}
+# What our modules import although it is in no extra, and the package of ours that is made on it.
+PART_OF = {"anyio": "httpx", "pydantic": "fastapi", "starlette": "fastapi"}
+OF_USERS_TESTS = {"pytest"}  # in strandline/logs/contract.py, which only tests import
+
+ACCEPTED = {
+    *("0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT-CMU", "PSF-2.0", "Zlib"),
+    "LGPL-3.0-only",  # psycopg, which is imported and not changed
+    "MPL-2.0",  # files that are changed stay under it, and none is
+    "public domain",
+}
+WITH_A_CHOICE = {
+    "docutils": "public domain"
+}  # nearly all of it; under the GPL is a mode for Emacs, which its wheel lacks
+
+
+def imported(files: list[Path]) -> set[str]:
+    """The packages from outside that these files import, also for type checkers."""
+    names = {
+        name
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+            if isinstance(node, ast.ImportFrom) and node.module
+            else []
+        )
+    }
+    providers = packages_distributions()
+    tops = {name.split(".")[0] for name in names} - sys.stdlib_module_names
+    return {canonicalize_name(one) for top in tops for one in providers.get(top, [top])} - {"strandline"}
+
+
+@pytest.fixture(scope="module")
+def used(product_files: list[Path], packages: list[str]) -> set[str]:
+    return imported(product_files) - set(map(canonicalize_name, packages))
+
+
+@pytest.fixture(scope="module")
+def direct() -> set[str]:
+    return {canonicalize_name(Requirement(each.requirement).name) for each in needed()}
+
+
+def test_every_dependency_says_in_a_line_what_it_is_for() -> None:
+    assert needed() and [each for each in needed() if len(each.why.split()) < 2] == []
+
+
+def test_no_dependency_is_unused(used: set[str], direct: set[str]) -> None:
+    assert direct - used == set(USED_BY)
+    for name, user in USED_BY.items():
+        assert name in {canonicalize_name(Requirement(each).name) for each in requires(user) or ()}, name
+
+
+def test_what_is_imported_is_a_dependency_or_part_of_one(used: set[str], direct: set[str]) -> None:
+    assert used - direct - OF_USERS_TESTS == set(PART_OF)
+    for name, whole in PART_OF.items():
+        assert whole in direct
+        assert name in {canonicalize_name(Requirement(each).name) for each in requires(whole) or ()}, name
+
+
+def test_an_import_is_found_in_a_function_and_below_another_name(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text("import os\n\ndef f():\n    import yaml.nodes\n    from google.protobuf import message\n")
+    assert {"pyyaml", "protobuf"} <= imported([file])
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(pinned()) if extras_with(name)])
+def test_users_get_only_licences_that_they_can_accept(name: str) -> None:
+    """A new one: read what it asks for before it is added here."""
+    words = set(re.split(r" (?:AND|OR|or) |[()]", licence_of(name))) - {""}
+    assert words <= ACCEPTED or WITH_A_CHOICE.get(name) in words, f"{name}: {licence_of(name)}"
+
+
+def test_tools_come_with_no_extra_and_every_extra_has_the_base() -> None:
+    assert TOOLS and extras_with("pytest") == [] and extras_with("httpx") == ["base"]
+    assert brought_by("base") < brought_by("cli") < brought_by("controller") < brought_by("dashboard")
+
+
+def test_the_page_about_support_has_the_versions_that_tests_run_on(root: Path) -> None:
+    page = (root / "docs" / "support.md").read_text()
+    pins = pinned()
+    brokers = re.findall(
+        r"<artifactId>kafka_2.13</artifactId>\s*<version>(.+?)</version>", (root / "tools" / "pom.xml").read_text()
+    )
+    assert f"| PySpark | {pins['pyspark']}," in page and brokers and f"brokers {brokers[0]};" in page
+    for name in ("confluent-kafka", "psycopg"):
+        assert f"{name} {pins[name]} |" in page
+    for requirement in (each.requirement for each in needed() if each.extra in ("kafka", "postgres", "spark")):
+        if requirement.startswith(("confluent", "psycopg", "pyspark")):
+            assert f"`{requirement.removeprefix('pyspark')}`" in page

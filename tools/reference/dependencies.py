@@ -1,0 +1,149 @@
+"""The packages that Strandline needs: what for, and under which licences they are."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import distribution, requires
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tools.reference.text import code, page, table, wrapped
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+BASE: Final = "base"
+TOOLS: Final = "tools only"
+
+# What other spellings in the packages' own descriptions are in SPDX.
+SPDX: Final = {
+    "3-Clause BSD License": "BSD-3-Clause",
+    "Apache": "Apache-2.0",
+    "Apache 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD 2-Clause License": "BSD-2-Clause",
+    "BSD 3-Clause License": "BSD-3-Clause",
+    "BSD License": "BSD",
+    "GNU General Public License (GPL)": "GPL",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "License :: Public Domain": "public domain",
+    "Python Software Foundation License": "PSF-2.0",
+}
+
+_PIN: Final = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\$", re.MULTILINE)
+# Markers are read as on the oldest Python that is supported, so that the page does not depend on who writes it.
+_MACHINE: Final = {"python_version": "3.11", "python_full_version": "3.11.0", "sys_platform": "linux"}
+
+
+class Needed(NamedTuple):
+    """A direct dependency."""
+
+    extra: str
+    requirement: str
+    why: str
+
+
+def dependencies() -> str:
+    """The direct dependencies with what they are for, and all that is pinned with its licence."""
+    introduction = (
+        "A writer's install is the base; everything else is an extra, such as `pip install 'strandline[controller]'`. "
+        "Tests run on the pinned versions; newer ones are taken by `make lock LOCK=--upgrade`."
+    )
+    remark = (
+        "As the installed packages state them. None of them is a part of Strandline: pip installs them. What comes "
+        "with no extra is for working on Strandline."
+    )
+    direct = [(code(each.extra), code(each.requirement), each.why) for each in needed()]
+    licences = [
+        (name, version, licence_of(name), ", ".join(extras_with(name)) or TOOLS)
+        for name, version in sorted(pinned().items())
+    ]
+    return page(
+        "Dependencies",
+        introduction,
+        [
+            f"## What is needed, and what for\n\n{table(('extra', 'package', 'for'), direct)}",
+            f"## Licences\n\n{wrapped(remark)}\n\n{table(('package', 'version', 'licence', 'comes with'), licences)}",
+        ],
+    )
+
+
+def needed() -> list[Needed]:
+    """The direct dependencies in the order of pyproject.toml, each with the remark behind it."""
+    text = (ROOT / "pyproject.toml").read_text()
+    text = text[text.index("\ndependencies = [") : text.index("\n[project.scripts]")]
+    found: list[Needed] = []
+    extra = ""
+    for line in text.splitlines():
+        if begun := re.match(r"(\w+) = \[", line):
+            extra = BASE if begun[1] == "dependencies" else begun[1]
+        elif entry := re.match(r'    "(.+?)",(?:\s*# (.+))?$', line):
+            found.append(Needed(extra, entry[1], entry[2] or ""))
+    return [each for each in found if not each.requirement.startswith("strandline[")]
+
+
+@cache
+def pinned() -> dict[str, str]:
+    """The version of each package that is pinned, for users or for work on the project."""
+    files = ("build.txt", "dev.txt")
+    return dict(found for file in files for found in _PIN.findall((ROOT / "requirements" / file).read_text()))
+
+
+def licence_of(name: str) -> str:
+    """The licence as the installed package states it: as an expression, in a few words, or by classifiers."""
+    said = distribution(name).metadata
+    if "License-Expression" in said:
+        return said["License-Expression"]
+    words = said.get("License") or ""
+    if 0 < len(words) < 40 and "\n" not in words:
+        return SPDX.get(words, words)
+    beginning = "License :: OSI Approved :: "
+    classified = [each.removeprefix(beginning) for each in said.get_all("Classifier", []) if each.startswith("License")]
+    return " or ".join(SPDX.get(each, each) for each in classified)
+
+
+def extras_with(name: str) -> list[str]:
+    """The extras, or the base, with which a package comes."""
+    base = brought_by(BASE)
+    if name in base:
+        return [BASE]
+    return [extra for extra in _extras() if name in brought_by(extra) - base]
+
+
+@cache
+def _extras() -> tuple[str, ...]:
+    return tuple(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+
+
+@cache
+def brought_by(extra: str) -> frozenset[str]:
+    """All packages that an installation with one extra, or the base alone, consists of."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    todo = [Requirement(each) for each in project["dependencies"]]
+    todo += [Requirement(each) for each in project["optional-dependencies"].get(extra, ())]
+    seen: set[tuple[str, str]] = set()
+    found: set[str] = set()
+    while todo:
+        requirement = todo.pop()
+        for one in requirement.extras or {""}:
+            name = canonicalize_name(requirement.name)
+            if (name, one) in seen:
+                continue
+            seen.add((name, one))
+            if name == "strandline":
+                todo += [Requirement(each) for each in project["optional-dependencies"][one]]
+                continue
+            found.add(name)
+            todo += _asked_by(name, {one, ""})
+    return frozenset(found)
+
+
+def _asked_by(name: str, extras: set[str]) -> Iterator[Requirement]:
+    for each in map(Requirement, requires(name) or ()):
+        if each.marker is None or any(each.marker.evaluate({**_MACHINE, "extra": one}) for one in extras):
+            yield each
