@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -23,7 +23,7 @@ import uvicorn
 from controller.app import Application, create_app
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
-from controller.http.connection import HttpConnection, SocketConnection, Waits
+from controller.http.connection import HttpConnection, Waits
 from controller.http.listener import Listener, connections_bound
 from controller.limits import (
     DRAIN_DEADLINE_S,
@@ -199,13 +199,22 @@ def prepare_store(settings: Settings) -> None:
     log_event("schema_created" if fresh else "schema_found", store=store, revision=REVISION)
 
 
+def _websockets() -> type[asyncio.Protocol] | Literal["none"]:
+    """What serves websockets, which come with the extra `dashboard` and are for its pages alone."""
+    if not is_installed():
+        return "none"
+    from controller.dashboard.socket_connection import SocketConnection
+
+    return SocketConnection
+
+
 def run(settings: Settings, doors: Sequence[Door], tell_ready: Callable[[], None], parent: int | None = None) -> int:
     """Serves with settings that were checked, until a signal stops it or its `parent` ends; see `Server`."""
     app = create_app(settings, dashboard=True, peer_tls=peer_trust(settings))
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        ws=SocketConnection if is_installed() else "none",
+        ws=_websockets(),
         ws_max_size=CHANNEL_BYTES,
         lifespan="on",
         log_config=None,

@@ -24,7 +24,6 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
 from controller.http.browser_gate import PROBES
@@ -626,14 +625,3 @@ class HttpConnection(HttpToolsProtocol):
         self._waits.reserved.leave(self)
         self.handle_websocket_upgrade()
         self.parser = None  # type: ignore[assignment]  # as when the connection is lost
-
-
-class SocketConnection(WebSocketsSansIOProtocol):
-    """A connection that has become a websocket."""
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if not self.handshake_initiated and not self.transport.is_closing():
-            # The library does not accept this complete request, and would wait for ever.
-            self.transport.write(STATUS_LINE[400] + b"connection: close\r\ncontent-length: 0\r\n\r\n")
-            self.transport.close()

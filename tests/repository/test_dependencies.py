@@ -55,7 +55,8 @@ def imported(files: list[Path]) -> set[str]:
     }
     providers = packages_distributions()
     tops = {name.split(".")[0] for name in names} - sys.stdlib_module_names
-    return {canonicalize_name(one) for top in tops for one in providers.get(top, [top])} - {"strandline"}
+    packages: set[str] = {canonicalize_name(one) for top in tops for one in providers.get(top, [top])}
+    return packages - {"strandline"}
 
 
 @pytest.fixture(scope="module")

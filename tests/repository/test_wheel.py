@@ -16,6 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from strandline.testing import InProcessController
+from tools.try_wheel import USERS_OWN
 
 NEEDS_MORE_THAN_PYTHON = {
     "strandline.core.block",
@@ -41,8 +42,8 @@ for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
 
 
 WRITE_AND_READ = """
-import json, sys
-sys.path[:0] = sys.argv[1:3]
+import json, os, sys
+sys.path[:0] = [os.getcwd(), *sys.argv[1:3]]
 import reader_client, strandline.testing, writer_client
 for package in (reader_client, writer_client):
     for name in package.__all__:
@@ -137,7 +138,9 @@ def needs_of(name: str) -> set[str]:
     return found
 
 
-def test_a_writers_install_needs_only_httpx_and_msgspec(wheel: Path, description: Message, tmp_path: Path) -> None:
+def test_a_writers_install_needs_httpx_msgspec_and_no_module_of_the_user(
+    wheel: Path, description: Message, tmp_path: Path
+) -> None:
     """In a Python that sees the wheel, those packages, and nothing else that is installed."""
     base = [each for each in description.get_all("Requires-Dist", []) if "extra ==" not in each]
     ours, theirs = tmp_path / "wheel", tmp_path / "needs"
@@ -147,6 +150,8 @@ def test_a_writers_install_needs_only_httpx_and_msgspec(wheel: Path, description
     for name in brought:
         for top in {Path(str(file)).parts[0] for file in files(name) or []} - {"..", "__pycache__"}:
             (theirs / top).symlink_to(Path(str(distribution(name).locate_file(top))))
+    for name in USERS_OWN:  # in the folder in which it runs, and the first that Python looks in
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('this is a module of the user')\n")
     with InProcessController() as controller:
         controller.create_stream("s")
         arguments = [str(ours), str(theirs), controller.listen(), "s", str(tmp_path / "log.db")]

@@ -99,7 +99,7 @@ def licence_of(name: str) -> str:
     said = distribution(name).metadata
     if "License-Expression" in said:
         return said["License-Expression"]
-    words = said.get("License") or ""
+    words: str = said.get_all("License", [""])[0]
     if 0 < len(words) < 40 and "\n" not in words:
         return SPDX.get(words, words)
     beginning = "License :: OSI Approved :: "

@@ -1,0 +1,141 @@
+"""Tries the wheel where nothing of the checkout is: in empty environments, one for the base and one for each extra.
+
+    .venv/bin/python -m tools.try_wheel python3.11 python3.13 --extras base,controller
+
+Nothing may be compiled, so every package has to come as a wheel; only pyspark does not, which is Python alone.
+Everything runs in a folder of a user who has modules named `logs`, `status`, `client` and `demo`. pip fetches packages
+from where it is set up to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+USERS_OWN: Final = ("client", "demo", "logs", "status")
+
+# A writer's ten lines, and a reader's: all that the base is for.
+WRITE_AND_READ: Final = """
+import sys
+from reader_client import TimeWindows
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
+from writer_client import Writer
+
+url = sys.argv[1]
+log = SqliteLog.create("orders.log", segments=1)
+with Writer(url, "orders", "till-1", log=log) as writer:
+    writer.write([Event(b"an order", segment="0")])
+    writer.note_time(1_700_000_000_000)
+with TimeWindows(url, "orders") as windows:
+    assert windows.get_time_window({"0": 1}).lower == 1_700_000_000_000
+"""
+# What each extra is for, as programs that fail without it.
+PROGRAMS: Final = {
+    "base": WRITE_AND_READ,
+    "marks": "import strandline.core.chain",
+    "cli": "from controller.cli import main; main(['--help'])",
+    "controller": "import controller.cli.migrate, controller.cli.serve, controller.server",
+    "postgres": "import psycopg; assert psycopg.pq.__impl__ == 'binary'",
+    "kafka": "import strandline.logs.kafka, strandline.logs.kafka_reader, confluent_kafka, pyarrow",
+    "sqlite": "import strandline.logs.sqlite_reader, adbc_driver_sqlite.dbapi",
+    "spark": "import spark_integration, pyspark.sql.connect.client",
+    "dashboard": "import controller.dashboard.mount",
+    "demo": "import strandline_demo, matplotlib.pyplot, pyspark",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("pythons", nargs="*", default=[sys.executable], help="which Pythons; this one unless given")
+    parser.add_argument("--extras", default=",".join(PROGRAMS), help="which extras, with commas between them")
+    parser.add_argument("--wheel", type=Path, help="one that was built already")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wheel: Path = (given.wheel or built(folder)).resolve()
+        for python in given.pythons:
+            for extra in given.extras.split(","):
+                version = try_extra(python, wheel, extra, Path(tempfile.mkdtemp(dir=folder)))
+                print(f"{version}, {extra}: works", flush=True)
+    return 0
+
+
+def built(folder: Path) -> Path:
+    """The wheel of this checkout."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def try_extra(python: str, wheel: Path, extra: str, folder: Path) -> str:
+    """Installs one extra into a new environment and runs its program there; returns the version of Python."""
+    environment = made(python, wheel, extra, folder)
+    work = folder / "work"
+    work.mkdir()
+    for name in USERS_OWN:
+        (work / f"{name}.py").write_text("raise SystemExit('this is a module of the user')\n")
+    (work / "try.py").write_text(PROGRAMS[extra])
+    if extra == "base":
+        server = made(python, wheel, "controller", folder / "server")
+        with served(server, work) as url:
+            run(environment / "python", "try.py", url, work=work)
+    else:
+        run(environment / "python", "try.py", work=work)
+    return run(environment / "python", "--version", work=work).strip()
+
+
+def made(python: str, wheel: Path, extra: str, folder: Path) -> Path:
+    """A new environment with the wheel and an extra; the folder of its programs."""
+    subprocess.run([python, "-m", "venv", folder / "venv"], check=True)
+    programs = folder / "venv" / "bin"
+    what = str(wheel) if extra == "base" else f"{wheel}[{extra}]"
+    only = ["--only-binary", ":all:", "--no-binary", "pyspark"]
+    run(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *only, what, work=folder)
+    return programs
+
+
+@contextmanager
+def served(programs: Path, work: Path) -> Iterator[str]:
+    """A controller that has the stream `orders`, at a free port."""
+    command: list[str | Path] = [programs / "strandline", "serve", "--port", "0"]
+    process = subprocess.Popen(command, cwd=work, env=clean(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        said = process.stdout.readline()
+        found = re.search(r"http://\S+", said)
+        if found is None:
+            sys.exit(f"strandline serve said {said!r}")
+        url = found[0]
+        run(programs / "strandline", "create", "orders", "--segments", "1", "--controller", url, work=work)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def run(*command: str | Path, work: Path) -> str:
+    """Runs a program in a folder; what it prints. If it fails, its messages are shown."""
+    done = subprocess.run(command, cwd=work, env=clean(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def clean() -> dict[str, str]:
+    """The environment without what would let a program see the checkout."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "STRANDLINE_"))}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
