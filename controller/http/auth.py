@@ -16,6 +16,7 @@ from controller.controller import Controller
 from controller.http.declared import DeclaredRoute, Rule, RuleScope
 from controller.http.problems import answer_with
 from controller.http.responses import EVENTS, event_of_end
+from controller.limits import RULE_CHARACTERS, RULES_REMEMBERED
 from controller.tokens import NONE_SHOWN, NOT_KNOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthenticated, UnknownGroup, UnknownPath
@@ -45,6 +46,7 @@ class Rules:
         # The first parts of the API's paths. If there is a dashboard, all other paths are its own, and it checks tokens
         # itself.
         self._first_parts = {path.split("/")[1] for path in PAGES} | {each.path.split("/")[1] for each in declared}
+        self._found: dict[tuple[str, str], tuple[Rule, tuple[str, ...]]] = {}  # by method and path
         self._root = _PathNode()
         for each in declared:
             if each.rule is not None:
@@ -92,8 +94,19 @@ class Rules:
                 node = node.named.setdefault(part, _PathNode())
         node.rules[method] = rule
 
-    def _find(self, scope: Scope) -> tuple[Rule, list[str]]:
+    def _find(self, scope: Scope) -> tuple[Rule, tuple[str, ...]]:
         """The rule of a request, and the names in its path."""
+        called = scope["method"], scope["path"]
+        found = self._found.get(called)
+        if found is None:
+            found = self._search(scope)
+            if len(self._found) == RULES_REMEMBERED:
+                self._found.clear()
+            if len(called[1]) <= RULE_CHARACTERS:
+                self._found[called] = found
+        return found
+
+    def _search(self, scope: Scope) -> tuple[Rule, tuple[str, ...]]:
         path: str = scope["path"]
         node, names = self._root, list[str]()
         for part in path[1:].split("/"):
@@ -109,7 +122,7 @@ class Rules:
             if not node.rules:
                 raise UnknownPath(path=path)
             raise MethodNotAllowed(method=scope["method"], path=path, allowed=tuple(node.rules))
-        return rule, names
+        return rule, tuple(names)
 
 
 def shown_token(scope: Scope) -> bytes:

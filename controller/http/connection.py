@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 from urllib.parse import unquote
 
 import httptools
@@ -44,6 +44,8 @@ from controller.limits import (
     HEADER_BYTES,
     HEADERS,
     KEEP_ALIVE_S,
+    KNOWN_HEAD_BYTES,
+    KNOWN_HEADS,
     LINGER_S,
     PIPELINED_REQUESTS,
     RESERVED_CONNECTIONS,
@@ -65,6 +67,8 @@ from strandline.errors import (
 from strandline.limits import BODY_BYTES
 
 log = logging.getLogger(__name__)
+
+_END_OF_HEAD: Final = b"\r\n\r\n"
 
 # Handlers that read bodies refuse a body that is too large themselves; any other body is cut off a little later.
 READ_BY_OTHERS_BYTES: Final = BODY_BYTES + 4 * HIGH_WATER_LIMIT
@@ -119,6 +123,14 @@ class Waits:
         for queue in (*self._evictable, self.reserved):
             queue.leave(caller)
         caller.drop()
+
+
+class _KnownHead(NamedTuple):
+    """What a head says that this connection has parsed before."""
+
+    scope: Any  # of the request, as it was before it was answered
+    call: DirectCall
+    body_bytes: int
 
 
 class _TurnedAway(Exception):
@@ -264,6 +276,7 @@ class HttpConnection(HttpToolsProtocol):
         self._discarded = 0  # bytes of this request that came after its answer
         self._refusal: StrandlineError | None = None
         self._unsent_bytes = 0  # at the last check of how much the caller has read
+        self._known_heads: dict[bytes, _KnownHead] = {}  # of the last requests that had direct answers
 
     # -- the beginning and the end -------------------------------------------------------------------------------------
 
@@ -373,14 +386,58 @@ class HttpConnection(HttpToolsProtocol):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if len(data) <= HEAD_BYTES:
+        if self._take_known(data):
+            pass
+        elif len(data) <= HEAD_BYTES:
+            before = self._answering
             self._feed(data)
+            if self._answering is not before:
+                self._remember_head(data)
         else:
             for start in range(0, len(data), HEAD_BYTES):
                 self._feed(data[start : start + HEAD_BYTES])
         self._answer_directly()
         if self.parser is not None:  # else it has become a websocket
             self._wait()
+
+    def _take_known(self, data: bytes) -> bool:
+        """Takes a request that has come whole and alone, if its head is equal to one that was parsed before.
+
+        The parser stands between two requests then, and sees nothing of this one. False leaves the piece to it.
+        """
+        if self._in_head or self._in_body or self._deaf or not self._known_heads or not self._is_free():
+            return False
+        end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        known = self._known_heads.get(data[:end])
+        if known is None or len(data) != end + known.body_bytes or self.parser is None:
+            return False
+        if self._waits.body_bytes + known.body_bytes > BODIES_BYTES:
+            return False
+        scope: Any = {**known.scope, "state": self.app_state.copy()}
+        self.scope = scope
+        self.expect_100_continue = False
+        exchange = self._exchange(keep_alive=True)
+        exchange.body += data[end:]
+        exchange.body_bytes = known.body_bytes
+        self._waits.body_bytes += known.body_bytes
+        exchange.more_body = False
+        exchange.message_event.set()
+        exchange.direct_call = known.call
+        self._answer(exchange)
+        return True
+
+    def _remember_head(self, data: bytes) -> None:
+        """Remembers the head of a request for a direct answer, if the piece has just this request, and it is whole."""
+        exchange = self._answering
+        if exchange is None or exchange.direct_call is None or exchange.more_body or not exchange.keep_alive:
+            return
+        end = len(data) - len(exchange.body)
+        if end > KNOWN_HEAD_BYTES or data.find(_END_OF_HEAD) != end - len(_END_OF_HEAD) or self.pipeline:
+            return
+        heads = self._known_heads
+        if len(heads) >= KNOWN_HEADS:
+            del heads[next(iter(heads))]
+        heads[data[:end]] = _KnownHead(dict(exchange.scope), exchange.direct_call, len(exchange.body))
 
     def _feed(self, data: bytes) -> None:
         """Parses a piece. A bound may be exceeded by what one piece holds."""

@@ -103,7 +103,7 @@ class Direct:
             REQUEST_ID.reset(before)
         body, durable = found
         if durable is None:
-            self._reply(_Waiting(exchange, controller, request_id, body))
+            self._reply(_Waiting(exchange, controller, request_id, body), controller.clock.now())
         else:
             waiting = self._waiting.get(durable)
             if waiting is None:
@@ -116,15 +116,16 @@ class Direct:
         """Answers all calls of a commit that has ended."""
         waiting = self._waiting.pop(durable)
         error = StoreUndecided(reason="the controller ends") if durable.cancelled() else durable.exception()
+        now = waiting[0].controller.clock.now()  # that of all of them
         for each in waiting:
             if isinstance(error, StrandlineError):
                 self._refuse(each.exchange, each.controller, each.request_id, error)
             else:
-                self._reply(each)
+                self._reply(each, now)
 
-    def _reply(self, waiting: _Waiting) -> None:
+    def _reply(self, waiting: _Waiting, now: int) -> None:
         exchange, controller, request_id, body = waiting
-        time, more = self._envelope.told(exchange.scope, controller.clock)
+        time, more = self._envelope.told(exchange.scope, now)
         controller.counts.responses[200] += 1
         exchange.reply_with(json_lines(len(body), time, request_id, more), body)
 

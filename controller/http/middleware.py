@@ -16,7 +16,6 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.clock import Clock
 from controller.controller import Controller
 from controller.http.auth import Rules, check_group, guarded
 from controller.http.browser_gate import BrowserGate
@@ -105,7 +104,7 @@ class Middleware:
                 await self._app(scope, receive, sending)
                 return
             body = await call(controller.notes, scope, receive)
-            time, more = self.told(scope, clock)
+            time, more = self.told(scope, clock.now())
             headers = headers_of(JSON, len(body), time, request_id, more)
             counts.responses[200] += 1
             await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -151,12 +150,11 @@ class Middleware:
 
     def headers(self, scope: Scope, controller: Controller, given: Iterable[Header], request_id: bytes) -> list[Header]:
         """The headers of an answer, with those that every answer has."""
-        time, more = self.told(scope, controller.clock)
+        time, more = self.told(scope, controller.clock.now())
         return [*protected(given), (b"strandline-time", b"%d" % time), (b"x-request-id", request_id), *more]
 
-    def told(self, scope: Scope, clock: Clock) -> tuple[int, Headers]:
-        """The clock that an answer tells, and further headers."""
-        now = clock.now()
+    def told(self, scope: Scope, now: int) -> tuple[int, Headers]:
+        """The clock that an answer tells at a moment, and further headers."""
         return (now, ()) if self._forwarding is None else self._forwarding.told(scope, now)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from controller.app import create_app
 from controller.http.direct import direct_call
-from controller.limits import SMALL_BODY_BYTES
+from controller.limits import KNOWN_HEADS, SMALL_BODY_BYTES
 from controller.settings import Settings
 from tests.door.raw import Raw
 from tests.in_thread import InThread
@@ -151,3 +151,78 @@ def test_a_direct_answer_renews_the_time_that_a_connection_may_idle(tmp_path: Pa
         serving.stop()
 
     assert since[0] < since[1]
+
+
+# -- heads that a connection knows ---------------------------------------------------------------------------------
+
+
+def test_equal_heads_with_other_bodies_are_other_notes(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        for time_ in (110, 111, 112):
+            raw.send(note(time_, "equal"))
+            assert raw.answer().json["late"] is False
+            assert time_of(served, "equal") == time_
+        raw.send(note(109, "equal"))
+
+        assert raw.answer().json["code"] == "time_went_back"
+
+
+@pytest.mark.parametrize("cut", [1, 40, -60, -5, -1])
+def test_after_an_equal_head_the_body_may_come_in_pieces_or_with_more(served: OwnProcess, cut: int) -> None:
+    writer = f"cut{cut}"
+    with Raw(served) as raw:
+        raw.send(note(210, writer))
+        raw.answer()
+        pieces = note(211, writer)
+        raw.send(pieces[:cut])
+        raw.send(pieces[cut:])
+        assert raw.answer().status == 200 and time_of(served, writer) == 211
+        raw.send(note(212, writer) + note(213, writer)[:cut])
+        assert raw.answer().status == 200
+        raw.send(note(213, writer)[cut:] + window(9))
+        assert [raw.answer().status, raw.answer().status] == [200, 200]
+        raw.send(note(214, writer))
+
+        assert raw.answer().status == 200 and time_of(served, writer) == 214
+
+
+def test_more_heads_than_a_connection_knows_are_all_understood(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        for turn in range(3):
+            for number in range(2 * KNOWN_HEADS):
+                writer = "w" * (number + 1)
+                raw.send(note(310 + turn, writer, f"X-Request-Id: of-{number}\r\n"))
+                assert raw.answer().headers["x-request-id"] == f"of-{number}"
+                assert time_of(served, writer) == 310 + turn
+
+
+def test_a_head_that_closes_or_has_another_method_is_never_taken_for_a_known_one(served: OwnProcess) -> None:
+    for time_ in (410, 411):
+        with Raw(served) as raw:
+            raw.send(note(time_, "closing"))
+            raw.answer()
+            raw.send(note(time_, "closing", "Connection: close\r\n"))
+            assert raw.answer().closed and raw.is_closed()
+    with Raw(served) as raw:
+        for time_ in (420, 421):
+            raw.send(note(time_, "equal-line", 'X-A: "a"\r\n'))
+            raw.answer()
+        raw.send(note(422, "equal-line", 'X-A: "a"\r\n').replace(b"POST", b"GET ", 1))
+
+        assert raw.answer().status in (400, 405)
+
+
+def test_a_head_that_is_known_is_checked_anew_each_time(tmp_path: Path) -> None:
+    app = create_app(Settings(database=str(tmp_path / "store.db")))
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = listener.getsockname()
+    serving = InThread(app, listener)
+    try:
+        assert serving.ask("PUT", "/v1/streams/s", {"segments": 1}).is_success
+        with socket.create_connection(address, 30) as caller:
+            for required, wanted in ((False, b"200"), (False, b"200"), (True, b"401")):
+                app.state.controller.tokens.required = required
+                caller.sendall(window(1))
+                assert caller.recv(4096).startswith(b"HTTP/1.1 " + wanted)
+    finally:
+        serving.stop()
