@@ -12,9 +12,9 @@ import selectors
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from strandline.client.calls import Response
@@ -141,6 +141,30 @@ class _Answer(http.client.HTTPResponse):
                     self.fp = file
 
 
+class _AtOnce(http.client.HTTPConnection):
+    """Sends head and body of a request at once; `http.client` would send two packets."""
+
+    _held: list[bytes] | None = None  # what is to be sent, until it is whole
+
+    def request_at_once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> None:
+        self._held = []
+        try:
+            self.request(method, path, body=body, headers=headers)
+        finally:
+            held, self._held = self._held, None
+        self.send(b"".join(held))
+
+    def send(self, data: Any) -> None:
+        if self._held is None:
+            super().send(data)
+        else:
+            self._held.append(data)
+
+
+class _SecureAtOnce(_AtOnce, http.client.HTTPSConnection):
+    """The same over TLS."""
+
+
 class _Kept:
     """One connection. It is made when it is first needed."""
 
@@ -153,9 +177,7 @@ class _Kept:
         self.idle_since = 0.0
         self._path = quote(parts.path, safe="/%:@!$&'()*+,;=~")
         self._connection = (
-            http.client.HTTPSConnection(host, port, context=trust())
-            if parts.scheme == "https"
-            else http.client.HTTPConnection(host, port)
+            _SecureAtOnce(host, port, context=trust()) if parts.scheme == "https" else _AtOnce(host, port)
         )
         self._connection.response_class = _Answer
         self._selector = _SELECTOR()
@@ -180,7 +202,7 @@ class _Kept:
         connection, request = self._connection, sent.request
         connection.sock.settimeout(sent.wait_s)
         with suppress(BrokenPipeError, ConnectionResetError):  # a server may answer before it has read all of a request
-            connection.request(request.method, self._path + request.path, body=sent.content, headers=sent.headers)
+            connection.request_at_once(request.method, self._path + request.path, sent.content, sent.headers)
         with connection.getresponse() as answer:
             while part := answer.read1(_PART_BYTES):
                 sent.add(part, answer.status)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,6 +90,25 @@ def test_an_answer_that_is_cut_anywhere_is_lost(flavour: Flavour, scripted: Any,
 
     scripted.then(answer_in_part)
     assert isinstance(flavour.send(scripted.url), AnswerLost)
+
+
+def test_head_and_body_of_a_request_are_sent_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+
+        def first_packet() -> bytes:
+            caller, _ = listener.accept()
+            with caller:
+                first = caller.recv(65_536)
+                caller.sendall(ANSWER)
+                return first
+
+        packet = pool.submit(first_packet)
+        kept = KeptConnections(no_certificates)
+        noted = replace(GET, method="POST", body={"time": 1})
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert isinstance(kept.exchange(Exchange(noted, address, {}, SILENT_MS, 1_000)), Response)
+        kept.close()
+        assert packet.result(60).endswith(b'\r\n\r\n{"time":1}')
 
 
 def test_further_addresses_take_the_place_of_the_oldest_idle_connection(scripted: Any) -> None:
