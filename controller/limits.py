@@ -164,10 +164,15 @@ STATUS_GROUPS_AT_ONCE: Final = 16  # groups for such a part, some of whose strea
 STATUS_GROUPS_WAIT_MS: Final = 700  # how long these are waited for
 STATUS_TOLD_WRITERS: Final = 2_000  # of each key of one stream, told to another controller, those in trouble first
 STATUS_EXCLUDED: Final = 16  # writers that a mark leaves out, named; all are counted
+STATUS_REASON_WRITERS: Final = 3  # of these, named in the reason of a state
 SLICE_MS: Final = 2  # of work before others get their turn
 RATE_MS: Final = 60_000  # marks a second are counted over so long
 RATE_MARKS: Final = 200  # or over so many
-STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so long stands out
+STILL_LEAST_MS: Final = 5_000  # time that stands still for less than this is never trouble
+NEW_STILL_MS: Final = 20_000  # for how long time may stand still before the second mark
+STILL_PAUSES: Final = 3  # usual pauses between marks; time that stands still for longer is trouble
+CADENCE_PAUSES: Final = 8  # pauses between marks after which a usual pause is mostly forgotten
+TAUGHT_STILLS: Final = 4  # a pause counts as usual for at most so many times what was too long
 
 # Counts by writer
 COUNTED_WRITERS: Final = 10_000  # of a stream, with own counts of late notes and refusals; others are summed up

@@ -1,4 +1,4 @@
-"""One line for each stream and time key: its time, its lag, its writers, and who holds time back."""
+"""One line for each stream and time key: its state, its time, its lag, its writers, and who holds time back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from controller.cli.client import ControllerClient, status
 from controller.cli.limits import NAMED_CHARACTERS
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, counts, holding, key_name, span
+from controller.status.condition import State
 from controller.status.unread_text import why_unread
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
@@ -29,13 +30,14 @@ class StreamsSeen:
 
 @dataclass(frozen=True, slots=True)
 class StreamLine:
-    """A line of the table. It stands out where the stream is stuck: whoever holds time back is silent."""
+    """A line of the table. It stands out where time stands still."""
 
     cells: tuple[str, ...]
     stands_out: bool = False
 
 
-HEADER = ("stream", "key", "time", "lag", "writers", "held by")
+STANDS_OUT = {state.word for state in State if state.stands_still}
+HEADER = ("stream", "key", "state", "time", "lag", "writers", "held by")
 
 
 def look(client: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_ENTRIES) -> StreamsSeen:
@@ -68,25 +70,37 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
     if stream is None:
         code = seen.unread.get(name)
         why = "the stream is gone" if code is None else why_unread(code)
-        return [StreamLine((name, NOTHING, NOTHING, NOTHING, NOTHING, why))]
+        return [StreamLine((name, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, why))]
     return [
         StreamLine(
             (
                 name,
                 key_name(key),
+                state_text(each, stream.seen_at),
                 times.show(each.time),
                 NOTHING if each.lag_ms is None else span(each.lag_ms),
                 counts(each.writers),
                 _held(stream, key, each),
             ),
-            each.trouble == "stuck",
+            each.state in STANDS_OUT,
         )
         for key, each in stream.keys.items()
     ]
 
 
+def state_text(status: KeyStatusReply, seen_at: int) -> str:
+    """The state, and for how long already where that says something."""
+    word = status.state.replace("_", " ")
+    since = status.state_since
+    return word if since is None or status.state in ("fine", "sealed") else f"{word} for {span(seen_at - since)}"
+
+
 def _held(stream: StreamStatusReply, key: str, status: KeyStatusReply) -> str:
-    held = "sealed" if stream.sealed else holding(stream.held_by.get(key))
+    holder = stream.held_by.get(key)
+    if status.state == "stalled" or (holder is None and status.state in STANDS_OUT):
+        held = status.reason
+    else:
+        held = "sealed" if stream.sealed else holding(holder)
     if status.complete:
         return held
     more = status.excluded_writers - len(status.excluded)

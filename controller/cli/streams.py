@@ -7,7 +7,7 @@ import click
 from controller.cli.client import ControllerClient, calls_controller, describe, list_streams
 from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
-from controller.cli.overview import lines_of, look, rows
+from controller.cli.overview import lines_of, look, rows, state_text
 from controller.cli.screen import table
 from controller.format import (
     MARK_HEADER,
@@ -22,7 +22,7 @@ from controller.format import (
     yes,
 )
 from controller.terminal import say
-from strandline.wire.status import StreamStatusReply
+from strandline.wire.status import KeyStatusReply, StreamStatusReply
 from strandline.wire.streams import StreamDescription, settings_by_name
 
 
@@ -62,6 +62,7 @@ def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
 def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None, times: Times) -> list[str]:
     """`status` is None where the stream was deleted just now."""
     keys = status.keys if status is not None else {}
+    seen_at = status.seen_at if status is not None else 0
     held = [
         (f"held by{f' in {key}' if key else ''}", NOTHING if stream.sealed else holding(stream.held_by.get(key)))
         for key in keys
@@ -71,6 +72,7 @@ def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None
     top = [
         ("stream", name),
         ("time domain", str(stream.config.time_domain)),
+        *(("state" + (f" of {key}" if key else ""), _state(each, seen_at)) for key, each in keys.items()),
         ("sealed", yes(stream.sealed)),
         ("writers", counts(stream.writers)),
         *held,
@@ -79,6 +81,10 @@ def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None
     ]
     latest = table(("key", *MARK_HEADER), marks) if marks else ["no mark yet"]
     return [*fields(top), "", "Latest marks", *latest, "", "Segments", *_segments(stream, times)]
+
+
+def _state(key: KeyStatusReply, seen_at: int) -> str:
+    return f"{state_text(key, seen_at)}: {key.reason}"
 
 
 def _settings(stream: StreamDescription) -> list[tuple[str, str]]:

@@ -99,6 +99,7 @@ class Refresh:
     the function fails, or nothing comes, a line over its whole width says so (`page.js`)."""
 
     def __init__(self, update: Callable[[], Awaitable[None]]) -> None:
+        self.trouble: Callable[[], str] = str  # what is wrong with the streams of the page, for its title and its icon
         self._update = update
         self._running = False
         self._client = ui.context.client
@@ -119,7 +120,7 @@ class Refresh:
         self._running = True
         try:
             await self._update()
-            self._tell("strandline.fresh()")
+            self._tell(f"strandline.fresh({json.dumps(self.trouble())})")
         except Unauthenticated:
             self._timer.active = False
             self._tell("strandline.signIn()")

@@ -1,6 +1,6 @@
 // Watches whether a page is still brought up to date, and says so over its whole width when it is not.
 //
-// The controller calls `strandline.fresh()` after every update, and `strandline.failed(why)` where one failed. A controller
+// The controller calls `strandline.fresh(trouble)` after every update, with what is wrong with its streams, and `strandline.failed(why)` where one failed. A controller
 // that is dead or hangs calls neither: this script needs nothing from it, nor from the library that draws the page.
 (() => {
   const bounds = document.currentScript.dataset;
@@ -32,6 +32,9 @@
   bar.append(text, age);
   document.addEventListener("DOMContentLoaded", () => document.body.prepend(bar));
 
+  let troubled = ""; // what is wrong with the streams of this page, as the title and the icon say it
+  let [titleOfCalm, iconOfCalm] = ["", ""];
+
   const icon = () => document.querySelector("link[rel~=icon]");
 
   function raise(said) {
@@ -55,6 +58,14 @@
     document.body.classList.remove("sl-stale");
     document.documentElement.style.removeProperty("--sl-alarm");
     bar.hidden = true;
+  }
+
+  function tell(trouble) {
+    if (trouble === troubled) return;
+    if (troubled === "") [titleOfCalm, iconOfCalm] = [document.title, icon()?.href];
+    troubled = trouble;
+    document.title = trouble === "" ? titleOfCalm : `⚠ ${trouble} · ${titleOfCalm}`;
+    if (iconOfCalm) icon()?.setAttribute("href", trouble === "" ? iconOfCalm : ICON);
   }
 
   function ageOf(milliseconds) {
@@ -105,11 +116,12 @@
   }
 
   window.strandline = {
-    fresh() {
+    fresh(trouble = "") {
       freshAt = waitsFrom = Date.now();
       why = null;
       answers = 0;
       lower();
+      tell(trouble);
     },
     failed(reason) {
       waitsFrom = Date.now(); // that was an answer as well

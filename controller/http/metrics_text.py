@@ -155,6 +155,8 @@ class _Samples:
         self.add_ms(metric_families.WATERMARK_LAG, measures.watermark_lag_ms, name, key)
         self.add_ms(metric_families.EVENT_TIME_LAG, measures.event_time_lag_ms, name, key)
         self.add_ms(metric_families.MARK_AGE, measures.mark_age_ms, name, key)
+        for condition, lasted_ms in sorted(measures.states.items()):
+            self.add_ms(metric_families.STATE, lasted_ms, name, key, condition)
         self.add(metric_families.MARKS, measures.marks, name, key)
         self.add(metric_families.INCOMPLETE, measures.incomplete_marks, name, key)
         for state in WriterState:

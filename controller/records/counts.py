@@ -12,6 +12,8 @@ from copy import copy
 from typing import Final
 
 from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE_MS
+from controller.records.cadence import Cadence
+from strandline.core.mark import Mark
 
 OTHER: Final = "_other"  # sums up everything without a label of its own; no name may begin like this
 
@@ -75,6 +77,7 @@ class StreamCounts:
 
     __slots__ = (
         "_holding",
+        "cadences",
         "held",
         "incomplete_marks",
         "late_by_writer",
@@ -96,6 +99,7 @@ class StreamCounts:
         self.late_by_writer: Counter[str] = Counter()
         self.refused_by_writer: Counter[str] = Counter()
         self.made_at: dict[str, deque[int]] = {}  # by key, when the newest marks were made
+        self.cadences: dict[str, Cadence] = {}  # by key
         self.incomplete_marks: Counter[str] = Counter()  # by key
         self.held: dict[str, HeldTime] = {}  # by key
 
@@ -112,12 +116,16 @@ class StreamCounts:
     def _of_writer(self, counts: Counter[str], writer: str) -> None:
         counts[writer if writer in counts or len(counts) < COUNTED_WRITERS else OTHER] += 1
 
-    def made(self, key: str, at: Iterable[int]) -> None:
-        """Counts marks, by the times when they were made."""
+    def made(self, key: str, marks: Iterable[Mark]) -> None:
+        """Counts marks, oldest first."""
         made = self.made_at.get(key)
         if made is None:
             made = self.made_at[key] = deque(maxlen=RATE_MARKS)
-        made.extend(at)
+            self.cadences[key] = Cadence()
+        cadence = self.cadences[key]
+        for mark in marks:
+            made.append(mark.created_at)
+            cadence.mark(mark.created_at, mark.excluded)
 
     def marks_per_second(self, key: str, now: int) -> float:
         """The rate over the last minute, or over the last RATE_MARKS marks if these came faster."""

@@ -56,6 +56,15 @@ MARK_AGE = _gauge(
 IDLE = _gauge(
     "stream_idle_seconds", "How long nothing was heard of any writer (FLIP-33: sourceIdleTime, by calls).", "stream"
 )
+STATE = _gauge(
+    "stream_state_seconds",
+    "For how long the stream has been in its present state, 0 if that is not known: sealed, fine, idle, no_writers, "
+    "incomplete, held, stuck or stalled. With the last four, the stream is in trouble; with the last three, its time "
+    "stands still. Other states are absent.",
+    "stream",
+    "key",
+    "state",
+)
 MARKS = _counter("stream_marks", "Marks ever made; it goes on over a restart.", "stream", "key")
 INCOMPLETE = _counter(
     "stream_incomplete_marks", "Marks that left a writer out, since the controller started.", "stream", "key"
@@ -80,7 +89,7 @@ HELD = _counter(
 )
 HELD_NOW = _gauge(
     "stream_held_now_seconds",
-    "For how long the present holder has held time back; absent while nobody has for 5 seconds.",
+    "For how long the present holder has held time back; absent while time has not stood still for too long.",
     "stream",
     "key",
     "writer",

@@ -63,6 +63,7 @@ class KeyMetrics:
     writers: Counter[str] = field(default_factory=Counter)  # by state
     held_ms: Counter[str] = field(default_factory=Counter)  # by writer
     holding: Holding | None = None
+    states: dict[str, int] = field(default_factory=dict)  # for how long, 0 if that is not known
 
     @classmethod
     def of(cls, key: KeyStatus, stream: StreamStatus) -> KeyMetrics:
@@ -79,6 +80,7 @@ class KeyMetrics:
             writers=Counter(key.writers),
             held_ms=Counter(key.held_ms),
             holding=holding,
+            states={key.state.word: 0 if key.since is None else max(0, now - key.since)},
         )
 
     def absorb(self, other: KeyMetrics) -> None:
@@ -89,6 +91,8 @@ class KeyMetrics:
         self.incomplete_marks += other.incomplete_marks
         self.writers.update(other.writers)
         self.held_ms[OTHER] += other.held_ms.total()
+        for state, lasted_ms in other.states.items():
+            self.states[state] = max(lasted_ms, self.states.get(state, 0))
         found = other.holding
         if found is not None and (self.holding is None or found.held_ms > self.holding.held_ms):
             self.holding = Holding(OTHER, found.state, found.held_ms, found.released_in_ms)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.status.stream_status import GroupStatus, StreamStatus, Trouble, by_trouble
+from controller.status.condition import State
+from controller.status.stream_status import GroupStatus, StreamStatus, by_trouble
 from controller.yielding import Yielding
 
 
@@ -52,9 +53,9 @@ class Overview(StreamsFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The number of streams by trouble, and of everything else."""
+    """The number of streams by state, and of everything else."""
 
-    trouble: Mapping[Trouble, int]
+    states: Mapping[State, int]
     streams: int
     in_memory: int
     sealed: int
@@ -91,10 +92,10 @@ def in_order_of_backlog(found: GroupsFound) -> GroupsFound:
 
 async def summarize(found: StreamsFound, groups: GroupsFound, slices: Yielding) -> Summary:
     """Streams and groups in numbers."""
-    trouble: Counter[Trouble] = Counter()
+    states: Counter[State] = Counter()
     sealed = writers = notes = late_notes = refusals = 0
     for each in found.streams:
-        trouble[each.trouble] += 1
+        states[each.state] += 1
         sealed += each.sealed
         writers += each.writer_count
         notes += each.notes
@@ -102,7 +103,7 @@ async def summarize(found: StreamsFound, groups: GroupsFound, slices: Yielding) 
         refusals += sum(each.refusals.values())
         await slices.turn()
     return Summary(
-        trouble=trouble,
+        states=states,
         streams=len(found.streams) + len(found.unread),
         in_memory=len(found.streams),
         sealed=sealed,

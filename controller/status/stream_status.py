@@ -5,33 +5,23 @@ It is a function of a loaded stream and the clock, in steps, since a stream may 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from controller.format import is_epoch
-from controller.limits import STALLED_MS
+from controller.records.cadence import NO_CADENCE
+from controller.status.condition import Facts, State, condition, too_long_ms
 from controller.streams.loaded_stream import LoadedStream
 from controller.yielding import Steps
 from strandline.core.aggregate import Holder
-from strandline.core.config import TimeDomain
+from strandline.core.config import LateWriters, TimeDomain
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
-from strandline.core.writer import WriterState
+from strandline.core.writer import KeyState, Writer, WriterState
 from strandline.wire.groups import GroupWindow
-
-
-class Trouble(IntEnum):
-    """How urgently a stream needs attention."""
-
-    NONE = 0
-    INCOMPLETE = 1  # marks are made, and leave writers out
-    HELD = 2  # time stands still: a writer that goes on noting is far behind, or too few have noted
-    STUCK = 3  # time stands still, because of a writer that is silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +30,7 @@ class KeyStatus:
 
     `time` is the time that readers get: that of the newest durable mark, or that of idle advance. Lags are None if the
     time does not count milliseconds since 1970, and once the stream is sealed. The holder is the writer with the least
-    time that counts; it holds others back only if `trouble` says so. `held_since` is known then, unless the holder
+    time that counts; it holds others back only if `state` says so. `held_since` is known then, unless the holder
     began before the stream was loaded. Incomplete marks, and `held_ms` by writer, are counted since this controller
     started.
     """
@@ -57,8 +47,13 @@ class KeyStatus:
     holder: Holder | None
     held_since: int | None
     held_ms: Mapping[str, int]
-    trouble: Trouble
-    since: int | None  # when the trouble began, where that is known
+    state: State
+    since: int | None  # when the state began, where that is known
+    heard_at: int | None  # when the last writer was heard that counts, or else of those that timed out
+    have_noted: int  # writers
+    wanted_writers: int  # as many have to note before the first mark
+    usual_ms: int | None  # the usual time between two marks; None before the second
+    too_long_ms: int  # for how long time may stand still
 
     @property
     def marked_at(self) -> int | None:
@@ -86,11 +81,16 @@ class StreamStatus:
     late_notes: int
     refusals: Mapping[str, int]  # by code
     keys: tuple[KeyStatus, ...]
-    worst: KeyStatus  # the key in the worst trouble; of equal ones, the one that is furthest behind
+    worst: KeyStatus  # the key in the gravest state; of equal ones, the one that is furthest behind
 
     @property
-    def trouble(self) -> Trouble:
-        return self.worst.trouble
+    def state(self) -> State:
+        return self.worst.state
+
+    @property
+    def since(self) -> int | None:
+        """When its state began, where that is known."""
+        return self.worst.since
 
     @property
     def time(self) -> int | None:
@@ -150,18 +150,51 @@ class _Ranked(NamedTuple):  # compared as it is, which is why the status, which 
     status: WriterStatus
 
 
+class _OfKey:
+    """The totals over all writers of a key. Moments are None while there is no such writer."""
+
+    __slots__ = ("counting", "heard_at", "lost_at", "lost_heard_at", "peak", "said_at", "served_at", "states")
+
+    def __init__(self) -> None:
+        self.states: dict[str, int] = {}
+        self.counting = 0  # writers
+        self.peak: int | None = None  # the greatest time that anyone noted, excluded writers aside
+        self.heard_at: int | None = None  # of writers that count: when the last one was heard,
+        self.served_at = 0  # and the served time then
+        self.lost_at: int | None = None  # of writers that timed out: when the last one did,
+        self.lost_heard_at: int | None = None  # and when the last one was heard
+        self.said_at: int | None = None  # of idle and closed writers: when the last one was heard
+
+    def add(self, writer: Writer, key_state: KeyState, state: WriterState) -> None:
+        self.states[state] = self.states.get(state, 0) + 1
+        time, heard_at = key_state.time, writer.heard_at
+        if time is not None and (self.peak is None or time > self.peak) and writer.excluded_at is None:
+            self.peak = time
+        if state in COUNTING:
+            self.counting += 1
+            if self.heard_at is None or writer.served_at > self.served_at:
+                self.heard_at, self.served_at = heard_at, writer.served_at
+        elif state in SAID_SO:
+            self.said_at = _greatest(self.said_at, heard_at)
+        elif state is WriterState.TIMED_OUT:
+            self.lost_at = _greatest(self.lost_at, key_state.lost_at)
+            self.lost_heard_at = _greatest(self.lost_heard_at, heard_at)
+
+
 @dataclass(slots=True)
 class _Writers:
     """The totals over all writers of a stream."""
 
-    states: Counter[str] = field(default_factory=Counter)
-    states_by_key: dict[str, Counter[str]] = field(default_factory=dict)
-    peaks: dict[str, int] = field(default_factory=dict)  # by key, the greatest time that anyone noted, excluded aside
+    states: dict[str, int] = field(default_factory=dict)
+    by_key: dict[str, _OfKey] = field(default_factory=dict)
     heard_at: int | None = None
     noted: dict[str, int] = field(default_factory=dict)  # by segment
     ranked: dict[str, list[_Ranked]] = field(default_factory=dict)  # by key
 
 
+COUNTING: Final = frozenset({WriterState.JOINED, WriterState.ACTIVE, WriterState.BEHIND})
+SAID_SO: Final = frozenset({WriterState.IDLE, WriterState.CLOSED})
+_NOBODY: Final = _OfKey()
 _RANKS: Final = {
     WriterState.BEHIND: 1,
     WriterState.TIMED_OUT: 2,
@@ -202,15 +235,19 @@ def details_steps(loaded: LoadedStream, now: int) -> Steps[StreamDetails]:
 def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Steps[_Writers]:
     """Reads each writer. With `holders`, by key, it also lists each writer."""
     stream, counts, found = loaded.stream, loaded.counts, _Writers()
+    by_key, last_times = found.by_key, {key: mark.time for key, mark in stream.last_marks.items()}
     for writer in list(stream.writers.values()):
         found.heard_at = _greatest(found.heard_at, writer.heard_at)
-        states = stream.states(writer)
-        found.states.update(set(map(str, states.values())))
+        counted: tuple[WriterState, ...] = ()
         for key, key_state in writer.key_states.items():
-            state = states[key]
-            found.states_by_key.setdefault(key, Counter())[state.value] += 1
-            if key_state.time is not None and writer.excluded_at is None:
-                found.peaks[key] = max(key_state.time, found.peaks.get(key, key_state.time))
+            state = writer.state(key_state, last_times.get(key))
+            of_key = by_key.get(key)
+            if of_key is None:
+                of_key = by_key[key] = _OfKey()
+            of_key.add(writer, key_state, state)
+            if state not in counted:
+                counted = (*counted, state)
+                found.states[state] = found.states.get(state, 0) + 1
             if holders is not None:
                 name, time, holds = writer.name, key_state.value, holders.get(key) == writer.name
                 late, refused = counts.late_by_writer[name], counts.refused_by_writer[name]
@@ -221,8 +258,11 @@ def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Ste
             for segment, offset in writer.noted.items():
                 found.noted[segment] = max(offset, found.noted.get(segment, 0))
         yield
-    for remainder in stream.remainders.values():
+    for key, remainder in stream.remainders.items():
         found.heard_at = _greatest(found.heard_at, remainder.heard_at)
+        if remainder.closed:
+            of_key = by_key.setdefault(key, _OfKey())
+            of_key.said_at = _greatest(of_key.said_at, remainder.heard_at)
     return found
 
 
@@ -235,38 +275,32 @@ def _status(loaded: LoadedStream, writers: _Writers, now: int) -> StreamStatus:
         sealed=loaded.sealed,
         time_domain=stream.config.time_domain,
         segments=len(stream.graph),
-        writers=dict(sorted(writers.states.items())),
+        writers={str(state): count for state, count in sorted(writers.states.items())},
         writer_count=len(stream.writers),
         heard_at=writers.heard_at,
         notes=counts.notes,
         late_notes=counts.late_notes,
         refusals=dict(counts.refusals),
         keys=keys,
-        worst=max(keys, key=lambda each: (each.trouble, -1 if each.lag_ms is None else each.lag_ms)),
+        worst=max(keys, key=lambda each: (each.state, -1 if each.lag_ms is None else each.lag_ms)),
     )
 
 
 def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int) -> KeyStatus:
     stream, counts, sealed = loaded.stream, loaded.counts, loaded.sealed
-    chain, peak, held = loaded.chains.get(key), writers.peaks.get(key), counts.held.get(key)
+    of_key, cadence = writers.by_key.get(key, _NOBODY), counts.cadences.get(key, NO_CADENCE)
+    chain, peak, held = loaded.chains.get(key), of_key.peak, counts.held.get(key)
     mark = chain.last if chain is not None else None
     rest = stream.resting(now) if key == DEFAULT_KEY else None
     resting = rest.time if rest is not None else None
     time = _greatest(resting, mark.time if mark is not None else None)
     holder = None if sealed else stream.held_by(key, now)
-    # A writer holds others back if another writer has noted a later time. It counts after a while: two writers that
-    # note in turn hold each other back for a moment each time.
+    # A writer holds others back if another writer has noted a later time.
     holds = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
     known = held is not None and holder is not None and held.holder == (holder.writer or "")
-    since = held.since if held is not None and known else None
-    began = since if since is not None else (mark.created_at if mark is not None else None)
-    still = holds and (began is None or now - began >= STALLED_MS)
-    trouble = Trouble.NONE
-    if holder is not None and still:
-        silent = holder.last_heard_ms_ago
-        trouble = Trouble.STUCK if silent is not None and silent >= STALLED_MS else Trouble.HELD
-    elif mark is not None and mark.excluded and not sealed:
-        trouble = Trouble.INCOMPLETE
+    since = held.since if held is not None and known and holds else None
+    facts = _facts(loaded, key, of_key, holder, since, now, mark=mark, resting=rest is not None)
+    state, began = condition(facts, now)
     return KeyStatus(
         key=key,
         mark=mark,
@@ -276,19 +310,70 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int) -> KeyStat
         event_time_lag_ms=None if sealed else _lag(peak, now),
         marks_per_second=counts.marks_per_second(key, now),
         incomplete_marks=counts.incomplete_marks[key],
-        writers=writers.states_by_key.get(key, {}),
+        writers={str(name): count for name, count in of_key.states.items()},
         holder=holder,
-        held_since=since if still else None,
+        held_since=since if state.stands_still else None,
         held_ms=held.counted(now) if held is not None else {},
-        trouble=trouble,
-        since=loaded.incomplete_since(key) if trouble is Trouble.INCOMPLETE else since if still else None,
+        state=state,
+        since=began,
+        heard_at=of_key.lost_heard_at if of_key.heard_at is None else of_key.heard_at,
+        have_noted=stream.have_noted(key),
+        wanted_writers=stream.config.min_writers,
+        usual_ms=None if cadence.usual_ms is None else round(cadence.usual_ms),
+        too_long_ms=too_long_ms(facts.still_ms, facts.timeout_ms),
+    )
+
+
+def _facts(
+    loaded: LoadedStream,
+    key: str,
+    of_key: _OfKey,
+    holder: Holder | None,
+    held_since: int | None,
+    now: int,
+    *,
+    mark: Mark | None,
+    resting: bool,
+) -> Facts:
+    """What the state of a key depends on. `held_since`: since when the holder keeps others back, if it is known."""
+    stream, cadence = loaded.stream, loaded.counts.cadences.get(key, NO_CADENCE)
+    counting, holding, away_ms = of_key.counting, None, 0
+    if holder is not None and holder.writer is not None:
+        holding = stream.writers[holder.writer]
+        away_ms = max(0, now - holding.heard_at - stream.silent_ms(holding, now))
+    # A writer that has only joined is given as long as any other writer to say its first time. Where marks skip
+    # writers that are behind, nobody may be left that counts.
+    waits = holding is not None and held_since is None and holder is not None and holder.state == WriterState.JOINED
+    skips = stream.config.late_writers is LateWriters.SKIP and 0 < counting == of_key.states.get(WriterState.BEHIND, 0)
+    return Facts(
+        sealed=loaded.sealed,
+        counting=counting,
+        heard_at=of_key.heard_at,
+        silent_ms=stream.silent_since(of_key.served_at, now),
+        lost=of_key.states.get(WriterState.TIMED_OUT, 0),
+        lost_at=of_key.lost_at,
+        lost_heard_at=of_key.lost_heard_at,
+        said_at=of_key.said_at,
+        resting=resting,
+        too_few=holder is not None and holder.writer is None and stream.have_noted(key) > 0,
+        held=skips if holder is None else not waits,
+        held_since=held_since,
+        away_ms=away_ms,
+        left_out=mark is not None and bool(mark.excluded),
+        left_out_since=loaded.incomplete_since(key),
+        created_at=loaded.origin.created_at,
+        moved_at=mark.created_at if mark is not None else None,
+        moving_since=cadence.moving_since,
+        still_ms=cadence.still_ms,
+        timeout_ms=stream.config.writer_timeout_ms,
     )
 
 
 def by_trouble(status: StreamStatus) -> tuple[bool, int, int, str]:
     """A sort key: streams in the worst trouble first, and among equals those furthest behind."""
     lag_ms = status.worst.lag_ms
-    return status.sealed, -status.trouble, 1 if lag_ms is None else -lag_ms, status.name
+    trouble = status.state if status.state.in_trouble else 0
+    return status.sealed, -trouble, 1 if lag_ms is None else -lag_ms, status.name
 
 
 def _lag(time: int | None, now: int) -> int | None:

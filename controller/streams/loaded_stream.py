@@ -88,7 +88,7 @@ class LoadedStream:
         loaded = cls(stored.stream, stored.origin, tenure, stored_fence=stored.fence, watch=watch, counts=counts)
         for key, marks in stored.heads.items():
             if key not in loaded.counts.made_at:
-                loaded.counts.made(key, (mark.created_at for mark in marks))
+                loaded.counts.made(key, marks)
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
@@ -246,7 +246,7 @@ class LoadedStream:
                 chain = self.chains[mark.key] = MarkChain(mark.key)
                 self.oldest_seqs[mark.key] = mark.seq
             chain.append(mark)
-            self.counts.made(mark.key, (mark.created_at,))
+            self.counts.made(mark.key, (mark,))
             if mark.excluded:
                 self.counts.incomplete_marks[mark.key] += 1
             if len(chain) > 2 * RECENT_MARKS:

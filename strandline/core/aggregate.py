@@ -312,8 +312,13 @@ class Aggregate:
         return self.least() is not None
 
     @property
+    def have_noted(self) -> int:
+        """How many writers have noted, forgotten ones too."""
+        return self._have_noted + self.remainder.noted
+
+    @property
     def enough_have_noted(self) -> bool:
-        return self._have_noted + self.remainder.noted >= self.config.min_writers
+        return self.have_noted >= self.config.min_writers
 
     def held_by(self, served: int) -> Holder | None:
         """The holder at a served time; None if the next mark waits only for its interval, or no writer counts."""

@@ -402,6 +402,11 @@ class Stream:
         aggregate = self._aggregates.get(key) or Aggregate(key, {}, self.config, self._sharing)
         return aggregate.held_by(self._served(now)) or self._holder_of_rest(aggregate, now)
 
+    def have_noted(self, key: str) -> int:
+        """How many writers have noted in a key, forgotten ones too."""
+        aggregate = self._aggregates.get(key)
+        return 0 if aggregate is None else aggregate.have_noted
+
     def resting(self, now: int) -> Mark | None:
         """The mark of the idle advance, in an ingestion stream whose reporters are all idle; not stored."""
         if self.config.time_domain is not INGESTION or self.sealed:
@@ -417,7 +422,11 @@ class Stream:
 
     def silent_ms(self, writer: Writer | Remainder, now: int) -> int:
         """How long a writer, or every forgotten one, has been silent, in served time."""
-        return max(0, self._served(max(now, self.clock)) - writer.served_at)
+        return self.silent_since(writer.served_at, now)
+
+    def silent_since(self, served_at: int, now: int) -> int:
+        """How long someone has been silent who was heard at a served time."""
+        return max(0, self._served(max(now, self.clock)) - served_at)
 
     def states(self, writer: Writer) -> dict[str, WriterState]:
         """A writer's state, by key."""

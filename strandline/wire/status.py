@@ -10,6 +10,9 @@ from msgspec import Meta
 
 from strandline.wire.streams import HolderReply
 
+# By gravity. The last four are trouble; `held`, `stuck` and `stalled` say that time stands still.
+STATES = "`sealed`, `fine`, `idle`, `no_writers`, `incomplete`, `held`, `stuck` or `stalled`"
+
 
 class KeyStatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """A time key of a stream."""
@@ -29,7 +32,12 @@ class KeyStatusReply(msgspec.Struct, frozen=True, kw_only=True):
     excluded_writers: Annotated[int, Meta(description="how many it leaves out")]
     incomplete_marks: Annotated[int, Meta(description="since the controller started")]
     writers: Annotated[Mapping[str, int], Meta(description="by state")]
-    trouble: Annotated[str | None, Meta(description="`stuck`, `held`, `incomplete`, or null")]
+    state: Annotated[str, Meta(description=STATES)]
+    state_since: Annotated[int | None, Meta(description="when that began, if it is known")]
+    reason: Annotated[str, Meta(description="why it is in that state, in a sentence")]
+    usual_ms: Annotated[int | None, Meta(description="the usual time between two marks; null before the second")]
+    too_long_ms: Annotated[int, Meta(description="time that stands still for longer is trouble")]
+    trouble: Annotated[str | None, Meta(description="the state if it is one of the last four, else null")]
     since: Annotated[int | None, Meta(description="when the trouble began, if that is known")]
 
 
@@ -38,8 +46,11 @@ class StreamStatusReply(msgspec.Struct, frozen=True, kw_only=True):
 
     stream: str
     seen_at: Annotated[int, Meta(description="the moment of this status, by the controller's clock")]
-    trouble: Annotated[str | None, Meta(description="the worst of its keys: `stuck`, `held`, `incomplete`, or null")]
-    since: Annotated[int | None, Meta(description="when that began, if that is known")]
+    state: Annotated[str, Meta(description=f"the gravest of its keys' states: {STATES}")]
+    state_since: Annotated[int | None, Meta(description="when that began, if it is known")]
+    reason: Annotated[str, Meta(description="why it is in that state, in a sentence")]
+    trouble: Annotated[str | None, Meta(description="the state if it is one of the last four, else null")]
+    since: Annotated[int | None, Meta(description="when the trouble began, if that is known")]
     sealed: bool
     time_domain: str
     lag_ms: Annotated[int | None, Meta(description="the greatest of its keys")]
@@ -72,8 +83,9 @@ class GroupStatusReply(msgspec.Struct, frozen=True, kw_only=True):
 class TroubleCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The number of streams in each kind of trouble."""
 
-    stuck: Annotated[int, Meta(description="time stands still, and the writer that holds it is silent")]
-    held: Annotated[int, Meta(description="time stands still: a writer is far behind, or too few have noted")]
+    stalled: Annotated[int, Meta(description="time stands still, and all writers that count are silent")]
+    stuck: Annotated[int, Meta(description="time stands still: a writer holds the others back")]
+    held: Annotated[int, Meta(description="time stands still: fewer than `min_writers` have noted")]
     incomplete: Annotated[int, Meta(description="marks leave writers out")]
     none: int
 
@@ -107,6 +119,7 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     at: Annotated[int, Meta(description="the controller's clock")]
     controller: ControllerStatus
     trouble: TroubleCounts
+    states: Annotated[Mapping[str, int], Meta(description="the number of streams by state, without zeros")]
     counts: StatusCounts
     streams: tuple[StreamStatusReply, ...]
     next: Annotated[str | None, Meta(description="the name after which the next page begins")]

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from controller.cli.limits import STREAMS_SHOWN
-from controller.cli.overview import StreamsSeen, lines_of
+from controller.cli.overview import HEADER, StreamsSeen, lines_of
 from controller.format import Times
+from controller.status.condition import State
 from strandline.wire.shapes import convert
 from strandline.wire.status import StatusPage
 
@@ -128,14 +129,15 @@ def test_very_many_streams_with_long_names_are_watched_by_name(served: Any, stra
     assert [each for each in printed if each.startswith("nnn")] == names
 
 
-def test_a_stream_stands_out_only_where_it_is_stuck(served: Any) -> None:
+def test_a_stream_stands_out_only_where_time_stands_still(served: Any) -> None:
     told = served.call("GET", f"/v1/status?stream={stalled(served)}")
     (name,) = (each["stream"] for each in told["streams"])
-    for trouble in (None, "incomplete", "held", "stuck"):
-        told["streams"][0]["keys"][""]["trouble"] = trouble
+    for state in State:
+        told["streams"][0]["keys"][""]["state"] = state.word
         page = convert(told, StatusPage)
         (line,) = lines_of(name, StreamsSeen(page.at, {name: page.streams[0]}), Times())
-        assert line.stands_out == (trouble == "stuck")
+        assert line.stands_out == state.stands_still
+        assert line.cells[HEADER.index("state")].startswith(state.text)
 
 
 def test_what_has_no_status_says_why() -> None:
@@ -153,7 +155,7 @@ def test_watch_without_a_terminal_prints_plain_lines_until_the_timeout(
     lines_until(process, "w1 holds, ")
     timed_out(served, stream)
     found = lines_until(process, "the last mark is without w1")
-    assert "w2 holds" in found[-1] or "nobody" in found[-1]
+    assert any(said in found[-1] for said in ("w2 holds", "nobody", "has timed out"))
     process.terminate()
     assert "\x1b" not in "".join([*found, *(process.stdout or ())])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import SLICE_MS, STATUS_EXCLUDED, STATUS_LOADS
+from controller.limits import NEW_STILL_MS, SLICE_MS, STATUS_EXCLUDED, STATUS_LOADS
 from controller.status.status_reader import StatusReader
 from strandline.client import calls
 from strandline.client.calls import Response
@@ -49,6 +49,8 @@ def troubled(controller: InProcess) -> InProcess:
     controller.note("kept", NOON + 10, {}, "incomplete")
     controller.pass_time(20_000)
     controller.note("w", NOON + 20_000, {}, "calm")
+    controller.note("fast", NOON + 20_000, {"1": 2}, "stuck")
+    controller.note("kept", NOON + 20_000, {}, "incomplete")
     return controller
 
 
@@ -78,7 +80,7 @@ def test_it_shows_each_stream_with_its_trouble_holder_and_lag(troubled: InProces
         False,
         ["lost"],
         1,
-        1,
+        2,
     )
     assert by_name["sealed"]["sealed"] and by_name["sealed"]["lag_ms"] is None
 
@@ -86,10 +88,11 @@ def test_it_shows_each_stream_with_its_trouble_holder_and_lag(troubled: InProces
 def test_it_begins_with_numbers_over_all_streams(troubled: InProcess) -> None:
     told = status(troubled, "?limit=1")
 
-    assert told["trouble"] == {"stuck": 1, "held": 0, "incomplete": 1, "none": 2}
+    assert told["trouble"] == {"stalled": 0, "stuck": 1, "held": 0, "incomplete": 1, "none": 2}
+    assert told["states"] == {"sealed": 1, "fine": 1, "incomplete": 1, "stuck": 1}
     counts = told["counts"]
     assert (counts["streams"], counts["in_memory"], counts["sealed"], counts["writers"]) == (4, 4, 1, 6)
-    assert (counts["notes"], counts["reader_groups"], counts["in_backlog"]) == (6, 1, 1)
+    assert (counts["notes"], counts["reader_groups"], counts["in_backlog"]) == (8, 1, 1)
     assert told["controller"]["ready"] and told["controller"]["reason"] is None
     assert told["controller"]["since"] <= NOON
 
@@ -100,6 +103,19 @@ def test_those_in_trouble_come_worst_first(troubled: InProcess) -> None:
     assert names(status(troubled, "?trouble=true&stream=incomplete&stream=calm")) == ["incomplete"]
     refused = troubled.call("GET", "/v1/status?trouble=true&after=calm", expect=422)
     assert refused["code"] == "invalid_parameter"
+
+
+def test_each_state_comes_with_its_age_and_a_reason(troubled: InProcess) -> None:
+    by_name = {each["stream"]: each for each in status(troubled)["streams"]}
+
+    assert {name: (each["state"], each["state_since"], each["reason"]) for name, each in by_name.items()} == {
+        "calm": ("fine", NOON + 20_000, "time moves"),
+        "incomplete": ("incomplete", NOON, "marks leave out lost"),
+        "sealed": ("sealed", NOON, "the stream is sealed: no mark follows"),
+        "stuck": ("stuck", NOON, "slow holds the others back for 20 s, last heard 20 s ago"),
+    }
+    key = by_name["stuck"]["keys"][""]
+    assert (key["state"], key["usual_ms"], key["too_long_ms"]) == ("stuck", None, NEW_STILL_MS)
 
 
 def test_groups_come_with_the_streams_that_they_read(troubled: InProcess) -> None:

@@ -53,9 +53,9 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 @dataclass(frozen=True)
 class World:
-    """A served controller: `orders` is held back by `app-7`, silent; `payments` was split and merged; `crowd` has very
-    many writers; `counter` has times that are no dates; `lossy` has a writer that is left out; `keyed` has two time
-    keys."""
+    """A served controller: `orders` is held back by `app-7`, and all its writers are silent; `payments` was split and
+    merged; `crowd` has very many writers; `counter` has times that are no dates; `lossy` has a writer that is left out;
+    `keyed` has two time keys."""
 
     process: OwnProcess
 
@@ -94,7 +94,8 @@ def build(world: World) -> None:
         world.put(f"/v1/streams/{name}", settings)
     world.put("/v1/streams/quiet", {"segments": 1})
     start = now() - 60_000
-    world.note("orders", "app-7", start, "1", 10)
+    for before in (2, 1, 0):  # a stream that has made marks fast is in trouble soon
+        world.note("orders", "app-7", start - before, "1", 10 - before)
     for number in range(5):
         world.note("orders", f"app-{number}", start + 50_000 + number, "0", 10 + number)
     world.note("payments", "p1", start, "0", 100)

@@ -41,13 +41,13 @@ def test_a_page_shows_streams_of_both_controllers_until_one_is_killed(
         row_there = overview.get_by_role("row").filter(has=overview.get_by_role("link", name=THERE))
         expect(row_here).to_contain_text("served by one")
         expect(row_there).to_contain_text("served by two")
-        expect(row_there).to_contain_text("stuck")
+        expect(row_there).to_contain_text("stalled")
         expect(overview.get_by_role("row").filter(has_text=GROUP)).to_be_visible()
 
         # The owner tells all of its stream, and does what the visitor wants.
         stream.goto(f"{both.one.url}/streams/{THERE}")
         expect(stream.get_by_text("served by two")).to_be_visible()
-        expect(stream.get_by_text("Held back by")).to_be_visible()
+        expect(stream.get_by_text("Furthest behind is")).to_be_visible()
         expect(stream.get_by_role("cell", name="slow", exact=True)).to_be_visible()
         stream.get_by_role("button", name="Exclude it").click()
         stream.get_by_role("dialog").get_by_role("button", name="Exclude").click()
@@ -78,7 +78,7 @@ def test_a_page_shows_streams_of_both_controllers_until_one_is_killed(
         unknown = overview.locator(".sl-card").filter(has=overview.get_by_role("heading", name="Not known"))
         expect(unknown.get_by_role("link", name=THERE)).to_be_visible()
         expect(unknown.get_by_role("link", name=GROUP)).to_be_visible()
-        expect(row_there).not_to_contain_text("stuck")
+        expect(row_there).not_to_contain_text("stalled")
         expect(stream.get_by_role("alert")).to_contain_text("from before")
 
         # It ends, and the other one serves everything: the pages go on by themselves.

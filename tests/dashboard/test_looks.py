@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
+from controller.limits import NEW_STILL_MS
+from controller.status.condition import State
 from controller.status.overview import Overview
 from controller.status.single_flight import SingleFlight
-from controller.status.stream_status import StreamDetails, Trouble, status_steps
+from controller.status.stream_status import StreamDetails, status_steps
 from controller.storage.journal import StoredEntry
 from controller.yielding import Yielding, at_once
 from tests.served import NOON, InProcess, ManualClock
@@ -44,28 +46,30 @@ def entries(served: InProcess, **wanted: Any) -> list[StoredEntry]:
 
 
 def test_streams_come_in_the_order_of_their_trouble(served: InProcess) -> None:
-    for name in ("calm", "held", "incomplete", "stuck"):
+    for name in ("calm", "incomplete", "stalled", "stuck"):
         create(served, name)
+    create(served, "held", min_writers=3)
     for name in ("held", "stuck", "incomplete"):
         served.note("slow", 10, {}, name)
         served.note("fast", 90, {}, name)
     served.call("POST", "/v1/streams/incomplete/writers/slow/exclude")
-    served.note("alone", 5, {}, "calm")
+    served.note("alone", 5, {}, "stalled")
     served.pass_time(20_000)
-    served.note("slow", 10, {}, "held")
+    served.note("alone", 5, {}, "calm")
     served.note("fast", 95, {}, "stuck")
     served.note("fast", 95, {}, "incomplete")
     found = look(served)
-    assert [(each.name, each.trouble) for each in found.streams] == [
-        ("stuck", Trouble.STUCK),
-        ("held", Trouble.HELD),
-        ("incomplete", Trouble.INCOMPLETE),
-        ("calm", Trouble.NONE),
+    assert [(each.name, each.state) for each in found.streams] == [
+        ("stalled", State.STALLED),
+        ("stuck", State.STUCK),
+        ("held", State.HELD),
+        ("incomplete", State.INCOMPLETE),
+        ("calm", State.FINE),
     ]
-    worst = found.streams[0].worst
+    worst = found.streams[1].worst
     assert worst.holder is not None
     assert (worst.holder.writer, worst.holder.last_heard_ms_ago) == ("slow", 20_000)
-    assert found.streams[2].keys[0].excluded == ("slow",)
+    assert found.streams[3].keys[0].excluded == ("slow",)
 
 
 def test_the_holder_comes_first_and_late_and_refused_notes_count(
@@ -96,11 +100,13 @@ def test_only_a_writer_that_holds_for_long_is_trouble(served: InProcess) -> None
     served.note("b", 10, {})
     served.pass_time(20_000)
     served.note("a", 30, {})  # the newest mark is old, but b holds a back since now only
-    assert look(served).streams[0].trouble is Trouble.NONE
-    served.pass_time(5_000)
+    since = served.app.state.controller.clock.now()
+    served.pass_time(NEW_STILL_MS - 1)
+    served.note("a", 31, {})
+    assert look(served).streams[0].state is State.FINE
+    served.pass_time(1)
     (stuck,) = look(served).streams
-    since = served.app.state.controller.clock.now() - 5_000
-    assert (stuck.trouble, stuck.worst.held_since, stuck.worst.since) == (Trouble.STUCK, since, since)
+    assert (stuck.state, stuck.worst.held_since, stuck.since) == (State.STUCK, since, since)
 
 
 def test_of_streams_in_equal_trouble_those_furthest_behind_come_first(served: InProcess) -> None:
@@ -142,7 +148,7 @@ def test_incomplete_marks_say_since_when_also_after_a_restart(tmp_path: Path) ->
     with InProcess(tmp_path / "store.db", clock) as served:
         (after,) = look(served).streams
     for each in (before, after):
-        assert (each.trouble, each.worst.excluded, each.worst.since) == (Trouble.INCOMPLETE, ("lost",), began)
+        assert (each.state, each.worst.excluded, each.since) == (State.INCOMPLETE, ("lost",), began)
 
 
 def test_a_status_is_a_function_of_the_stream_and_the_clock(served: InProcess) -> None:

@@ -34,10 +34,10 @@ def test_the_guilty_writer_is_two_clicks_from_the_overview(world: World, open_pa
     page = open_page()
     page.goto(world.url)
     row = page.get_by_role("row").filter(has_text="orders").first
-    expect(row).to_contain_text("stuck")  # a silent writer stands out after 5 s
+    expect(row).to_contain_text("stalled")  # silent writers stand out after 5 s
     expect(page.locator("tbody tr").first).to_contain_text("orders")
     row.get_by_role("link", name="orders").click()
-    expect(page.get_by_text("Held back by")).to_be_visible()
+    expect(page.get_by_text("Furthest behind is")).to_be_visible()
     expect(page.get_by_text("times out in")).to_be_visible()
     page.get_by_role("link", name="app-7").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("app-7")

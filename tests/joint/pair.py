@@ -80,10 +80,11 @@ class Pair:
         return self._until(lambda: self.ask(process, path, token=token), fits).json()
 
     def stuck(self, stream: str, slow: int, fast: int) -> None:
-        """A stream that `slow` holds back, and the times of both its writers."""
+        """A stream that `slow` holds back, and the times of both its writers, which are silent from then on."""
         settings = {"segments": 1, "max_ahead_ms": None, "mark_interval_ms": 0, "writer_timeout_ms": 3_600_000}
         self.done(self.one, "PUT", f"/v1/streams/{stream}", settings)
-        for writer, moment in (("slow", slow), ("fast", fast)):
+        # A stream that has made marks fast is in trouble soon.
+        for writer, moment in (("slow", slow - 2), ("slow", slow - 1), ("slow", slow), ("fast", fast)):
             note = {"writer": writer, "time": moment, "position": {"0": 1}}
             self.done(self.one, "POST", f"/v1/streams/{stream}/notes", note)
 

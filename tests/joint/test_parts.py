@@ -105,7 +105,7 @@ def test_what_is_not_known_is_counted_and_not_taken_for_fine(whole: StatusPart) 
     groups = GroupsFound(groups=tuple(found.groups), unread={"g": UnreadGroup("not_owner", ["s1", "s2"])})
     summary = asyncio.run(summarize(StreamsFound(streams=tuple(found.streams), unread=found.unread), groups, slices()))
     assert (summary.streams, summary.in_memory, summary.groups) == (len(NAMES), 3, 1)
-    assert sum(summary.trouble.values()) == 3
+    assert sum(summary.states.values()) == 3
 
 
 def test_groups_without_a_status_are_hidden_from_who_may_not_see_their_streams() -> None:
@@ -124,8 +124,8 @@ def test_a_part_arrives_as_it_was_sent_without_cuts(whole: StatusPart) -> None:
 
 
 def summary_of(status: StreamStatus) -> tuple[Any, ...]:
-    marks = [(key.key, key.marked_at, key.excluded, key.trouble, key.holder, key.lag_ms) for key in status.keys]
-    return status.name, status.seen_at, status.writers, status.notes, status.worst.key, status.trouble, marks
+    marks = [(key.key, key.marked_at, key.excluded, key.state, key.holder, key.lag_ms) for key in status.keys]
+    return status.name, status.seen_at, status.writers, status.notes, status.worst.key, status.state, marks
 
 
 def test_details_arrive_with_segments_positions_and_the_first_writers(served: InProcess) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controller.limits import NEW_STILL_MS
 from controller.storage.tokens import list_tokens, open_tokens
 from strandline.errors import Unauthenticated
 from tests.served import NOON, ROADS, InProcess, ManualClock
@@ -157,15 +158,15 @@ def test_a_status_is_of_the_streams_that_the_pattern_fits(keyed: Any, streams: s
             keyed.call(streams, "POST", f"/v1/streams/{stream}/notes", {**note(writer=writer), "time": noted})
     for group, read in (("own", ["orders-eu"]), ("mixed", ["orders-eu", "payments"])):
         keyed.call(streams, "PUT", f"/v1/reader-groups/{group}", {"streams": read})
-    keyed.controller.pass_time(10_000)
+    keyed.controller.pass_time(NEW_STILL_MS)
     reader = keyed.make("reader", "orders-*")
 
     for query in ("", "?trouble=true", "?stream=orders-eu&stream=orders-us"):
         told = keyed.call(reader, "GET", f"/v1/status{query}")
         assert {each["stream"] for each in told["streams"]} == {"orders-eu", "orders-us"}, query
-        assert told["trouble"]["stuck"] == told["counts"]["streams"] == 2
+        assert told["trouble"]["stalled"] == told["counts"]["streams"] == 2
         assert [each["group"] for each in told["groups"]] == ["own"] and told["counts"]["reader_groups"] == 1
-    assert keyed.call(streams, "GET", "/v1/status")["trouble"]["stuck"] == 3
+    assert keyed.call(streams, "GET", "/v1/status")["trouble"]["stalled"] == 3
     refused = keyed.ask(reader, "GET", "/v1/status?stream=payments")
     assert (refused.status_code, refused.json()["code"], refused.json()["stream"]) == (403, "forbidden", "payments")
 

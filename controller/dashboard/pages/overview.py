@@ -10,7 +10,20 @@ from fastapi.responses import RedirectResponse
 from nicegui import ui
 
 from controller.dashboard.frame import Refresh, frame
-from controller.dashboard.labels import group_link, hold_story, lag_of, rate, state_of, stream_link, writer_link
+from controller.dashboard.labels import (
+    COLOURS,
+    EDGES,
+    group_link,
+    in_trouble,
+    is_held_back,
+    lag_of,
+    rate,
+    silent_for,
+    state_of,
+    still_story,
+    stream_link,
+    writer_link,
+)
 from controller.dashboard.limits import ATTENTION_STREAMS
 from controller.dashboard.tables import LINKED, STATE, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
@@ -18,7 +31,7 @@ from controller.dashboard.widgets import card, curl, empty_state, tiles
 from controller.format import NOTHING, Times, counts, holding, is_epoch, lag, span
 from controller.status.overview import GroupsFound, Overview
 from controller.status.status_view import StatusView, StatusViews
-from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus
 from controller.status.unread_text import why_unread
 from strandline.errors import StreamLoading
 
@@ -26,7 +39,7 @@ _HOLDER: Final = """<a v-if="props.row.holder" :href="props.row.holder_link">{{ 
 <span class="sl-soft" style="margin-left: 6px">{{ props.row.held }}</span>"""
 _STREAM: Final = f"""{LINKED}
 <span class="sl-soft" style="display: block">{{{{ props.row.server }}}}</span>"""
-_TILES: Final = ("Streams", "Stuck or held", "Incomplete", "Groups in backlog")
+_TILES: Final = ("Streams", "Standing still", "Incomplete", "Groups in backlog")
 
 
 def add(app: FastAPI) -> None:
@@ -40,6 +53,7 @@ def add(app: FastAPI) -> None:
             view = OverviewPage(statuses.seen_by(who.viewer), who)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
+            refresh.trouble = view.trouble
         await refresh.first()
         return None
 
@@ -54,6 +68,7 @@ class OverviewPage:
         self._look: Overview | None = None
         self._urgent: list[tuple[Any, ...]] = []
         self._lines: list[ui.label] = []
+        self._trouble = ""
 
     def build(self, base: str) -> None:
         self._tiles = tiles(*_TILES, large=True)
@@ -89,8 +104,9 @@ class OverviewPage:
         groups = found.groups
         loading = sum(code == StreamLoading.code for code in unread.values())
         unknown = _unknown(unread, found, look.served_by)
+        self._trouble = in_trouble(each.state for each in streams)
         self._show_tiles(streams, groups, len(unread), len(found.unread))
-        self._show_attention([each for each in streams[:ATTENTION_STREAMS] if each.trouble >= Trouble.HELD])
+        self._show_attention([each for each in streams[:ATTENTION_STREAMS] if each.state.stands_still])
         self._streams.show(streams)
         self._groups.show(groups)
         self._no_streams.set_visibility(not streams and not unread)
@@ -100,6 +116,10 @@ class OverviewPage:
         self._unknown.show(unknown)
         self._unknown_card.set_visibility(bool(unknown))
 
+    def trouble(self) -> str:
+        """What is wrong with the streams, for the title."""
+        return self._trouble
+
     def _stream_row(self, look: StreamStatus) -> dict[str, Any]:
         controller = self._served_by.get(look.name)
         return {**_stream_row(look), "server": f"served by {controller}" if controller is not None else ""}
@@ -108,9 +128,8 @@ class OverviewPage:
         self, streams: Sequence[StreamStatus], groups: Sequence[GroupStatus], unread: int, unread_groups: int
     ) -> None:
         """The numbers of what is known, and how much is not."""
-        troubles = [each.trouble for each in streams]
         numbers = {
-            "Stuck or held": sum(trouble >= Trouble.HELD for trouble in troubles),
+            "Standing still": sum(each.state.stands_still for each in streams),
             "Incomplete": sum(any(key.excluded for key in each.keys) and not each.sealed for each in streams),
             "Groups in backlog": sum(each.window.backlog for each in groups),
         }
@@ -123,7 +142,7 @@ class OverviewPage:
 
     def _show_attention(self, looks: Sequence[StreamStatus]) -> None:
         """Shows a large line for each held stream. The lines are rebuilt only when the streams or writers change."""
-        about: list[tuple[Any, ...]] = [(each.name, _holder_of(each), each.trouble) for each in looks]
+        about: list[tuple[Any, ...]] = [(each.name, _holder_of(each), each.state) for each in looks]
         if about != self._urgent:
             self._urgent = about
             self._attention.clear()
@@ -131,24 +150,23 @@ class OverviewPage:
                 self._lines = [_attention_card(each) for each in looks]
         self._attention.set_visibility(bool(looks))
         for look, line in zip(looks, self._lines if looks else [], strict=True):
-            line.set_text(hold_story(look.worst, look.seen_at))
+            line.set_text(still_story(look))
 
 
 def _attention_card(look: StreamStatus) -> ui.label:
-    stuck = look.trouble is Trouble.STUCK
+    bad = COLOURS[look.state]
     worst = look.worst
-    with ui.row().classes(f"sl-card items-center no-wrap {'sl-stuck' if stuck else 'sl-held'}").style("gap: 14px"):
-        ui.icon("error" if stuck else "hourglass_top", size="26px").classes("sl-bad" if stuck else "sl-warn")
+    with ui.row().classes(f"sl-card items-center no-wrap {EDGES[bad]}").style("gap: 14px"):
+        ui.icon("error" if bad == "sl-bad" else "hourglass_top", size="26px").classes(bad)
         with ui.column().style("gap: 0; flex: 1; min-width: 0"):
             with ui.row().classes("items-baseline").style("gap: 0 6px"):
                 ui.link(look.name, stream_link(look.name)).classes("sl-link")
                 if worst.key:
                     ui.label(f"key {worst.key}").classes("sl-soft")
-                if worst.holder is not None and worst.holder.writer is not None:
-                    ui.label("is held back by")
-                    ui.link(worst.holder.writer, writer_link(look.name, worst.holder.writer)).classes("sl-link")
-                else:
-                    ui.label("waits for more writers")
+                holder = _holder_of(look)
+                ui.label("is held back by" if is_held_back(look.worst) else f"is {look.state.text}")
+                if holder is not None:
+                    ui.link(holder, writer_link(look.name, holder)).classes("sl-link")
             return ui.label().classes("sl-soft")
 
 
@@ -222,7 +240,7 @@ def _without_status(count: int) -> str:
 
 
 def _calmness(look: StreamStatus) -> int:
-    return 1 if look.sealed else -int(look.trouble)
+    return 1 if look.sealed else -int(look.state)
 
 
 def _rate(look: StreamStatus) -> float:
@@ -230,7 +248,7 @@ def _rate(look: StreamStatus) -> float:
 
 
 def _held(look: StreamStatus) -> KeyStatus | None:
-    return look.worst if look.trouble >= Trouble.HELD else None
+    return look.worst if look.state.stands_still else None
 
 
 def _silence(look: StreamStatus) -> int | None:
@@ -265,8 +283,8 @@ def _stream_row(look: StreamStatus) -> dict[str, Any]:
 
 def _held_text(look: StreamStatus, held: KeyStatus) -> str:
     keyed = f" ({key_label(held.key)})" if len(look.keys) > 1 else ""
-    if held.holder is None or held.holder.writer is None:
-        return holding(held.holder) + keyed
+    if held.holder is None or not is_held_back(held):
+        return (silent_for(held, look.seen_at) or holding(held.holder)) + keyed
     return f"{span(held.holder.last_heard_ms_ago or 0)} silent{keyed}"
 
 

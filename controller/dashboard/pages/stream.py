@@ -50,6 +50,7 @@ def add(app: FastAPI) -> None:
             view = StreamPage(app.state.controller, status, who, stream, key)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
+            refresh.trouble = view.trouble
         await refresh.first()
         return None
 
@@ -93,12 +94,19 @@ class StreamPage:
             self._incomplete = IncompleteCard()
         self._segments = SegmentsCard()
         self._journal = JournalCard()
+        self._trouble = ""
+
+    def trouble(self) -> str:
+        """What is wrong with the stream, for the title."""
+        return self._trouble
 
     async def update(self) -> None:
         self._who.check(self._name)
         now = self._controller.clock.now()
         show_server(self._server, self._status.served_by(Kind.STREAM, self._name))
         details = await self._status.of_stream(self._name)
+        state = details.stream.state
+        self._trouble = state.text if state.stands_still else ""
         groups = (await self._status.of_groups((self._name,))).groups
         self._show_keys(details)
         key = next((each for each in details.stream.keys if each.key == self._key), None)

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from controller.controller import Controller
 from controller.dashboard.charts import Moment, lag_options, scaling_diagram, time_options
-from controller.dashboard.labels import group_link, hold_story, lag_of, rate, writer_link, writer_state
+from controller.dashboard.labels import COLOURS, EDGES, group_link, hold_story, lag_of, rate, writer_link, writer_state
 from controller.dashboard.limits import (
     CHART_GROUPS,
     CHART_IDLE_MS,
@@ -23,7 +23,9 @@ from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import card, curl, empty_state
 from controller.format import NOTHING, Times, holding, is_epoch, lag, named, offsets, span
-from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, Trouble, WriterStatus
+from controller.status.condition import State
+from controller.status.condition_text import reason_of
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, WriterStatus
 from strandline.core.segment import Segment, SegmentGraph
 
 _STATE: Final = """<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>
@@ -58,16 +60,14 @@ class HolderCard:
     def show(self, look: StreamStatus, key: KeyStatus) -> None:
         holder = key.holder if not look.sealed else None
         writer = self._writer = holder.writer if holder is not None else None
-        colour = {Trouble.STUCK: "sl-stuck", Trouble.HELD: "sl-held"}.get(key.trouble, "sl-fine")
-        self._card.classes(remove="sl-stuck sl-held sl-fine", add="" if look.sealed else colour)
+        self._card.classes(remove=" ".join(EDGES.values()), add=EDGES[COLOURS[key.state]])
         if look.sealed:
             self._before.set_text("The stream is sealed: its time is final.")
-        elif holder is None:
-            self._before.set_text("Nobody holds time back.")
-        elif writer is None:
-            self._before.set_text("Waiting for more writers: fewer than min_writers have noted.")
+        elif writer is None or key.state is State.STALLED:
+            behind = " Furthest behind is" if writer is not None else ""
+            self._before.set_text(f"{key.state.text.capitalize()}: {reason_of(key, look.seen_at)}.{behind}")
         else:
-            held = key.trouble >= Trouble.HELD
+            held = key.state.stands_still
             self._before.set_text("Held back by" if held else "Time goes on with its slowest writer,")
         self._name.set_text(writer or "")
         self._name.props["href"] = writer_link(self._stream, writer) if writer else "/"
@@ -79,7 +79,7 @@ class HolderCard:
         self._lag.set_text(f"{lag_of(key)} behind" if key.lag_ms is not None else "")
         self._time.set_text("" if key.time is None else f"time {Times().show(key.time)}")
         if self._may_act:
-            self._exclude.set_visibility(writer is not None and key.trouble >= Trouble.HELD)
+            self._exclude.set_visibility(writer is not None and key.state.stands_still)
 
     async def _ask(self) -> None:
         if self._writer is not None:
@@ -154,7 +154,7 @@ class KeysCard:
             "lag": lag_of(key),
             "rate": rate(key.marks_per_second),
             "incomplete": key.incomplete_marks,
-            "holder": holding(key.holder) if key.trouble >= Trouble.HELD else "nobody",
+            "holder": holding(key.holder) if key.state.stands_still else "nobody",
         }
 
 
@@ -185,7 +185,7 @@ class WritersCard:
 
     def show(self, details: StreamDetails, key: str, now: int) -> None:
         self._graph, self._now = details.graph, now
-        self._held = any(each.key == key and each.trouble >= Trouble.HELD for each in details.stream.keys)
+        self._held = any(each.key == key and each.state.stands_still for each in details.stream.keys)
         writers = details.writers.get(key, ())
         count = next((sum(each.writers.values()) for each in details.stream.keys if each.key == key), 0)
         self._more.set_text(f"The first {len(writers):,} of {count:,}, by state: the stream's controller shows all.")

@@ -14,9 +14,11 @@ from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page, viewer_of
 from controller.http.responses import answer
 from controller.limits import STATUS_EXCLUDED
+from controller.status.condition import State
+from controller.status.condition_text import reason_of
 from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
 from controller.status.status_view import StatusView, StatusViews
-from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble, by_trouble
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, by_trouble
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.aggregate import Holder
 from strandline.errors import InvalidParameter
@@ -82,7 +84,8 @@ async def get_status(
         controller=wire.ControllerStatus(
             version=controller.version, since=controller.since, ready=reason is None, reason=reason
         ),
-        trouble=wire.TroubleCounts(**{each.name.lower(): summary.trouble.get(each, 0) for each in Trouble}),
+        trouble=_troubles(summary),
+        states={each.word: count for each in State if (count := summary.states.get(each, 0))},
         counts=_counts(summary),
         streams=tuple(streams),
         next=page.next,
@@ -99,7 +102,7 @@ def _everything(_: str) -> bool:
 
 def _worst(found: StreamsFound, limit: int, may_see: Callable[[str], bool]) -> _Page:
     """Streams in trouble, and those of which it is not known whether they are."""
-    worst = [each for each in found.streams if each.trouble and may_see(each.name)]
+    worst = [each for each in found.streams if each.state.in_trouble and may_see(each.name)]
     unread = [name for name in sorted(found.unread) if may_see(name)]
     return _Page(sorted(worst, key=by_trouble)[:limit], unread={name: found.unread[name] for name in unread[:limit]})
 
@@ -137,8 +140,11 @@ def _stream(status: StreamStatus) -> wire.StreamStatusReply:
     return wire.StreamStatusReply(
         stream=status.name,
         seen_at=status.seen_at,
-        trouble=_word(status.trouble),
-        since=status.worst.since,
+        state=status.state.word,
+        state_since=status.since,
+        reason=reason_of(status.worst, status.seen_at),
+        trouble=_trouble(status.state),
+        since=status.since if status.state.in_trouble else None,
         sealed=status.sealed,
         time_domain=status.time_domain,
         lag_ms=status.lag_ms,
@@ -149,11 +155,11 @@ def _stream(status: StreamStatus) -> wire.StreamStatusReply:
         late_notes=status.late_notes,
         refusals=dict(status.refusals),
         held_by={each.key: _holder(each.holder) for each in status.keys},
-        keys={each.key: _key(each) for each in status.keys},
+        keys={each.key: _key(each, status.seen_at) for each in status.keys},
     )
 
 
-def _key(status: KeyStatus) -> wire.KeyStatusReply:
+def _key(status: KeyStatus, seen_at: int) -> wire.KeyStatusReply:
     excluded = status.excluded
     return wire.KeyStatusReply(
         time=status.time,
@@ -168,13 +174,23 @@ def _key(status: KeyStatus) -> wire.KeyStatusReply:
         excluded_writers=len(excluded),
         incomplete_marks=status.incomplete_marks,
         writers=dict(status.writers),
-        trouble=_word(status.trouble),
-        since=status.since,
+        state=status.state.word,
+        state_since=status.since,
+        reason=reason_of(status, seen_at),
+        usual_ms=status.usual_ms,
+        too_long_ms=status.too_long_ms,
+        trouble=_trouble(status.state),
+        since=status.since if status.state.in_trouble else None,
     )
 
 
-def _word(trouble: Trouble) -> str | None:
-    return trouble.name.lower() if trouble else None
+def _trouble(state: State) -> str | None:
+    return state.word if state.in_trouble else None
+
+
+def _troubles(summary: Summary) -> wire.TroubleCounts:
+    bad = {each.word: summary.states.get(each, 0) for each in State if each.in_trouble}
+    return wire.TroubleCounts(**bad, none=sum(summary.states.values()) - sum(bad.values()))
 
 
 def _holder(holder: Holder | None) -> HolderReply | None:

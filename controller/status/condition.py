@@ -1,0 +1,141 @@
+"""The state of a stream's time key: whether its time moves, and if not, why. The one definition of it.
+
+Dashboard, API, commands, metrics and alerts show this, and nothing else decides whether a stream is in trouble. It is a
+pure function of facts and the clock.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from controller.limits import STILL_LEAST_MS
+
+
+class State(IntEnum):
+    """Whether time moves. Ordered by gravity: the state of a stream is the gravest of its keys."""
+
+    SEALED = 0
+    FINE = 1  # time moves, or has not stood still for too long
+    IDLE = 2  # all writers said that they are idle or closed
+    NO_WRITERS = 3  # no writer was there yet, or none is left that counts
+    INCOMPLETE = 4  # time moves, and marks leave writers out
+    HELD = 5  # time stands still: fewer than `min_writers` have noted
+    STUCK = 6  # time stands still, although a writer that counts was heard: one holds the others back
+    STALLED = 7  # time stands still, and all who count are silent
+
+    @property
+    def word(self) -> str:
+        """As the API, commands and metrics call it."""
+        return self.name.lower()
+
+    @property
+    def text(self) -> str:
+        """As people read it."""
+        return self.name.lower().replace("_", " ")
+
+    @property
+    def in_trouble(self) -> bool:
+        return self >= State.INCOMPLETE
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether time does not move although somebody counts."""
+        return self >= State.HELD
+
+
+class Facts(NamedTuple):  # one for each key of each stream that is looked at
+    """What the state of a key depends on. Moments are by the clock; silence is measured in served time."""
+
+    sealed: bool
+    counting: int  # writers that count, or would if they had caught up
+    heard_at: int | None  # when the last of these was heard
+    silent_ms: int  # how long ago that was
+    lost: int  # writers that timed out
+    lost_at: int | None  # when the last of them did
+    lost_heard_at: int | None  # when the last of them was heard
+    said_at: int | None  # when the last of the idle and closed writers was heard
+    resting: bool  # in the ingestion domain: time follows the clock, since all are idle
+    too_few: bool  # some have noted, but fewer than `min_writers`
+    held: bool  # no mark can be made before a writer notes
+    held_since: int | None  # since when that keeps others back, if it does and is known
+    away_ms: int  # of the time since the holder was heard, how long callers could not reach the controller
+    left_out: bool  # the newest mark leaves writers out
+    left_out_since: int | None
+    created_at: int  # when the stream was
+    moved_at: int | None  # when the newest mark was made
+    moving_since: int | None  # since when no pause between marks was too long
+    still_ms: float  # for how long time may stand still, by the stream's own cadence
+    timeout_ms: int | None  # `writer_timeout_ms`
+
+
+class Condition(NamedTuple):
+    """The state of a key, and since when, if that is known."""
+
+    state: State
+    since: int | None
+
+
+def too_long_ms(still_ms: float, timeout_ms: int | None) -> int:
+    """For how long time may stand still: by the stream's cadence, but no longer than its writers may be silent."""
+    return round(still_ms if not timeout_ms else max(STILL_LEAST_MS, min(still_ms, timeout_ms)))
+
+
+def condition(facts: Facts, now: int) -> Condition:
+    """The state of a key at a moment."""
+    if facts.sealed:
+        return Condition(State.SEALED, facts.moved_at)
+    if facts.too_few and (facts.counting or facts.lost):
+        return _waiting_for_more(facts, now)
+    if facts.counting:
+        return _with_writers(facts, now) or _moving(facts)
+    if facts.resting:
+        return Condition(State.IDLE, facts.said_at)
+    return _without_writers(facts, now)
+
+
+def _waiting_for_more(facts: Facts, now: int) -> Condition:
+    since = facts.held_since
+    fresh = since is not None and now - since < too_long_ms(facts.still_ms, facts.timeout_ms)
+    return _moving(facts) if fresh else Condition(State.HELD, since)
+
+
+def _with_writers(facts: Facts, now: int) -> Condition | None:
+    """The state if somebody counts and time has stood still for too long, else None."""
+    limit = too_long_ms(facts.still_ms, facts.timeout_ms)
+    # Silence alone decides: while dead writers time out one after the other, marks are still made without them.
+    if facts.silent_ms >= limit:
+        return Condition(State.STALLED, facts.heard_at)
+    since = _latest(facts.held_since, facts.moved_at)
+    if facts.held and since is not None and _still_ms(since, facts, now) >= limit:
+        return Condition(State.STUCK, since)
+    return None
+
+
+def _without_writers(facts: Facts, now: int) -> Condition:
+    """The state if nobody counts: all said so, or the last one fell silent, or an operator excluded them."""
+    if facts.lost_at is not None and (facts.held or facts.said_at is None or facts.said_at < facts.lost_at):
+        since = facts.lost_heard_at
+        if since is None or now - since >= too_long_ms(facts.still_ms, facts.timeout_ms):
+            return Condition(State.STALLED, since)
+        return _moving(facts)
+    if facts.left_out:
+        return Condition(State.INCOMPLETE, facts.left_out_since)
+    if facts.said_at is not None:
+        return Condition(State.IDLE, facts.said_at)
+    return Condition(State.NO_WRITERS, _latest(facts.created_at, facts.moved_at))
+
+
+def _moving(facts: Facts) -> Condition:
+    if facts.left_out:
+        return Condition(State.INCOMPLETE, facts.left_out_since)
+    return Condition(State.FINE, facts.created_at if facts.moving_since is None else facts.moving_since)
+
+
+def _still_ms(since: int, facts: Facts, now: int) -> int:
+    """How long time has stood still, without the time in which no writer could be heard."""
+    return now - since - facts.away_ms
+
+
+def _latest(*moments: int | None) -> int | None:
+    return max((each for each in moments if each is not None), default=None)

@@ -1,0 +1,65 @@
+"""Why a key is in its state, in a sentence."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from controller.format import span
+from controller.limits import STATUS_REASON_WRITERS
+from controller.status.condition import State
+from controller.status.stream_status import COUNTING, KeyStatus
+
+
+def reason_of(key: KeyStatus, now: int) -> str:
+    """Why a key is in its state at a moment."""
+    match key.state:
+        case State.SEALED:
+            return "the stream is sealed: no mark follows"
+        case State.FINE:
+            return "time moves" if key.mark is not None else "no mark yet, and not for too long"
+        case State.IDLE:
+            return "all writers said that they are idle or closed"
+        case State.NO_WRITERS:
+            return "no writer counts: they were excluded or forgotten" if key.mark else "no writer has noted yet"
+        case State.INCOMPLETE:
+            return f"marks leave out {_left_out(key)}"
+        case State.HELD:
+            return f"{key.have_noted} of {key.wanted_writers} writers have noted (min_writers)"
+        case State.STUCK:
+            return _stuck(key, now)
+        case State.STALLED:
+            return _stalled(key, now)
+        case _:
+            assert_never(key.state)
+
+
+def _left_out(key: KeyStatus) -> str:
+    names = ", ".join(key.excluded[:STATUS_REASON_WRITERS])
+    more = len(key.excluded) - STATUS_REASON_WRITERS
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _stuck(key: KeyStatus, now: int) -> str:
+    holder = key.holder
+    if holder is None or holder.writer is None:
+        return f"all writers that note are behind the last mark{_for(key, now)}"
+    silent = holder.last_heard_ms_ago
+    heard = "" if silent is None else f", last heard {span(silent)} ago"
+    if key.held_since is not None:
+        return f"{holder.writer} holds the others back{_for(key, now)}{heard}"
+    return f"{holder.writer} notes, and its time has not moved{_for(key, now)}{heard}"
+
+
+def _stalled(key: KeyStatus, now: int) -> str:
+    counting = sum(key.writers.get(str(state), 0) for state in COUNTING)
+    ago = "" if key.heard_at is None else f", the last one heard {span(now - key.heard_at)} ago"
+    if not counting:
+        return f"every writer that counted has timed out{ago}"
+    if counting > 1 or key.holder is None or key.holder.writer is None:
+        return f"all writers that count ({counting}) are silent{ago}"
+    last = "" if key.heard_at is None else f", last heard {span(now - key.heard_at)} ago"
+    return f"{key.holder.writer} is silent, and no other writer counts{last}"
+
+
+def _for(key: KeyStatus, now: int) -> str:
+    return "" if key.since is None else f" for {span(now - key.since)}"
