@@ -48,6 +48,11 @@ CLOCK_STEP_BOUND_MS: Final = 86_400_000  # a longer step forward is followed onl
 CLOCK_SLEW_PART: Final = 8  # to follow, the clock runs faster or slower by an eighth
 CLOCK_NEAR_SLEW_PART: Final = 2  # or slower by a half, if the host's clock is less than a step behind
 
+# Warnings of clients in the log of their program
+WARNINGS_PAUSE_MS: Final = 60_000  # between two lines of one kind
+WARNING_LINES: Final = 20  # of all clients of a process, in that time
+WAIT_TOLD_AFTER_MS: Final = 2_000  # a client that waits for longer says for whom
+
 # Waiting
 WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from strandline.core.changes import Registered
+from strandline.paced_log import PacedLog
 from strandline.wire.streams import NoteAnswer
-from writer_client.paced_log import PacedLog
 from writer_client.reports import EventsLate, NoteLate, RegisteredLate, Report
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
@@ -23,7 +23,7 @@ class LateEvents:
 
     def __init__(self, stream: str, writer: str, log: PacedLog | None = None) -> None:
         self._who = f"writer {writer!r} of stream {stream!r}"
-        self._log = PacedLog() if log is None else log
+        self.log = PacedLog("writer_client") if log is None else log
         self._below: dict[str, int] = {}  # by key, the time below which what is written now is late
         self.on_report: Callable[[Report], None] | None = None
         self.late = False  # of the last answer to a note, as are the floors
@@ -39,7 +39,7 @@ class LateEvents:
         if not first or not behind:
             return
         key = max(behind, key=lambda each: behind[each] - noted[each])
-        self._log.warn(
+        self.log.warn(
             "registered",
             f"{self._who} is back, and time has gone on without it: from its last note {noted[key]}{_of(key)} to "
             f"{behind[key]}, by {span(behind[key] - noted[key])}. What it writes below that is late for exact readers. "
@@ -65,7 +65,7 @@ class LateEvents:
         below = {key: floor - times[key] for key, floor in self.floors.items() if times.get(key, floor) < floor}
         if below:
             key = max(below, key=below.__getitem__)
-            self._log.warn(
+            self.log.warn(
                 "note",
                 f"{self._who} is late: it noted {times[key]}{_of(key)}, {span(below[key])} below the time of the "
                 f"marks, {self.floors[key]}. What it wrote below that is late for exact readers.",
@@ -74,7 +74,7 @@ class LateEvents:
             missed = {key: floor - passed[key] for key, floor in self.floors.items() if key in passed}
             key = max(missed or self.floors, key=(missed or self.floors).__getitem__)
             by = f", {span(missed[key])} beyond its last note" if missed else ""
-            self._log.warn(
+            self.log.warn(
                 "passed",
                 f"time went on without {self._who}: to {self.floors[key]}{_of(key)}{by}. What it wrote below that "
                 f"since then is late for exact readers.",
@@ -87,7 +87,7 @@ class LateEvents:
             bound = max(self._below.get(key, time), noted.get(key, time))
             if time < bound:
                 self.events += count
-                self._log.warn(
+                self.log.warn(
                     "events",
                     f"{self._who} has written {count} late events: the newest is of {time}{_of(key)}, "
                     f"{span(bound - time)} below {bound}, which the writer had noted or time had reached before.",

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, assert_never
 from strandline.client.calls import clocked, note
 from strandline.client.http import Connection
 from strandline.client.loop import Local, Remote, drive, drive_async
+from strandline.errors import ControllerAway
 from writer_client.batches import Addressed, AsyncNotes
 from writer_client.session import Job, Step
 
@@ -16,7 +17,10 @@ Value = TypeVar("Value")
 
 def do(job: Job[Value], connection: Connection) -> Value:
     """Runs a job over a connection, in this thread."""
-    return drive(job, lambda step: _take(step, connection))
+    try:
+        return drive(job, lambda step: _take(step, connection))
+    except ControllerAway as error:
+        raise error.with_traceback(None) from None  # where it arose in here tells nobody anything
 
 
 def _take(step: Step, connection: Connection) -> Any:
@@ -33,7 +37,10 @@ def _take(step: Step, connection: Connection) -> Any:
 
 async def do_async(job: Job[Value], notes: AsyncNotes) -> Value:
     """Runs a job over a shared connection; calls the log in other threads."""
-    return await drive_async(job, lambda step: _take_async(step, notes))
+    try:
+        return await drive_async(job, lambda step: _take_async(step, notes))
+    except ControllerAway as error:
+        raise error.with_traceback(None) from None
 
 
 async def _take_async(step: Step, notes: AsyncNotes) -> Any:

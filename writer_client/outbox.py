@@ -30,6 +30,7 @@ from strandline.errors import (
 )
 from strandline.logs import Position, Transaction
 from strandline.logs.errors import TransactionUnderWay
+from strandline.paced_log import Waiting
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, PositionSource
 from writer_client.batches import Addressed
@@ -98,6 +99,7 @@ class Outbox:
         self._refused: Exception | None = None
         self._refusals = 0
         session.late.on_report = self._add_report
+        self._waiting = Waiting(session.late.log)
 
     # -- for the background ------------------------------------------------------------------------------------
 
@@ -662,10 +664,14 @@ class Outbox:
     def _set_stuck(self, error: Exception) -> None:
         if self._stuck is None:
             self._reports.append(NotesStuck(error, failed_write=False))
+        self._waiting.goes_on(
+            f"writer {self.session.writer!r} of stream {self.session.stream!r} waits, and tries again: {error}"
+        )
         if not self._failed_write:
             self._stuck = error
 
     def _set_moving(self) -> None:
+        self._waiting.ends()
         if self._stuck is not None and not self._failed_write:
             self._stuck = None
             self._reports.append(NotesMoving())

@@ -31,6 +31,7 @@ from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, P
 from strandline.client.sockets import KeptConnections
 from strandline.fork import OwningProcess
 from strandline.limits import ANSWER_BYTES, CONNECTIONS, IDLE_CONNECTION_MS
+from strandline.paced_log import PacedLog, Waiting
 
 Value = TypeVar("Value")
 
@@ -86,6 +87,13 @@ class _Connection(Generic[AnyTransport]):
         self._origin = OwningProcess(f"a connection to {self.controller}")
         self._transport = transport
         self._seams = seams if seams is not None else Seams()
+        self._log = PacedLog("strandline")
+
+    def _waiting(self) -> Waiting:
+        return Waiting(self._log, lambda: self._seams.now_ms() / 1000)
+
+    def _told(self, reason: str) -> str:
+        return f"waiting for the controller at {self.controller}: {reason}"
 
     def _steps(self, call: Call[Value]) -> Steps[Value]:
         self._origin.check()
@@ -130,15 +138,17 @@ class Connection(_Connection[Transport]):
     def run(self, call: Call[Value]) -> Value:
         """Makes a call; returns its result, or raises its error, ControllerAway or OutcomeUnknown. Raises UsedAfterFork
         in a process that was forked from the one that made the connection."""
-        return drive(self._steps(call), self._take)
+        waiting = self._waiting()
+        return drive(self._steps(call), lambda step: self._take(step, waiting))
 
-    def _take(self, step: Step) -> Told:
+    def _take(self, step: Step, waiting: Waiting) -> Told:
         outcome: Outcome | None
         match step:
             case Send(request, timeout_ms):
                 outcome = self._transport.send(request, timeout_ms)
-            case Pause(pause_ms):
+            case Pause(pause_ms, reason):
                 outcome = None
+                waiting.goes_on(self._told(reason))
                 self._seams.sleep(pause_ms / 1000)
             case _:
                 assert_never(step)
@@ -182,15 +192,17 @@ class AsyncConnection(_Connection[AsyncTransport]):
 
     async def run(self, call: Call[Value]) -> Value:
         """See `Connection.run`."""
-        return await drive_async(self._steps(call), self._take)
+        waiting = self._waiting()
+        return await drive_async(self._steps(call), lambda step: self._take(step, waiting))
 
-    async def _take(self, step: Step) -> Told:
+    async def _take(self, step: Step, waiting: Waiting) -> Told:
         outcome: Outcome | None
         match step:
             case Send(request, timeout_ms):
                 outcome = await self._transport.send(request, timeout_ms)
-            case Pause(pause_ms):
+            case Pause(pause_ms, reason):
                 outcome = None
+                waiting.goes_on(self._told(reason))
                 await self._seams.sleep_async(pause_ms / 1000)
             case _:
                 assert_never(step)

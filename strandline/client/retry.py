@@ -69,7 +69,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
+    """A step: wait before the next attempt; `reason` is why one is needed."""
+
     pause_ms: float
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ class _Attempts:
             over = attempt == self._patience.attempts or self._now_ms + pause_ms >= self._deadline_ms
             if over or (lost is not None and not request.repeatable):
                 return self._give_up(request, outcome, lost)
-            self._now_ms = (yield Pause(pause_ms)).now_ms
+            self._now_ms = (yield Pause(pause_ms, _reason_of(outcome))).now_ms
         raise AssertionError("the last attempt returns or raises")
 
     def _send(self, request: Request) -> Steps[Outcome]:
@@ -173,6 +176,10 @@ class _Attempts:
                 return outcome
             case NotReached(reason) | AnswerLost(reason):
                 raise ControllerAway(controller=self._controller, reason=reason, tried_ms=tried_ms)
+
+
+def _reason_of(outcome: Outcome) -> str:
+    return f"status {outcome.status}" if isinstance(outcome, Response) else outcome.reason
 
 
 def _nothing_changed(request: Request, response: Response) -> bool:

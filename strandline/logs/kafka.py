@@ -14,6 +14,7 @@ transactional id every append is a transaction of its own, and `begin` makes lar
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +49,8 @@ from strandline.logs.errors import (
     NotAcknowledged,
     TransactionUnderWay,
 )
-from strandline.logs.kafka_topic import Settings, Topic, connecting
+from strandline.logs.kafka_topic import QUIET, Settings, Topic, connecting
+from strandline.paced_log import PacedLog, Waiting
 
 # Java's partitioner, so that a key goes to the partition to which other producers send it.
 DEFAULTS: Final = {
@@ -81,6 +83,7 @@ class KafkaLog:
         self._producer = producer
         self._topic = Topic(topic, producer.settings)
         self._deliveries = producer.deliveries(topic)
+        self._log = PacedLog("strandline")
         self._transactional_id: str | None = producer.settings.get("transactional.id")
         self._own_producer = False
         self._commit_timeout_ms = KAFKA_COMMIT_MS
@@ -270,12 +273,16 @@ class KafkaLog:
 
     def _wait(self) -> None:
         is_over = self._deliveries.wait()
+        waiting = Waiting(self._log)
+        waiting.begins()
         deadline = time.monotonic() + 2 * KAFKA_DELIVERY_MS / 1000
         while not is_over():
             try:
                 self._producer.flush(KAFKA_STEP_MS / 1000)
             except KafkaException:  # a fenced producer: its events under way are reported as failed
                 self._producer.poll(KAFKA_STEP_MS / 1000)
+            count = self._deliveries.under_way()
+            waiting.goes_on(f"waiting for Kafka at {self._topic.servers}, topic {self._topic.name!r}: {count} events")
             if time.monotonic() > deadline:
                 reason = f"{self._deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
                 raise LogUnavailable(path=self._topic.path, reason=reason)
@@ -330,7 +337,7 @@ class KafkaLog:
     def _keep(self, memo: Memo) -> None:
         """Commits an offset within the transaction, with the memo as its metadata."""
         with_text = TopicPartition(self._topic.name, 0, 0, memo.text)
-        consumer = Consumer({**connecting(self._producer.settings), "group.id": MEMO_GROUP + memo.name})
+        consumer = Consumer({**QUIET, **connecting(self._producer.settings), "group.id": MEMO_GROUP + memo.name})
         try:
             group = consumer.consumer_group_metadata()
             self._call_producer(self._producer.send_offsets_to_transaction, [with_text], group)
@@ -427,7 +434,7 @@ class TrackedProducer:
         self.settings = dict(settings)
         _check(self.settings)
         self._callback: Callback | None = self.settings.get("on_delivery")
-        self._producer = Producer(self.settings) if producer is None else producer
+        self._producer = Producer(_at_a_pace(self.settings)) if producer is None else producer
         self._origin = OwningProcess(f"a Kafka producer for {self.settings.get('bootstrap.servers', '')}")
         self._origin.keep(self._producer)
         self._deliveries: dict[str, Deliveries] = {}
@@ -551,6 +558,25 @@ class TrackedProducer:
 
     def __bool__(self) -> bool:
         return True  # a producer is true with an empty queue too
+
+
+class _ClientLog:
+    """What librdkafka logs, at a pace: some twenty lines a second for a broker that is away."""
+
+    def __init__(self) -> None:
+        self._log = PacedLog("strandline.kafka")
+
+    def log(self, level: int, text: str, *given: object) -> None:
+        """Is called by the producer's `poll` and `flush`; the first of `given` is the kind of the line."""
+        if level >= logging.WARNING:
+            self._log.warn(str(given[:1]), f"Kafka's client: {text % given}")
+
+
+def _at_a_pace(settings: Settings) -> dict[str, Any]:
+    """The settings, with our own log unless they say how to log."""
+    if any(name.startswith(("log", "debug")) for name in settings):
+        return dict(settings)
+    return {**settings, "logger": _ClientLog()}
 
 
 def _check(settings: Settings) -> None:

@@ -32,7 +32,7 @@ from strandline.limits import (
 from strandline.logs import Position, StoredEvent, check_range
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import LogUnavailable, NotInLog
-from strandline.logs.kafka_topic import Settings, Topic, connecting
+from strandline.logs.kafka_topic import QUIET, Settings, Topic, connecting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ class KafkaLogReader:
         """Opens an existing topic. `settings` are librdkafka's. Raises TopicMissing, and LogUnavailable."""
         given = {**connecting(settings or {}), "bootstrap.servers": servers}
         self._topic = Topic(topic, given)
-        self._consumer = Consumer({"reconnect.backoff.ms": KAFKA_RECONNECT_MS, **given, **READING})
+        self._consumer = Consumer({"reconnect.backoff.ms": KAFKA_RECONNECT_MS, **QUIET, **given, **READING})
         self._origin = OwningProcess(f"the reader of topic {topic!r}")
         self._origin.keep(self._consumer)
         try:

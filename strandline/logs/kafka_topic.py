@@ -21,9 +21,17 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from confluent_kafka.cimpl import RESOURCE_TOPIC
 
 from strandline.fork import OwningProcess
-from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_DELETE_MS, KAFKA_MISSING_MS, KAFKA_PAUSE_MS
+from strandline.limits import (
+    KAFKA_ASK_MS,
+    KAFKA_ATTEMPT_MS,
+    KAFKA_DELETE_MS,
+    KAFKA_MISSING_MS,
+    KAFKA_PAUSE_MS,
+    WAIT_TOLD_AFTER_MS,
+)
 from strandline.logs import Position, check_head
 from strandline.logs.errors import LogUnavailable, TopicMissing
+from strandline.paced_log import PacedLog, Waiting
 
 Value = TypeVar("Value")
 Settings = Mapping[str, Any]  # librdkafka's configuration properties
@@ -35,6 +43,8 @@ CONNECTING: Final = (
     "socket.", "ssl", "topic.metadata.",
 )  # fmt: skip  # one line each would fill a page
 CREATE_TIME: Final = "CreateTime"
+# librdkafka writes some twenty lines a second for a broker that is away. What it says comes back from calls as well.
+QUIET: Final = {"log_level": 2}
 
 
 def connecting(settings: Settings) -> dict[str, Any]:
@@ -53,15 +63,16 @@ class Topic:
         self.servers = str(settings.get("bootstrap.servers", ""))
         self.path = f"{name} at {self.servers}"
         self._settings = settings
-        self._admin = AdminClient(connecting(settings))
+        self._admin = AdminClient({**QUIET, **connecting(settings)})
+        self._log = PacedLog("strandline")
         self._origin = OwningProcess(f"the client of topic {name!r}")
         self._origin.keep(self._admin)
 
     def partitions(self) -> list[int]:
         """The numbers of its present partitions."""
 
-        def ask() -> list[int]:
-            found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=KAFKA_ATTEMPT_MS / 1000)
+        def ask(timeout_s: float) -> list[int]:
+            found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=timeout_s)
             return sorted(each.id for each in found[self.name].result().partitions)
 
         return self._repeat(ask)
@@ -93,7 +104,7 @@ class Topic:
         begun = self.heads([int(segment) for segment in head])
         further = {segment: offset for segment, offset in head.items() if offset > begun[segment]}
 
-        def ask() -> Position:
+        def ask(timeout_s: float) -> Position:
             asked = [TopicPartition(self.name, int(segment), offset) for segment, offset in further.items()]
             futures = self._admin.delete_records(asked, request_timeout=KAFKA_DELETE_MS / 1000)
             return {str(each.partition): future.result().low_watermark for each, future in futures.items()}
@@ -104,8 +115,8 @@ class Topic:
         """The clock of its timestamps: "CreateTime" for the producer's, "LogAppendTime" for the broker's."""
         resource = ConfigResource(RESOURCE_TOPIC, self.name)
 
-        def ask() -> str:
-            futures = self._admin.describe_configs([resource], request_timeout=KAFKA_ATTEMPT_MS / 1000)
+        def ask(timeout_s: float) -> str:
+            futures = self._admin.describe_configs([resource], request_timeout=timeout_s)
             (future,) = futures.values()
             return str(future.result()["message.timestamp.type"].value)
 
@@ -117,10 +128,10 @@ class Topic:
         It uses a consumer, because AdminClient's call crashes the process (SIGSEGV in librdkafka 2.16) if the broker
         that it takes for the group's coordinator is not the coordinator, or not yet, as on a cluster without groups.
         """
-        consumer = Consumer({**connecting(self._settings), "group.id": group, "enable.auto.commit": False})
+        consumer = Consumer({**QUIET, **connecting(self._settings), "group.id": group, "enable.auto.commit": False})
 
-        def ask() -> str | None:
-            (found,) = consumer.committed([TopicPartition(self.name, 0)], KAFKA_ATTEMPT_MS / 1000)
+        def ask(timeout_s: float) -> str | None:
+            (found,) = consumer.committed([TopicPartition(self.name, 0)], timeout_s)
             if found.error is not None:
                 raise KafkaException(found.error)
             text: str | None = found.metadata
@@ -134,24 +145,29 @@ class Topic:
     def _offsets(self, spec: OffsetSpec, partitions: Iterable[int] | None, *, committed: bool = False) -> Position:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
-        def ask() -> Position:
+        def ask(timeout_s: float) -> Position:
             numbers = self.partitions() if partitions is None else partitions
             asked = {TopicPartition(self.name, number): spec for number in numbers}
             if not asked:
                 return {}
-            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=KAFKA_ATTEMPT_MS / 1000)
+            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
             return {str(each.partition): future.result().offset for each, future in futures.items()}
 
         return self._repeat(ask)
 
-    def _repeat(self, ask: Callable[[], Value]) -> Value:
+    def _repeat(self, ask: Callable[[float], Value]) -> Value:
         self._origin.check()
         started = time.monotonic()
+        waiting = Waiting(self._log)
+        waiting.begins()
+        timeout_ms = WAIT_TOLD_AFTER_MS  # so that it can tell by then for whom it waits
         while True:
             try:
-                return ask()
+                return ask(timeout_ms / 1000)
             except KafkaException as error:
+                timeout_ms = KAFKA_ATTEMPT_MS
                 self._check(error.args[0], asked_ms=(time.monotonic() - started) * 1000)
+                waiting.goes_on(f"waiting for Kafka at {self.servers}, topic {self.name!r}: {error.args[0].str()}")
                 time.sleep(KAFKA_PAUSE_MS / 1000)
 
     def _check(self, error: KafkaError, asked_ms: float) -> None:

@@ -34,6 +34,7 @@ IMPURE = {
 }
 MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "credentials", "exchange", "sockets")} | {
     "strandline.fork",
+    "strandline.paced_log",  # what clients log
     "strandline.wire.shapes",
 }
 PURE_PARTS = {"urllib.parse"}  # of a package that is otherwise impure

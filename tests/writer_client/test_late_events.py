@@ -13,11 +13,11 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
+from strandline.limits import WARNING_LINES, WARNINGS_PAUSE_MS
 from strandline.logs.sqlite import SqliteLog
+from strandline.paced_log import OF_THE_PROCESS, PacedLog, Room
 from writer_client import Event, EventsLate, NoteLate, RegisteredLate
 from writer_client.late_events import span
-from writer_client.limits import WARNING_LINES, WARNINGS_PAUSE_MS
-from writer_client.paced_log import OF_THE_PROCESS, PacedLog, Room
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_registration_says_what_an_earlier_process_noted_even_if_it_closed() -
 
 def test_warnings_of_one_kind_come_once_a_minute_and_are_counted(lines: Any) -> None:
     now = 0.0
-    log = PacedLog(lambda: now, Room())
+    log = PacedLog("writer_client", lambda: now, Room())
     for number in range(5):
         log.warn("a", f"a{number}")
     log.warn("b", "b")
@@ -149,7 +149,7 @@ def test_warnings_of_one_kind_come_once_a_minute_and_are_counted(lines: Any) -> 
 
 def test_ten_thousand_late_writers_are_told_in_few_lines(lines: Any) -> None:
     now, room = 0.0, Room()
-    logs = [PacedLog(lambda: now, room) for _ in range(10_000)]
+    logs = [PacedLog("writer_client", lambda: now, room) for _ in range(10_000)]
     for each in logs:
         each.warn("a", "late")
     assert len(lines()) == WARNING_LINES

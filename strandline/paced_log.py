@@ -1,4 +1,5 @@
-"""Warnings in the log of the program, at a pace: a fault that goes on for hours gives one line a minute."""
+"""Warnings in the log of the program that uses a client, at a pace: a fault that goes on for hours gives one line a
+minute."""
 
 from __future__ import annotations
 
@@ -8,13 +9,11 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-from writer_client.limits import WARNING_LINES, WARNINGS_PAUSE_MS
-
-_log = logging.getLogger("writer_client")
+from strandline.limits import WAIT_TOLD_AFTER_MS, WARNING_LINES, WARNINGS_PAUSE_MS
 
 
 class Room:
-    """Room for the lines of all writers of a process: WARNING_LINES at once, and so many again in WARNINGS_PAUSE_MS."""
+    """Room for the lines of all clients of a process: WARNING_LINES at once, and so many again in WARNINGS_PAUSE_MS."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +41,8 @@ OF_THE_PROCESS: Final = Room()
 class PacedLog:
     """Logs each kind of warning at once, and then at most once in WARNINGS_PAUSE_MS."""
 
-    def __init__(self, now: Callable[[], float] = monotonic, room: Room = OF_THE_PROCESS) -> None:
+    def __init__(self, logger: str, now: Callable[[], float] = monotonic, room: Room = OF_THE_PROCESS) -> None:
+        self._log = logging.getLogger(logger)
         self._now = now
         self._room = room
         self._kinds: dict[str, tuple[float | None, int]] = {}  # the last line, and how many were left out
@@ -55,4 +55,29 @@ class PacedLog:
             self._kinds[kind] = (at, left_out + 1)
             return
         self._kinds[kind] = (now, 0)
-        _log.warning("%s%s", text, f" ({left_out} more such warnings were left out)" if left_out else "")
+        self._log.warning("%s%s", text, f" ({left_out} more such warnings were left out)" if left_out else "")
+
+
+class Waiting:
+    """Tells whom a client waits for: once it has waited for WAIT_TOLD_AFTER_MS, and then once in WARNINGS_PAUSE_MS."""
+
+    def __init__(self, log: PacedLog, now: Callable[[], float] = monotonic) -> None:
+        self._log = log
+        self._now = now
+        self._since: float | None = None
+
+    def begins(self) -> None:
+        """Records that the client waits from now on; else it does from the first failure on."""
+        self._since = self._now()
+
+    def goes_on(self, text: str) -> None:
+        """Records that an attempt has failed; `text` says whom the client waits for, and why."""
+        now = self._now()
+        if self._since is None:
+            self._since = now
+        waited_ms = (now - self._since) * 1000
+        if waited_ms >= WAIT_TOLD_AFTER_MS:
+            self._log.warn("waiting", f"{text} (for {waited_ms / 1000:.0f} s)")
+
+    def ends(self) -> None:
+        self._since = None
