@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, assert_never
 
 from reader_client.limits import CACHED_MARKS_DEFAULT, FOLLOWED_KEYS, STALE_AFTER_DEFAULT_MS
 from reader_client.mark_cache import MarkCache
 from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
 from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.client.loop import Remote, drive, drive_async
+from strandline.client.waiting import OnWait, Pause, wait_until_there
 from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.window import TimeWindow
 from strandline.fork import OwningProcess
+from strandline.limits import WAIT_UNTIL_DEFAULT_MS
 from strandline.names import check_name
 from strandline.wire.streams import MarksAt, MarksPage, TimeIndexPage, WireMark
 
@@ -139,6 +142,36 @@ class TimeWindows(_WithCache):
         self._record_marks(key, found.floor, found.ceiling)
         return found
 
+    def wait_until(
+        self,
+        time: int,
+        key: str = DEFAULT_KEY,
+        *,
+        timeout_ms: int = WAIT_UNTIL_DEFAULT_MS,
+        allow_incomplete: bool = False,
+        on_wait: OnWait | None = None,
+    ) -> MarksAt:
+        """Waits until every event older than a time is there, and returns the marks around that time.
+
+        Without `allow_incomplete`, a mark that leaves writers out is not enough. `on_wait` is called every ten seconds
+        with what the controller answers meanwhile, which names the writer that holds time back, or with the error of a
+        controller that is away. Raises TimeNotReached after `timeout_ms`, at most seven days.
+        """
+        job = _waiting(self._stream, time, key, timeout_ms, on_wait, allow_incomplete=allow_incomplete)
+        found = drive(job, self._take)
+        self._record_marks(key, found.floor, found.ceiling)
+        return found
+
+    def _take(self, step: Remote | Pause) -> object:
+        match step:
+            case Remote(call):
+                return self._connection.run(call)
+            case Pause(pause_ms):
+                time.sleep(pause_ms / 1000)
+                return None
+            case _:
+                assert_never(step)
+
     def time_index(
         self,
         segment: str,
@@ -218,6 +251,31 @@ class AsyncTimeWindows(_WithCache):
         self._record_marks(key, found.floor, found.ceiling)
         return found
 
+    async def wait_until(
+        self,
+        time: int,
+        key: str = DEFAULT_KEY,
+        *,
+        timeout_ms: int = WAIT_UNTIL_DEFAULT_MS,
+        allow_incomplete: bool = False,
+        on_wait: OnWait | None = None,
+    ) -> MarksAt:
+        """See `TimeWindows.wait_until`."""
+        job = _waiting(self._stream, time, key, timeout_ms, on_wait, allow_incomplete=allow_incomplete)
+        found = await drive_async(job, self._take)
+        self._record_marks(key, found.floor, found.ceiling)
+        return found
+
+    async def _take(self, step: Remote | Pause) -> object:
+        match step:
+            case Remote(call):
+                return await self._connection.run(call)
+            case Pause(pause_ms):
+                await asyncio.sleep(pause_ms / 1000)
+                return None
+            case _:
+                assert_never(step)
+
     async def time_index(
         self,
         segment: str,
@@ -247,6 +305,21 @@ class AsyncTimeWindows(_WithCache):
 
 def _position_at(found: MarksAt) -> PositionAt:
     return PositionAt(found.start, found.exact)
+
+
+def _waiting(
+    stream: str, time: int, key: str, timeout_ms: int, on_wait: OnWait | None, *, allow_incomplete: bool
+) -> Generator[Remote | Pause, Any, MarksAt]:
+    return wait_until_there(
+        lambda wait_ms: calls.marks_at(stream, time, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete),
+        stream=stream,
+        key=key,
+        time=time,
+        timeout_ms=timeout_ms,
+        allow_incomplete=allow_incomplete,
+        on_wait=on_wait,
+        now_ms=_monotonic_ms,
+    )
 
 
 def _monotonic_ms() -> float:

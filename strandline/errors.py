@@ -918,6 +918,37 @@ class UnexpectedAnswer(StrandlineError):
 
 
 @dataclass(kw_only=True, eq=False)
+class TimeNotReached(StrandlineError):
+    """A caller waited until everything older than a time is there, and it is not. `reached` is how far time came."""
+
+    code: ClassVar[str] = "time_not_reached"
+    status: ClassVar[int] = 504
+    stream: str
+    key: str
+    time: int
+    reached: int | None
+    waited_ms: int
+    holder: str | None = None
+    excluded: Sequence[str] = ()
+    sealed: bool = False
+
+    @property
+    def detail(self) -> str:
+        key = f" in key {self.key!r}" if self.key else ""
+        where = f"stream {self.stream!r}{key} was to have everything older than {self.time}"
+        if self.excluded or self.sealed:
+            more = f" and {len(self.excluded) - 10} more" if len(self.excluded) > 10 else ""
+            without = f"{', '.join(self.excluded[:10])}{more}"
+            ended = "which is sealed now" if self.sealed else f"also after {self.waited_ms} ms"
+            return (
+                f"{where}, but what it has is without {without}, {ended}: bring them back, or allow it to be incomplete"
+            )
+        come = "has no time yet" if self.reached is None else f"has come to {self.reached}"
+        held = f"; {self.holder!r} holds it back" if self.holder is not None else ""
+        return f"{where}, but {come} after {self.waited_ms} ms{held}"
+
+
+@dataclass(kw_only=True, eq=False)
 class UsedAfterFork(RuleBroken):
     """A forked process has neither the threads nor the connections of its parent."""
 

@@ -55,6 +55,10 @@ WAIT_TOLD_AFTER_MS: Final = 2_000  # a client that waits for longer says for who
 
 # Waiting
 WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`
+WAIT_UNTIL_DEFAULT_MS: Final = 3_600_000  # how long a caller waits until everything older than a time is there
+WAIT_UNTIL_BOUND_MS: Final = 7 * 86_400_000  # the longest of these waits
+WAIT_STEP_MS: Final = 10_000  # one request of such a wait
+WAIT_PAUSE_MS: Final = 500  # after one that ended early, or failed
 
 # Defaults of a stream's configuration
 WRITER_TIMEOUT_DEFAULT_MS: Final = 60_000  # a writer that is silent for this long no longer holds time back

@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "window": "Show the time window at a position.",
     "position": "Show where a time lies in a stream.",
     "index": "Show offset and time within a segment.",
+    "wait": "Wait until everything older than a time is there.",
     "watch": "Watch streams, their lag, and who holds them back.",
     "journal": "Show what happened to a stream or reader group.",
     "tail": "Report a log's end offsets, for exact ingestion time.",

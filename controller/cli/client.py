@@ -15,7 +15,17 @@ from controller.cli.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_T
 from controller.cli.options import option
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 from controller.terminal import Failure
-from strandline.client.calls import Call, Clocked, ask, clocked, query, status_path, stream_path, writer_path
+from strandline.client.calls import (
+    Call,
+    Clocked,
+    ask,
+    clocked,
+    marks_at_query,
+    query,
+    status_path,
+    stream_path,
+    writer_path,
+)
 from strandline.client.group_calls import group_path
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
@@ -252,10 +262,13 @@ def marks(
     return ask("GET", f"{stream_path(stream)}/marks{asked}", _marked, wait_ms=wait_ms)
 
 
-def marks_at(stream: str, key: str, time: int) -> Call[CommandAnswer[MarksAt]]:
-    """The marks around a time, and where reading from it begins."""
-    asked = query(time=time, key=key or None)
-    return ask("GET", f"{stream_path(stream)}/marks/at{asked}", _both(reader_of(MarksAt)))
+def marks_at(
+    stream: str, key: str, time: int, *, wait_ms: int = 0, allow_incomplete: bool = False
+) -> Call[CommandAnswer[MarksAt]]:
+    """The marks around a time, and where reading from it begins. With `wait_ms` it waits until everything older is
+    there."""
+    asked = marks_at_query(time, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
+    return ask("GET", f"{stream_path(stream)}/marks/at{asked}", _both(reader_of(MarksAt)), wait_ms=wait_ms)
 
 
 def time_index(

@@ -22,6 +22,9 @@ REFRESH_MS: Final = 1_000
 FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
 FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
 
+# Waiting for a time
+WAIT_TOLD_MS: Final = 60_000  # between two lines that say the same
+
 # Draining
 DRAIN_MS: Final = 40_000  # how long the command waits; a controller that is told to end takes 20 s at most
 DRAIN_PAUSE_MS: Final = 200

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -17,6 +18,8 @@ from strandline.errors import InvalidName, StrandlineError
 from strandline.limits import TIME_BOUND_MS
 from strandline.names import check_name
 
+_SPAN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(ms|s|min|h|d)?")
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -79,6 +82,21 @@ def moment(text: str) -> int:
     if not -TIME_BOUND_MS < number < TIME_BOUND_MS:
         raise click.BadParameter(f"{text[:200]!r} is no time: it has to lie within ±{TIME_BOUND_MS - 1}")
     return number
+
+
+def duration(bound_ms: int) -> Callable[[str], int]:
+    """Reads a span of time, in milliseconds: a number of seconds, or one with a unit."""
+
+    def read(text: str) -> int:
+        found = _SPAN.fullmatch(text.strip())
+        if found is None:
+            raise click.BadParameter(f"{text[:80]!r} is no span of time: give seconds, or 90s, 15min, 2h or 1d")
+        milliseconds = round(float(found[1]) * _UNITS_MS[found[2] or "s"])
+        if milliseconds > bound_ms:
+            raise click.BadParameter(f"{text[:80]!r} is too long: the most is {bound_ms // 1000} seconds")
+        return milliseconds
+
+    return read
 
 
 def position(text: str) -> dict[str, int]:

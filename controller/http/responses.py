@@ -15,6 +15,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.wire.streams import (
     MarksAt,
     WireMark,
+    holder_reply,
     wire_mark,
 )
 
@@ -69,4 +70,10 @@ def around(at: MarksAround) -> MarksAt:
         ceiling=mark_or_null(at.ceiling, at.graph),
         start=at.graph.frontier(at.start),
         exact=at.exact,
+        there=at.standing.there,
+        complete=at.standing.complete,
+        reached=at.standing.reached,
+        excluded=at.standing.excluded,
+        held_by=None if at.standing.holder is None else holder_reply(at.standing.holder),
+        sealed=at.standing.sealed,
     )

@@ -29,6 +29,7 @@ _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
 _ENDS = select(*(select(end(_mark.seq)).where(*_ITS_SEQS).scalar_subquery() for end in (func.min, func.max)))
 _FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
 _CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
+_COMPLETE = _OF_KEY.where(_mark.time >= bindparam("time"), _mark.excluded == "[]").order_by(_mark.time).limit(1)
 _START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc()).limit(1)
 _ROWS: Final = CHECKSUMS[schema.mark]
 _COLUMNS = [column for column in schema.mark.columns if column.name not in ("stream", "key")]
@@ -111,6 +112,10 @@ class StoredMarks:
                 self.between(begin + 1, begin + 1)
                 raise self._corrupt(begin + 1, "its time is out of order")
         return floor, ceiling
+
+    def complete(self, time: int) -> Mark | None:
+        """The oldest mark at or after a time that leaves nobody out."""
+        return self._one(_COMPLETE, time)
 
     def start(self, time: int) -> Mark | None:
         """The last mark whose newest is known and below a time."""

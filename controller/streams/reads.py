@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from controller.clock import Clock
@@ -16,7 +16,9 @@ from controller.storage.timeline import Moment, timeline
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.past_shelf import PastShelf
 from controller.streams.registry import Streams
+from strandline.core.aggregate import Holder
 from strandline.core.block import BLOCK_MARKS
+from strandline.core.config import TimeDomain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.mark_page import MarkPage, block_start, page_end
@@ -33,14 +35,31 @@ Page = TypeVar("Page", MarksPage, PackedMarks)
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a stream has come, seen from a time. `there`: everything older than it is; `complete`: of every writer.
+
+    `reached` and `excluded` are the time of the newest mark, or of the idle advance, and whom that leaves out. `holder`
+    holds time back unless it is there.
+    """
+
+    there: bool
+    complete: bool
+    reached: int | None
+    excluded: tuple[str, ...]
+    holder: Holder | None
+    sealed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MarksAround:
-    """The marks around a time, and the cut at which reading from that time begins."""
+    """The marks around a time, the cut at which reading from that time begins, and how far the stream has come."""
 
     floor: Mark | None
     ceiling: Mark | None
     start: Cut
     exact: bool
     graph: SegmentGraph
+    standing: Standing
 
 
 class Reads:
@@ -155,17 +174,68 @@ class Reads:
         mark = loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
         return None if mark is None else mark.time
 
-    async def at(self, stream: str, key: str, time: int) -> MarksAround:
-        """The marks around a time, and the cut from which reading misses nothing at or after that time."""
+    async def at(
+        self, stream: str, key: str, time: int, wait_ms: int = 0, *, allow_incomplete: bool = False
+    ) -> MarksAround:
+        """The marks around a time, and the cut from which reading misses nothing at or after that time.
+
+        Waits up to `wait_ms` until everything older is there, of every writer unless `allow_incomplete`. The wait ends
+        when the stream is sealed or goes to another controller.
+        """
         check_key(key)
-        loaded = await self._streams.get(stream)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_ms / 1000
+        found = None
+        while True:
+            left = deadline - loop.time()
+            try:
+                loaded = await self._streams.get(stream)
+            except NotOwner:
+                if found is None:
+                    raise
+                return found
+            next_mark = loaded.next_mark(key)  # before the marks are read: one that is made meanwhile ends the wait
+            standing = self._standing(loaded, key, time)
+            is_over = left <= 0 or standing.sealed or self.stopping.done()
+            if found is None or is_over or standing.there:
+                found = await self._around(loaded, key, time, standing)
+                is_enough = found.standing.complete or (found.standing.there and allow_incomplete)
+                if is_over or is_enough:
+                    return found
+            if loaded.stream.config.time_domain is TimeDomain.INGESTION:
+                left = min(left, REST_TELLING_MS / 1000)  # time may move without a mark
+            self.waiting += 1
+            try:
+                await self.wait(next_mark, left)
+            finally:
+                self.waiting -= 1
+
+    def _standing(self, loaded: LoadedStream, key: str, time: int) -> Standing:
+        """How far a stream has come, by its newest mark or its idle advance. An older mark may be complete."""
+        now = self._clock.now()
+        chain = loaded.chains.get(key)
+        newest = chain.last if chain is not None else None
+        if key == DEFAULT_KEY:
+            newest = loaded.stream.resting(now) or newest
+        reached = newest.time if newest is not None else None
+        excluded = newest.excluded if newest is not None else ()
+        there = loaded.sealed or (reached is not None and reached >= time)
+        holder = None if there else loaded.stream.held_by(key, now)
+        return Standing(there, there and not excluded, reached, excluded, holder, loaded.sealed)
+
+    async def _around(self, loaded: LoadedStream, key: str, time: int, standing: Standing) -> MarksAround:
+        """The stored marks around a time. They are as new as what is known of the stream, or newer."""
         graph, head = loaded.stream.graph, loaded.stream.head
-        floor, ceiling, start = await self._store.read(_around, stream, key, time)
+        seeks_complete = standing.there and not standing.complete
+        floor, ceiling, start, complete = await self._store.read(_around, loaded.name, key, time, seeks_complete)
+        if complete is not None:
+            standing = replace(standing, complete=True)
         if start is not None:
-            return MarksAround(floor, ceiling, start.cut.join(head), True, graph)
+            return MarksAround(floor, ceiling, start.cut.join(head), True, graph, standing)
         if head:
-            return MarksAround(floor, ceiling, head, True, graph)
-        return MarksAround(floor, ceiling, floor.cut if floor is not None else NOTHING, floor is None, graph)
+            return MarksAround(floor, ceiling, head, True, graph, standing)
+        begins = floor.cut if floor is not None else NOTHING
+        return MarksAround(floor, ceiling, begins, floor is None, graph, standing)
 
     async def timeline(self, stream: str, key: str, since: int, points: int) -> list[Moment]:
         """When the marks since a time were made, and their times: all, or about `points` of them; oldest first. None
@@ -243,11 +313,12 @@ def _between(connection: StoreConnection, stream: str, key: str, first: int, las
 
 
 def _around(
-    connection: StoreConnection, stream: str, key: str, time: int
-) -> tuple[Mark | None, Mark | None, Mark | None]:
+    connection: StoreConnection, stream: str, key: str, time: int, seeks_complete: bool
+) -> tuple[Mark | None, Mark | None, Mark | None, Mark | None]:
+    """The marks before and after a time, the one from which to read, and, if it is sought, the first complete one."""
     with connection.begin():
         marks = StoredMarks(connection, stream, key)
-        return *marks.around(time), marks.start(time)
+        return *marks.around(time), marks.start(time), marks.complete(time) if seeks_complete else None
 
 
 def _around_gap(

@@ -205,10 +205,13 @@ def marks(
     return (yield from ask("GET", f"{stream_path(stream)}/marks{asked}", reader_of(MarksPage), wait_ms=wait_ms))
 
 
-def marks_at(stream: str, time: int, *, key: str = DEFAULT_KEY) -> Call[MarksAt]:
-    """The marks around a time, and where reading from it begins."""
-    asked = query(time=time, key=check_key(key) or None)
-    return (yield from ask("GET", f"{stream_path(stream)}/marks/at{asked}", reader_of(MarksAt)))
+def marks_at(
+    stream: str, time: int, *, key: str = DEFAULT_KEY, wait_ms: int = 0, allow_incomplete: bool = False
+) -> Call[MarksAt]:
+    """The marks around a time, and where reading from it begins. With `wait_ms` (at most WAIT_BOUND_MS) it waits until
+    everything older is there, of every writer unless `allow_incomplete`."""
+    asked = marks_at_query(time, key=check_key(key), wait_ms=wait_ms, allow_incomplete=allow_incomplete)
+    return (yield from ask("GET", f"{stream_path(stream)}/marks/at{asked}", reader_of(MarksAt), wait_ms=wait_ms))
 
 
 def evaluate(stream: str, *, key: str = DEFAULT_KEY) -> Call[Evaluated]:
@@ -297,6 +300,17 @@ def status_path(
         after=check_name("stream", after) if after else None, limit=limit, trouble="true" if trouble else None
     )
     return f"/v1/status{asked}{named}" if asked else f"/v1/status{named.replace('&', '?', 1)}"
+
+
+def marks_at_query(time: int, *, key: str, wait_ms: int, allow_incomplete: bool) -> str:
+    if wait_ms > WAIT_BOUND_MS:
+        raise TooMany(what="milliseconds to wait", count=wait_ms, limit=WAIT_BOUND_MS)
+    return query(
+        time=time,
+        key=key or None,
+        wait_ms=wait_ms or None,
+        allow_incomplete="true" if allow_incomplete else None,
+    )
 
 
 def query(**asked: int | str | None) -> str:

@@ -53,16 +53,6 @@ class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):
     resting: Time | None = None
 
 
-class MarksAt(msgspec.Struct, frozen=True, kw_only=True):
-    """The marks around a time, and `start`, where reading from that time begins. Unless `exact`, an event at or after
-    the time may lie below the start."""
-
-    floor: WireMark | None
-    ceiling: WireMark | None
-    start: Offsets
-    exact: bool
-
-
 class HolderReply(msgspec.Struct, frozen=True, kw_only=True):
     """The writer that holds time back, and until when. Without a name: fewer than `min_writers` have noted yet."""
 
@@ -71,6 +61,27 @@ class HolderReply(msgspec.Struct, frozen=True, kw_only=True):
     time: Time | None
     last_heard_ms_ago: int | None
     released_in_ms: int | None
+
+
+class MarksAt(msgspec.Struct, frozen=True, kw_only=True):
+    """The marks around a time, and `start`, where reading from that time begins. Unless `exact`, an event at or after
+    the time may lie below the start.
+
+    `there`: every event older than the time lies below a mark, or the stream is `sealed`. `complete`: no writer was
+    left out there. `reached` is the time of the newest mark, or the one that an ingestion stream at rest has reached,
+    and `excluded` whom that leaves out. `held_by` is null once it is there.
+    """
+
+    floor: WireMark | None
+    ceiling: WireMark | None
+    start: Offsets
+    exact: bool
+    there: bool = False
+    complete: bool = False
+    reached: Time | None = None
+    excluded: tuple[str, ...] = ()
+    held_by: HolderReply | None = None
+    sealed: bool = False
 
 
 class EvaluatedReply(msgspec.Struct, frozen=True, kw_only=True):

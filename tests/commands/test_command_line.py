@@ -31,6 +31,7 @@ ASKING = (
     "window",
     "position",
     "index",
+    "wait",
     "watch",
     "tail",
     "journal",

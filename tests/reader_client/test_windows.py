@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +13,15 @@ import pytest
 from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
 from strandline.client import calls
 from strandline.core.time_index import IndexEntry
-from strandline.errors import InvalidConfig, InvalidName, InvalidNote, TooMany, UnknownSegment, UnknownStream
+from strandline.errors import (
+    InvalidConfig,
+    InvalidName,
+    InvalidNote,
+    TimeNotReached,
+    TooMany,
+    UnknownSegment,
+    UnknownStream,
+)
 
 
 class Blocking:
@@ -168,3 +177,24 @@ def test_time_windows_close_what_they_opened_and_nothing_else(controller: Any, s
     with TimeWindows(controller.connection, stream):
         pass
     assert TimeWindows(controller.connection, stream).get_time_window({}).upper == 100
+
+
+def test_waiting_until_a_time_returns_the_mark_that_reached_it(windows_of: Any, stream: str) -> None:
+    found = windows_of(stream).wait_until(250)
+    assert found.complete and found.ceiling is not None
+    assert dict(found.ceiling.cut) == {"0": 10, "1": 20}
+
+
+def test_waiting_in_vain_for_a_time_names_the_writer_that_holds_it(windows_of: Any, stream: str) -> None:
+    seen: list[Any] = []
+    with pytest.raises(TimeNotReached) as raised:
+        windows_of(stream).wait_until(301, timeout_ms=0, on_wait=seen.append)
+    assert (raised.value.reached, raised.value.holder, seen) == (300, "w1", [])
+
+
+def test_a_wait_for_a_time_goes_on_until_the_mark_is_made(controller: Any, windows_of: Any, stream: str) -> None:
+    windows = windows_of(stream)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(windows.wait_until, 400, timeout_ms=60_000)
+        controller.note(stream, 400, {"0": 11, "1": 20})
+        assert waiting.result(60).reached == 400

@@ -38,6 +38,7 @@ TASKS = [
     "chained-programs",
     "ask-for-status",
     "hourly-job",
+    "run-when-complete",
 ]
 
 

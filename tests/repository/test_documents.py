@@ -61,6 +61,7 @@ RUN = {
         DEPLOYING,
         "tests/deploy/test_failover.py::test_nothing_answered_is_lost_when_a_synchronous_standby_is_promoted",
     ),
+    "docs/how-to/run-when-complete.md": (TASKS,),
     "docs/how-to/scale-segments.md": (TASKS,),
     "docs/how-to/other-languages.md": (
         "tests/readme/test_languages.py::test_curl_writes_and_reads_as_the_page_about_other_languages_shows",

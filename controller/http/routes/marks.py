@@ -49,15 +49,21 @@ async def marks(
 
 
 @router.declare(
-    "GET /marks/at", "The marks around a time, and where reading from it begins", Role.READER, gives=[MarksAt]
+    "GET /marks/at",
+    "The marks around a time, and where reading from it begins; waits until everything older is there if asked to",
+    Role.READER,
+    gives=[MarksAt],
 )
 async def marks_at(
     stream: str,
     controller: Served,
     time: Annotated[int, Query(gt=-TIME_BOUND_MS, lt=TIME_BOUND_MS)],
     key: Key = DEFAULT_KEY,
+    wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
+    allow_incomplete: Annotated[bool, Query(description="do not wait for writers that marks leave out")] = False,
 ) -> Response:
-    return answer(around(await controller.reading.at(stream, key, time)))
+    found = await controller.reading.at(stream, key, time, wait_ms, allow_incomplete=allow_incomplete)
+    return answer(around(found))
 
 
 @router.declare(

@@ -1,0 +1,145 @@
+"""`strandline wait`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import click
+
+from controller.cli.client import ControllerClient, calls_controller, marks_at
+from controller.cli.limits import WAIT_TOLD_MS
+from controller.cli.options import duration, json_option, key_option, moment, option, stream_argument, times_option
+from controller.format import Times, compact, holding, named, offsets
+from controller.terminal import NOT_THERE_STATUS, Failure, say
+from strandline.client.calls import Call
+from strandline.client.loop import Remote, drive
+from strandline.client.waiting import Pause, wait_until_there
+from strandline.errors import StrandlineError, TimeNotReached
+from strandline.limits import WAIT_UNTIL_BOUND_MS, WAIT_UNTIL_DEFAULT_MS
+from strandline.wire.streams import JsonObject, MarksAt
+
+WRITERS_NAMED = 5
+
+
+@click.command
+@stream_argument
+@option(
+    "--until",
+    type=moment,
+    required=True,
+    metavar="TIME",
+    help="wait for all that is older: a whole number as notes have it, or a date such as 2026-01-31T12:00:00Z",
+)
+@key_option
+@option(
+    "--timeout",
+    "timeout_ms",
+    type=duration(WAIT_UNTIL_BOUND_MS),
+    default=f"{WAIT_UNTIL_DEFAULT_MS // 3_600_000}h",
+    metavar="SPAN",
+    help="wait at most so long: seconds, or with a unit, as 90s, 15min, 2h, 1d",
+)
+@option("--allow-incomplete", is_flag=True, help="do not wait for writers that marks leave out, such as lost ones")
+@option("--quiet", is_flag=True, help="print nothing while it waits")
+@calls_controller
+@json_option
+@times_option
+def command(
+    client: ControllerClient,
+    stream: str,
+    until: int,
+    key: str,
+    timeout_ms: int,
+    allow_incomplete: bool,
+    quiet: bool,
+    as_json: bool,
+    times: Times,
+) -> None:
+    """Wait until every event older than a time is there. Exits with 0 if it is, and with 3 if it is not in time.
+
+    While it waits, standard error says how far the stream has come and which writer holds it back.
+    """
+    last: JsonObject = {}
+
+    def ask(wait_ms: int) -> Call[MarksAt]:
+        answer = yield from marks_at(stream, key, until, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
+        last.update(answer.json)
+        return answer.value
+
+    job = wait_until_there(
+        ask,
+        stream=stream,
+        key=key,
+        time=until,
+        timeout_ms=timeout_ms,
+        allow_incomplete=allow_incomplete,
+        on_wait=None if quiet else _telling(client, stream, until, times),
+        now_ms=_monotonic_ms,
+    )
+
+    def take(step: Remote | Pause) -> object:
+        if isinstance(step, Remote):
+            return client.run(step.call)
+        time.sleep(step.pause_ms / 1000)
+        return None
+
+    try:
+        found = drive(job, take)
+    except TimeNotReached as error:
+        if as_json:
+            say(compact(last))
+        raise Failure(_why(error, times), NOT_THERE_STATUS) from None
+    say(compact(last) if as_json else _there(stream, until, found, times))
+
+
+def _telling(
+    client: ControllerClient, stream: str, until: int, times: Times
+) -> Callable[[MarksAt | StrandlineError], None]:
+    """Prints what is waited for: when somebody else holds time back, and else once in a while."""
+    before: tuple[object, float] = (None, 0.0)
+
+    def tell(found: MarksAt | StrandlineError) -> None:
+        nonlocal before
+        if isinstance(found, StrandlineError):
+            what: object = found.code
+            text = client.explain(found)
+        else:
+            what = (found.there, found.held_by and found.held_by.writer, found.excluded)
+            text = _waits_for(stream, found, times)
+        now = _monotonic_ms()
+        if what != before[0] or now - before[1] >= WAIT_TOLD_MS:
+            before = what, now
+            sys.stderr.write(f"waiting for {times.show(until)}: {text}\n")
+            sys.stderr.flush()
+
+    return tell
+
+
+def _waits_for(stream: str, found: MarksAt, times: Times) -> str:
+    if found.there:
+        return f"{stream} has come to {times.show(found.reached)}, without {named(found.excluded, WRITERS_NAMED)}"
+    come = "has no time yet" if found.reached is None else f"has come to {times.show(found.reached)}"
+    held = holding(found.held_by) if found.held_by is not None else "no writer counts: none noted, or all are left out"
+    return f"{stream} {come}; {held}"
+
+
+def _there(stream: str, until: int, found: MarksAt, times: Times) -> str:
+    # Nothing older follows what lies below this mark; a sealed stream, or one at rest, has none that late.
+    below = f", below {offsets(found.ceiling.cut)}" if found.ceiling is not None else ""
+    without = "" if found.complete else f", without {named(found.excluded, WRITERS_NAMED)}"
+    return f"{stream} has everything older than {times.show(until)}{below}{without}"
+
+
+def _why(error: TimeNotReached, times: Times) -> str:
+    what = f"everything older than {times.show(error.time)} is not there"
+    if error.excluded:
+        also = ", and the stream is sealed" if error.sealed else ""
+        return f"{what}: what is there is without {named(error.excluded, WRITERS_NAMED)}{also} (see --allow-incomplete)"
+    held = f", and {error.holder} holds it back" if error.holder is not None else ""
+    return f"{what}: {error.stream} has come to {times.show(error.reached)}{held}"
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1000

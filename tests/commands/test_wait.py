@@ -1,0 +1,86 @@
+"""`wait`, against a controller in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+from controller.cli.options import duration
+
+NOON = 1_700_000_000_000  # 2023-11-14 22:13:20
+
+
+def until(milliseconds: int) -> str:
+    return str(NOON + milliseconds)
+
+
+def test_what_is_there_ends_with_0_and_says_where(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    served.note(stream, "w1", NOON + 100, s0=5)
+    done = strandline("wait", stream, "--until", "2023-11-14T22:13:20.100Z")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"{stream} has everything older than 2023-11-14 22:13:20.100Z, below 0=5\n"
+
+
+def test_what_is_not_there_in_time_ends_with_3_and_names_the_holder(
+    served: Any, strandline: Callable[..., Any]
+) -> None:
+    stream = served.stream()
+    served.note(stream, "slow", NOON, s0=5)
+    served.note(stream, "fast", NOON + 900, s1=5)
+    done = strandline("wait", stream, "--until", until(100), "--timeout", "0", "--json")
+    assert (done.code, json.loads(done.out)["held_by"]["writer"]) == (3, "slow")
+    told = json.loads(done.err)
+    assert told["exit_status"] == 3
+    assert told["detail"].startswith("everything older than 2023-11-14 22:13:20.100Z is not there: ")
+    assert told["detail"].endswith(f"{stream} has come to 2023-11-14 22:13:20.000Z, and slow holds it back")
+
+
+def test_while_it_waits_it_says_who_holds_time_back_and_ends_when_it_is_there(
+    served: Any, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    stream = served.stream()
+    served.note(stream, "slow", NOON, s0=5)
+    waiting = start("wait", stream, "--until", until(100), "--timeout", "60s")
+    assert waiting.stderr is not None
+    line = waiting.stderr.readline()  # once the controller has answered for the first time
+    assert line.startswith("waiting for 2023-11-14 22:13:20.100Z: ") and "slow holds, " in line
+    served.note(stream, "slow", NOON + 100, s0=6)
+    out, err = waiting.communicate(timeout=60)
+    assert (waiting.returncode, err) == (0, "")
+    assert out == f"{stream} has everything older than 2023-11-14 22:13:20.100Z, below 0=6\n"
+
+
+def test_a_stream_without_a_lost_writer_is_enough_only_if_allowed(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    served.note(stream, "lost", NOON, s0=5)
+    served.note(stream, "alive", NOON + 500, s1=5)
+    served.call("POST", f"/v1/streams/{stream}/writers/lost/exclude")
+    wanted = ("wait", stream, "--until", until(300), "--timeout", "0")
+    done = strandline(*wanted)
+    assert done.code == 3 and "without lost (see --allow-incomplete)" in done.err
+    done = strandline(*wanted, "--allow-incomplete")
+    assert (done.code, done.out.endswith(", without lost\n")) == (0, True)
+
+
+def test_a_stream_that_does_not_exist_ends_with_1(served: Any, strandline: Callable[..., Any]) -> None:
+    done = strandline("wait", f"{served.stream()}-nowhere", "--until", "1")
+    assert done.code == 1 and "there is no stream" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("0", 0), ("90", 90_000), ("1.5s", 1_500), ("15 min", 900_000), ("2h", 7_200_000)]
+)
+def test_a_span_of_time_is_seconds_or_has_a_unit(text: str, milliseconds: int) -> None:
+    assert duration(7_200_000)(text) == milliseconds
+
+
+@pytest.mark.parametrize("wrong", ["", "-1", "soon", "5 weeks", "3h", "1e3"])
+def test_what_is_no_span_of_time_or_too_long_is_refused(wrong: str) -> None:
+    with pytest.raises(click.BadParameter):
+        duration(7_200_000)(wrong)

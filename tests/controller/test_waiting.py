@@ -1,0 +1,141 @@
+"""Waiting over HTTP until everything older than a time is there."""
+
+from concurrent.futures import Future
+from typing import Any
+
+import httpx
+import pytest
+
+CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 60_000}
+
+
+@pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
+
+
+def at(controller: Any, time: int, **query: Any) -> dict[str, Any]:
+    asked = "".join(f"&{name}={value}" for name, value in query.items())
+    found: dict[str, Any] = controller.call("GET", f"/v1/streams/s/marks/at?time={time}{asked}")
+    return found
+
+
+def wait_soon(controller: Any, time: int, more: str = "") -> Future[httpx.Response]:
+    """A call that waits by the time this returns."""
+    waiting: Future[httpx.Response] = controller.request_soon(
+        "GET", f"/v1/streams/s/marks/at?time={time}&wait_ms=30000{more}"
+    )
+    while not controller.app.state.controller.reading.waiting and not waiting.done():
+        controller.call("GET", "/v1/streams/s")
+    return waiting
+
+
+def test_a_wait_ends_with_the_mark_that_reaches_the_time(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", 100, {"0": 1})
+    waiting = wait_soon(controller, 200)
+
+    controller.note("a", 150, {"0": 2})
+    controller.note("a", 200, {"0": 3})
+
+    found = waiting.result(60).json()
+    assert (found["there"], found["complete"], found["reached"], found["held_by"]) == (True, True, 200, None)
+    assert found["ceiling"]["cut"] == {"0": 3}
+
+
+def test_what_is_there_already_is_answered_at_once(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", 100, {"0": 1})
+    assert at(controller, 99, wait_ms=30_000)["there"]
+    assert at(controller, 100, wait_ms=30_000)["there"]
+
+
+def test_until_it_is_there_the_answer_names_who_holds_time_back(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    assert at(controller, 100)["reached"] is None
+    controller.note("slow", 100, {"0": 1})
+    controller.note("fast", 900, {"1": 1})
+
+    found = at(controller, 101, wait_ms=1)
+
+    assert (found["there"], found["complete"], found["reached"], found["ceiling"]) == (False, False, 100, None)
+    assert (found["held_by"]["writer"], found["held_by"]["released_in_ms"]) == ("slow", 60_000)
+
+
+def test_a_mark_without_a_lost_writer_is_enough_only_if_that_is_allowed(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("lost", 100, {"0": 1})
+    controller.pass_time(30_000)
+    controller.note("alive", 500, {"1": 1})
+    allowed = wait_soon(controller, 300, "&allow_incomplete=true")
+    wanting = wait_soon(controller, 300)
+
+    controller.pass_time(30_000)
+
+    found = allowed.result(60).json()
+    assert (found["there"], found["complete"], found["excluded"]) == (True, False, ["lost"])
+    assert not wanting.done()
+    controller.note("lost", 600, {"0": 2})  # it is back, and says that it wrote nothing older since
+    controller.note("alive", 700, {"1": 2})
+    found = wanting.result(60).json()
+    assert (found["there"], found["complete"], found["reached"]) == (True, True, 600)
+
+
+def test_a_complete_mark_of_the_past_counts_though_the_newest_is_not(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("lost", 100, {"0": 1})
+    controller.note("alive", 500, {"1": 1})
+    controller.pass_time(60_000)
+    controller.note("alive", 900, {"1": 2})
+
+    assert (at(controller, 100)["complete"], at(controller, 100)["excluded"]) == (True, ["lost"])
+    assert (at(controller, 101)["there"], at(controller, 101)["complete"]) == (True, False)
+
+
+def test_a_sealed_stream_has_everything_that_it_will_ever_have(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", 100, {"0": 1})
+    waiting = wait_soon(controller, 900)
+
+    controller.call("POST", "/v1/streams/s/seal")
+
+    found = waiting.result(60).json()
+    assert (found["sealed"], found["there"], found["complete"], found["ceiling"]) == (True, True, True, None)
+
+
+def test_a_stream_that_is_deleted_ends_the_wait_with_an_error(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    waiting = wait_soon(controller, 900)
+
+    controller.call("DELETE", "/v1/streams/s")
+
+    assert waiting.result(60).json()["code"] == "unknown_stream"
+
+
+def test_an_ingestion_stream_at_rest_reaches_the_time_without_a_mark(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", {"segments": 1, "time_domain": "ingestion", "idle_lag_ms": 1_000})
+    now = controller.clock.now
+    controller.note("a", now, {"0": 1})
+    controller.call("POST", "/v1/streams/s/writers/a/idle")
+    waiting = wait_soon(controller, now + 10_000)
+
+    controller.pass_time(11_000)
+
+    found = waiting.result(60).json()
+    assert (found["there"], found["complete"], found["reached"], found["ceiling"]) == (True, True, now + 10_000, None)
+
+
+def test_each_key_is_waited_for_by_itself(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    note = {"writer": "a", "times": {"order_time": 500, "ship_time": 100}, "position": {"0": 1}}
+    controller.call("POST", "/v1/streams/s/notes", note)
+
+    assert at(controller, 500, key="order_time")["there"]
+    assert not at(controller, 500, key="ship_time")["there"]
+    assert not at(controller, 500)["there"]
+
+
+@pytest.mark.parametrize("wrong", ["time=x", "time=1&wait_ms=30001", "time=1&wait_ms=-1", "time=1&allow_incomplete=2"])
+def test_a_wait_that_cannot_be_is_refused(controller: Any, wrong: str) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    assert controller.call("GET", f"/v1/streams/s/marks/at?{wrong}", expect=422)["code"] == "invalid_parameter"
