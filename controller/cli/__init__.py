@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "restore": "Make a store from a backup.",
     "rewind": "Set a store's clock back to the host's.",
     "check": "Read a whole store or log, and report faults.",
+    "assess": "Say what a watermark of greatest time less a delay loses.",
     "create": "Create a stream.",
     "streams": "List the streams, or describe one.",
     "writers": "List the writers of a stream.",

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -125,6 +126,24 @@ def _pairs_of_text(text: str) -> Sequence[tuple[str, int]]:
             raise ValueError(f"{each.strip()!r} is no segment=offset")
         pairs.append((segment, int(offset)))
     return pairs
+
+
+def settings_file(file: Path | None) -> dict[str, str]:
+    """The settings in a file like Kafka's own: a name=value a line, # begins a comment."""
+    if file is None:
+        return {}
+    try:
+        lines = [line.strip() for line in file.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"the settings cannot be read: {error}") from None
+    found = {}
+    for number, line in enumerate(lines, start=1):
+        name, equals, value = line.partition("=")
+        if line and not line.startswith("#"):
+            if not equals:  # which the line itself is not told in: it may well be a password
+                raise Failure(f"line {number} of {file} is no name=value")
+            found[name.strip()] = value.strip()
+    return found
 
 
 # -- options of several commands -----------------------------------------------------------------------------------

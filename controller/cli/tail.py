@@ -9,7 +9,7 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import TAIL_INTERVAL_BOUND_MS, TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_MS
-from controller.cli.options import Whole, json_option, name_of, option
+from controller.cli.options import Whole, json_option, name_of, option, settings_file
 from controller.cli.tail_loop import EmbeddedLog, Tail, TailedLog
 from controller.terminal import Failure
 from strandline.errors import StrandlineError
@@ -85,22 +85,4 @@ def _log(path: Path | None, servers: str | None, topic: str, settings: Path | No
         from controller.cli.tail_kafka import TailedTopic
     except ImportError as error:
         raise Failure(f"{error.name} is not installed: pip install 'strandline[kafka]'") from None
-    return TailedTopic(topic, {**_settings_in(settings), "bootstrap.servers": servers})
-
-
-def _settings_in(file: Path | None) -> dict[str, str]:
-    """The settings in a file like Kafka's own: a name=value a line, # begins a comment."""
-    if file is None:
-        return {}
-    try:
-        lines = [line.strip() for line in file.read_text().splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"the settings cannot be read: {error}") from None
-    found = {}
-    for number, line in enumerate(lines, start=1):
-        name, equals, value = line.partition("=")
-        if line and not line.startswith("#"):
-            if not equals:  # which the line itself is not told in: it may well be a password
-                raise Failure(f"line {number} of {file} is no name=value")
-            found[name.strip()] = value.strip()
-    return found
+    return TailedTopic(topic, {**settings_file(settings), "bootstrap.servers": servers})

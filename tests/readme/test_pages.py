@@ -39,6 +39,7 @@ TASKS = [
     "ask-for-status",
     "hourly-job",
     "run-when-complete",
+    "what-a-delay-loses",
 ]
 
 

@@ -79,6 +79,7 @@ RUN = {
         "tests/migrations/test_rolling_upgrade.py::test_the_commands_of_the_page_do_what_it_says",
     ),
     "docs/how-to/writers-that-come-and-go.md": (TASKS,),
+    "docs/how-to/what-a-delay-loses.md": (TASKS,),
     "docs/how-to/windows-that-survive.md": (TASKS,),
     "docs/growth.md": (BENCHMARKS,),
     "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),

@@ -1,0 +1,333 @@
+"""Events with their times, out of a topic, an embedded log, or files: for commands that look at what is there.
+
+Each source can be read again from its beginning, up to where it ended when it was opened. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from heapq import merge
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from controller.cli.limits import (
+    ASSESS_LEAST_PORTION_EVENTS,
+    ASSESS_LINE_CHARACTERS,
+    ASSESS_PARQUET_ROWS,
+    ASSESS_PORTION_EVENTS,
+)
+from controller.cli.options import settings_file
+from controller.terminal import Failure
+from strandline.core.assessment import Arrival
+from strandline.limits import TIME_BOUND_MS
+from strandline.logs import LogReader, StoredEvent
+from strandline.logs.sqlite_reader import SqliteLogReader
+
+UNITS: Final = {"s": 1_000.0, "ms": 1.0, "us": 0.001, "ns": 0.000_001}
+FORMATS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
+FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class NoTime(Exception):
+    """An event has no time where it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Where an event has what is needed: names of fields, with dots between where they are nested. None: not there."""
+
+    time: str | None
+    arrived: str | None = None
+    partition: str | None = None
+    key: str | None = None
+    unit: str = "ms"
+
+    def time_in(self, row: Mapping[str, Any], field: str) -> int:
+        """A time in milliseconds: from a number, in the unit, or from a date. Raises NoTime."""
+        value = _in(row, field)
+        if isinstance(value, str):
+            value = _number_or_date(value, field)
+        if isinstance(value, datetime):
+            aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+            return (aware - EPOCH) // timedelta(milliseconds=1)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise NoTime(f"field {field!r} is {str(value)[:80]!r}, which is no time")
+        scaled = value if self.unit == "ms" else value * UNITS[self.unit]
+        if not -TIME_BOUND_MS < scaled < TIME_BOUND_MS:  # also no number at all, such as NaN
+            raise NoTime(f"field {field!r} is {value}, which is no time in {self.unit}")
+        return int(scaled // 1)
+
+
+class Source(Protocol):
+    """Events in order of arrival."""
+
+    unreadable: int  # events without a time, in the last reading
+    unreadable_example: str
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """All events, from the first one."""
+        ...
+
+    def share(self) -> float | None:
+        """How much of it the last reading has read, from 0 to 1, if that is known."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class _Counting:
+    """Counts events without a time. If none of the first has one, the field is wrong."""
+
+    def __init__(self) -> None:
+        self.unreadable = 0
+        self.unreadable_example = ""
+
+    def _begin(self) -> None:
+        self.unreadable = 0
+
+    def _skip(self, error: NoTime, where: str) -> None:
+        self.unreadable += 1
+        self.unreadable_example = f"{where}: {error}"
+
+
+class LogSource(_Counting):
+    """A log: each segment is a partition. Segments are merged by the time of their appends, as the log has it."""
+
+    def __init__(
+        self, open_reader: Callable[[], LogReader], heads: Mapping[str, int], fields: Fields, most: int | None
+    ) -> None:
+        """`heads` are the first offsets that the log still has."""
+        super().__init__()
+        self._open = open_reader
+        self._fields = fields
+        self._readers = [open_reader()]
+        self._ends = self._readers[0].end_offsets()
+        share = None if most is None else max(1, most // max(1, len(self._ends)))
+        self._starts = {
+            segment: max(heads.get(segment, 0), 0 if share is None else end - share)
+            for segment, end in self._ends.items()
+        }
+        self._read = 0
+
+    def arrivals(self) -> Iterator[Arrival]:
+        self._begin()
+        self._read = 0
+        self._readers.append(self._open())  # each reading has its own, since two may go on at once
+        by_segment = [self._segment(self._readers[-1], segment) for segment in self._ends]
+        return merge(*by_segment, key=lambda each: each.arrived or 0)
+
+    def share(self) -> float | None:
+        events = sum(end - self._starts[segment] for segment, end in self._ends.items())
+        return min(1.0, self._read / events) if events else None
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()
+
+    def _segment(self, reader: LogReader, segment: str) -> Iterator[Arrival]:
+        """In portions, since a reader of Kafka goes through one range at a time."""
+        start, end = self._starts[segment], self._ends[segment]
+        rows = max(ASSESS_LEAST_PORTION_EVENTS, ASSESS_PORTION_EVENTS // len(self._ends))
+        while start < end:
+            stop = min(end, start + rows)
+            yield from self._portion(reader, segment, start, stop)
+            start = stop
+            self._read += rows
+
+    def _portion(self, reader: LogReader, segment: str, start: int, stop: int) -> list[Arrival]:
+        found = []
+        for event in reader.rows(segment, start, stop):
+            try:
+                found.append(self._arrival(event))
+            except NoTime as error:
+                self._skip(error, f"segment {segment}, offset {event.offset}")
+        return found
+
+    def _arrival(self, event: StoredEvent) -> Arrival:
+        key = None if event.key is None else event.key.decode(errors="replace")
+        if self._fields.time is None:
+            return Arrival(event.segment, key, event.appended_at, event.appended_at)
+        row = _object_of(event.value)
+        if self._fields.key is not None:
+            key = str(_in(row, self._fields.key))
+        partition = event.segment if self._fields.partition is None else str(_in(row, self._fields.partition))
+        return Arrival(partition, key, self._fields.time_in(row, self._fields.time), event.appended_at)
+
+
+class FileSource(_Counting):
+    """Files of JSON (an object a line), CSV or Parquet, one after the other: their rows in order of arrival."""
+
+    def __init__(self, paths: Sequence[Path], fields: Fields, most: int | None) -> None:
+        super().__init__()
+        for path in paths:
+            if _format(path) not in FORMATS:
+                raise Failure(f"{path} is of no known format: its name ends with one of {', '.join(FORMATS)}, or .gz")
+        if fields.time is None:
+            raise Failure("name the field that has the time: --field")
+        self._paths = paths
+        self._fields = fields
+        self._most = most
+        self._files_read = 0
+
+    def arrivals(self) -> Iterator[Arrival]:
+        self._begin()
+        number = 0
+        for file, path in enumerate(self._paths):
+            self._files_read = file
+            for line, row in enumerate(_rows(path), start=1):
+                if number == self._most:
+                    return
+                number += 1
+                try:
+                    yield self._arrival(row)
+                except NoTime as error:
+                    self._skip(error, f"{path}, row {line}")
+
+    def share(self) -> float | None:
+        return self._files_read / len(self._paths) if len(self._paths) > 1 else None
+
+    def close(self) -> None:
+        pass
+
+    def _arrival(self, row: Mapping[str, Any]) -> Arrival:
+        fields = self._fields
+        partition = "" if fields.partition is None else str(_in(row, fields.partition))
+        key = None if fields.key is None else str(_in(row, fields.key))
+        arrived = None if fields.arrived is None else fields.time_in(row, fields.arrived)
+        return Arrival(partition, key, fields.time_in(row, fields.time or ""), arrived)
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+
+def _in(row: Mapping[str, Any], field: str) -> Any:
+    """A field's value. Raises NoTime if there is none."""
+    if field in row:
+        return row[field]
+    value: Any = row
+    for name in field.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            raise NoTime(f"there is no field {field!r}; there are {', '.join(map(str, list(row)[:10]))}")
+        value = value[name]
+    return value
+
+
+def _number_or_date(text: str, field: str) -> Any:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise NoTime(f"field {field!r} is {text[:80]!r}, which is no time") from None
+
+
+def _object_of(value: bytes | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(value or b"")
+    except (ValueError, RecursionError):
+        raise NoTime(f"the value begins with {(value or b'')[:40]!r}, which is no JSON") from None
+    if not isinstance(found, dict):
+        raise NoTime(f"the value is JSON, but no object: {str(found)[:80]}")
+    return found
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def _format(path: Path) -> str:
+    suffixes = [each.lower() for each in path.suffixes]
+    return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The rows of a file, a few at a time in memory. A line that is no JSON object is a row without fields."""
+    try:
+        if _format(path) == ".parquet":
+            yield from _parquet_rows(path)
+            return
+        with _text(path) as lines:
+            if _format(path) == ".csv":
+                yield from csv.DictReader(lines)
+            else:
+                yield from (_json_row(line) for line in _bounded(lines, path) if line.strip())
+    except (OSError, UnicodeDecodeError, EOFError, csv.Error) as error:
+        raise Failure(f"{path} cannot be read: {error}") from None
+
+
+def _text(path: Path) -> io.TextIOBase:
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def _bounded(lines: io.TextIOBase, path: Path) -> Iterator[str]:
+    while line := lines.readline(ASSESS_LINE_CHARACTERS):
+        if len(line) == ASSESS_LINE_CHARACTERS:
+            raise Failure(
+                f"{path} has a line of more than {ASSESS_LINE_CHARACTERS} characters: give each object a line"
+            )
+        yield line
+
+
+def _json_row(line: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise Failure("pyarrow is not installed: pip install 'strandline[sqlite]'") from None
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=ASSESS_PARQUET_ROWS):
+                yield from batch.to_pylist()
+    except pa.ArrowException as error:
+        raise Failure(f"{path} cannot be read: {error}") from None
+
+
+# -- logs ----------------------------------------------------------------------------------------------------------
+
+
+def open_log(
+    path: Path | None, servers: str | None, topic: str | None, settings: Path | None, fields: Fields, most: int | None
+) -> LogSource:
+    """The source of an embedded log, or of a topic. Raises Failure, and the errors of the log."""
+    if (path is None) == (servers is None):
+        raise Failure("name what to read: --path for an embedded log, or --servers and --topic for Kafka")
+    if path is not None:
+        heads = {}
+        with SqliteLogReader(path) as reader:
+            for segment, end in reader.end_offsets().items():
+                ((first,),) = reader.query(FIRST, (segment,))
+                heads[segment] = end if first is None else int(first)
+        return LogSource(lambda: SqliteLogReader(path), heads, fields, most)
+    if topic is None:
+        raise Failure("name the topic: --topic")
+    try:
+        from strandline.logs.kafka_reader import KafkaLogReader
+        from strandline.logs.kafka_topic import Topic
+    except ImportError as error:
+        raise Failure(f"{error.name} is not installed: pip install 'strandline[kafka]'") from None
+    given = {**settings_file(settings), "bootstrap.servers": servers or ""}
+    return LogSource(
+        lambda: KafkaLogReader(servers or "", topic, settings=given), Topic(topic, given).heads(), fields, most
+    )

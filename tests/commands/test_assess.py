@@ -1,0 +1,153 @@
+"""`assess`: of files, of an embedded log, and what it says of what it cannot read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controller.cli import main
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
+
+NOON = 1_700_000_000_000
+# till, time and arrival in seconds after NOON: the second event of b comes 8 s late
+ROWS = [("a", 0, 0), ("b", 1, 1), ("a", 10, 10), ("b", 2, 11), ("a", 70, 70), ("a", 71, 72), ("b", 69, 73)]
+Assess = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def assess(capsys: pytest.CaptureFixture[str]) -> Assess:
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        code = main(["assess", *map(str, words)])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def rows(of: Sequence[tuple[str, int, int]] = tuple(ROWS)) -> list[dict[str, Any]]:
+    return [
+        {"till": till, "event": {"time": NOON + 1000 * time}, "arrived": NOON + 1000 * arrived}
+        for till, time, arrived in of
+    ]
+
+
+def json_lines(folder: Path, name: str = "orders.jsonl") -> Path:
+    file = folder / name
+    text = "".join(f"{json.dumps(row)}\n" for row in rows())
+    file.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return file
+
+
+FIELDS = ("--field", "event.time", "--arrived", "arrived", "--partition", "till", "--delays", "0,5s,10s")
+
+
+def test_a_table_says_what_each_delay_loses_and_how_long_results_wait(assess: Assess, tmp_path: Path) -> None:
+    file = json_lines(tmp_path)
+    code, out, err = assess(file, *FIELDS)
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert out.startswith(f"{file}: 7 events in 2 partition(s), 2023-11-14 22:13:20.000Z to ")
+    assert lines[2][:3] == ["DELAY", "LATE", "SHARE"]
+    assert lines[3][:5] == ["0", "ms", "2", "28.6", "%"]
+    assert lines[4][:5] == ["5", "s", "1", "14.3", "%"]
+    assert lines[5][:5] == ["10", "s", "0", "0.0", "%"]
+    assert "To lose nothing in this order, the delay has to be 8.0 s (8000 ms)." in out
+    assert "To lose nothing in a replay that reads partition a 4 times as fast as the others" in out
+
+
+def test_json_has_every_number(assess: Assess, tmp_path: Path) -> None:
+    found = json.loads(assess(json_lines(tmp_path), *FIELDS, "--json")[1])
+    assert (found["delays_ms"], found["total"]["late"], found["total"]["events"]) == ([0, 5_000, 10_000], [2, 1, 0], 7)
+    assert [(each["whose"], each["late"]) for each in found["partitions"]] == [("b", [2, 1, 0]), ("a", [0, 0, 0])]
+    assert [each["windows"] for each in found["waits"]] == [1, 1, 1]
+    assert (found["replay"]["fast"], found["replay"]["total"]["late"]) == ("a", [3, 2, 2])
+    assert (found["without_time"], found["stopped"]) == (0, False)
+
+
+def test_gzip_csv_and_parquet_say_the_same(assess: Assess, tmp_path: Path) -> None:
+    flat = [{"till": row["till"], "time": row["event"]["time"], "arrived": row["arrived"]} for row in rows()]
+    csv = tmp_path / "orders.csv"
+    csv.write_text("till,time,arrived\n" + "".join(f"{row['till']},{row['time']},{row['arrived']}\n" for row in flat))
+    parquet = tmp_path / "orders.parquet"
+    pq.write_table(pa.Table.from_pylist(rows()), parquet)
+    wanted = assess(json_lines(tmp_path), *FIELDS, "--json")[1]
+    assert assess(json_lines(tmp_path, "orders.ndjson.gz"), *FIELDS, "--json")[1] == wanted
+    assert assess(csv, *FIELDS, "--field", "time", "--json")[1] == wanted
+    assert assess(parquet, *FIELDS, "--json")[1] == wanted
+
+
+def test_files_are_read_one_after_the_other(assess: Assess, tmp_path: Path) -> None:
+    files = [json_lines(tmp_path, f"hour-{number}.jsonl") for number in range(2)]
+    assert json.loads(assess(*files, *FIELDS, "--json")[1])["total"]["late"] == [2 + 6, 1 + 4, 4]
+    assert json.loads(assess(*files, *FIELDS, "--limit", "7", "--json")[1])["total"]["events"] == 7
+
+
+def test_times_may_be_dates_or_of_another_unit(assess: Assess, tmp_path: Path) -> None:
+    file = tmp_path / "times.csv"
+    file.write_text("at,seconds\n2026-01-01T12:00:05Z,5\n2026-01-01T12:00:01.500+00:00,1.5\n")
+    for words in (("--field", "at"), ("--field", "seconds", "--unit", "s")):
+        assert json.loads(assess(file, *words, "--json")[1])["total"]["most_behind_ms"] == 3_500
+
+
+def test_an_embedded_log_is_read_by_segment_with_the_keys_of_its_events(assess: Assess, tmp_path: Path) -> None:
+    with SqliteLog.create(tmp_path / "orders.log", 2) as log:
+        for till, time, _ in ROWS:
+            value = json.dumps({"time": NOON + 1000 * time}).encode()
+            log.append([Event(value, key=f"till-{till}".encode(), segment=str("ab".index(till)))])
+    path = ("--path", tmp_path / "orders.log")
+    found = json.loads(assess(*path, "--field", "time", "--delays", "0,5s", "--prefix", "6", "--json")[1])
+    assert [(each["whose"], each["events"]) for each in found["partitions"]] == [("1", 3), ("0", 4)]
+    assert [each["whose"] for each in found["prefixes"]] == ["till-b", "till-a"]
+    by_append = json.loads(assess(*path, "--json")[1])
+    assert by_append["total"]["most_behind_ms"] == 0  # the log stamps what it takes
+    assert json.loads(assess(*path, "--limit", "2", "--json")[1])["total"]["events"] == 2
+
+
+def test_events_without_a_time_are_counted_and_the_last_one_is_named(assess: Assess, tmp_path: Path) -> None:
+    file = tmp_path / "orders.jsonl"
+    file.write_text('{"time": 1}\n{"time": "soon"}\n{"time": 2}\n[]\nnothing\n')
+    _, out, _ = assess(file, "--field", "time")
+    assert f"3 more have no time and were left out, the last one: {file}, row 5: there is no field 'time'" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "told"),
+    [
+        ("a.jsonl", '{"at": 1}\n', ("--field", "time"), "there is no field 'time'; there are at"),
+        ("a.jsonl", "", ("--field", "time"), "there is no event"),
+        ("a.jsonl", '{"time": NaN}\n', ("--field", "time"), "which is no time"),
+        ("a.jsonl", '{"time": 1}\n', (), "--field"),
+        ("a.txt", "1\n", ("--field", "time"), "no known format"),
+        ("a.parquet", "nonsense", ("--field", "time"), "cannot be read"),
+        ("a.csv.gz", "nonsense", ("--field", "time"), "cannot be read"),
+        ("a.jsonl", '{"time": 1}\n', ("--field", "time", "--fast", "x"), "there is no partition 'x'"),
+        ("a.jsonl", '{"time": 1}\n', ("--field", "time", "--svg", "nowhere/a.svg"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_assessed_is_an_error_that_says_why(
+    assess: Assess, tmp_path: Path, name: str, text: str, words: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    code, out, err = assess(tmp_path / name, *words)
+    assert (code, out) == (1, "") and told in err
+
+
+@pytest.mark.parametrize("words", [(), ("--servers", "x:1"), ("--path", "nowhere.log")])
+def test_without_anything_to_read_it_says_what_to_name(assess: Assess, words: tuple[str, ...]) -> None:
+    code, _, err = assess(*words)
+    assert code == 1 and ("--path" in err or "--topic" in err or "nowhere.log" in err)
+
+
+def test_the_picture_has_a_bar_for_each_delay_in_each_order(assess: Assess, tmp_path: Path) -> None:
+    picture = tmp_path / "losses.svg"
+    assert assess(json_lines(tmp_path, "a&b.jsonl"), *FIELDS, "--svg", picture)[0] == 0
+    titles = [each.text for each in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["2 of 7", "1 of 7", "0 of 7", "3 of 7", "2 of 7", "2 of 7"]
