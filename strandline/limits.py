@@ -28,6 +28,10 @@ JSON_DEPTH: Final = 32  # nested objects and lists in a body; past it 400 bad_js
 # Windows of plain Python
 WINDOW_EVENTS: Final = 1_000_000  # in open windows, by default
 
+# Cuts
+SHAPE_NAMES_REMEMBERED: Final = 1_048_576  # names of segments, in all the shapes that cuts share
+SHAPES_KNOWN_TO_GROW: Final = 1_024  # in the graph of a stream: those of positions that need no closing
+
 # The aggregate
 HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note is dropped, the earlier one of two
 
@@ -39,6 +43,7 @@ FORGOTTEN_PER_CALL: Final = 256  # writers; later calls of the stream forget the
 GONE_KEPT_MS: Final = 60_000  # a closed or lost writer stays known for this long after it was last heard
 
 # Silence
+SILENT_PER_CALL: Final = 256  # writers that time out; later calls of the stream time out the rest
 COMMIT_HANGS_MS: Final = 1_000  # while a commit takes longer, the store counts as away
 
 # A clock that follows the host's

@@ -55,7 +55,7 @@ def names_of(text: str) -> list[str]:
 
 def cut_of(text: str) -> Cut:
     offsets = offsets_of(text)
-    return Cut._trusted(offsets) if offsets else NOTHING
+    return Cut(offsets) if offsets else NOTHING
 
 
 # -- streams -------------------------------------------------------------------------------------------------------

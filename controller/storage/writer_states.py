@@ -88,9 +88,10 @@ def document_of(writer: Writer, *, whole: bool) -> tuple[Document, bool]:
             each.earlier_time,
         )  # fmt: skip
     noted, offsets = writer.noted, position.offsets
+    named = None if noted is position or noted == position else noted.offsets
     document = (
         writer.name, writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch,
-        writer.excluded_at, None if noted == offsets else noted, offsets, key_states, writer.registration,
+        writer.excluded_at, named, offsets, key_states, writer.registration,
         writer.served_at,
     )  # fmt: skip
     return document, complete
@@ -264,11 +265,11 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
         closed_epoch=stored.closed_epoch,
         excluded_at=stored.excluded_at,
         registration=stored.registration,
-        noted=dict(stored.position) if stored.noted is None else stored.noted,
+        noted=position if stored.noted is None else _cut(stored.noted),
         position=position,
         key_states=key_states,
     )
 
 
 def _cut(offsets: dict[str, int]) -> Cut:
-    return Cut._trusted(offsets) if offsets else NOTHING
+    return Cut(offsets) if offsets else NOTHING

@@ -20,6 +20,7 @@ from strandline.errors import (
 )
 
 INGESTION: Final = TimeDomain.INGESTION  # a lookup in the enum class is slower, and every note needs it
+NO_KEY_STATES: Final[Mapping[str, KeyState]] = {}
 
 
 class Admitted(NamedTuple):  # five times faster to make than a frozen dataclass, and every note makes one
@@ -42,24 +43,26 @@ def admit(
         raise StreamSealed(stream=stream)
     if note.epoch is not None:
         check_epoch(note.writer, writer, note.epoch)
-    cut = graph.cut(note.position)
-    times = _counted_times(note, stream, config, now)
-    key_states: Mapping[str, KeyState] = writer.key_states if writer is not None else {}
+    cut = graph.closed(note.position, note.given)
+    times = note.times if config.time_domain is not INGESTION else _counted_times(note, stream, config, now)
+    ahead = config.max_ahead_ms
+    key_states: Mapping[str, KeyState] = NO_KEY_STATES if writer is None else writer.key_states
     alive = writer is not None and not writer.closed
+    same = writer is not None
     for key, time in times.items():
-        stored = key_states[key].time if alive and key in key_states else None
-        _check_time(note, key, time, stored, config, now)
-    if writer is not None and alive:
+        key_state = key_states.get(key)
+        stored = None if key_state is None else key_state.time
+        if stored != time:
+            same = False
+            if alive and stored is not None and time < stored:
+                raise TimeWentBack(writer=note.writer, key=key, time=time, stored_time=stored)
+        if ahead is not None and note.times[key] > now + ahead:
+            raise TimeTooFarAhead(key=key, time=note.times[key], clock=now, max_ahead_ms=ahead)
+    if writer is None:
+        return Admitted(times, cut, repeats=False)
+    if alive and not writer.noted.le(note.given):
         _check_offsets(note, writer)
-    repeats = writer is not None and _same_times(times, key_states) and cut.le(writer.position)
-    return Admitted(times, cut, repeats)
-
-
-def _same_times(times: Mapping[str, int], key_states: Mapping[str, KeyState]) -> bool:
-    for key, time in times.items():  # noqa: SIM110  # a plain loop is faster, and every note runs it
-        if key not in key_states or key_states[key].time != time:
-            return False
-    return True
+    return Admitted(times, cut, same and cut.le(writer.position))
 
 
 def check_epoch(name: str, writer: Writer | None, epoch: int | None) -> None:
@@ -70,23 +73,14 @@ def check_epoch(name: str, writer: Writer | None, epoch: int | None) -> None:
 
 
 def _counted_times(note: Note, stream: str, config: StreamConfig, now: int) -> Mapping[str, int]:
-    """The times of a note as they count. In the ingestion domain: at most the clock, minus `clock_skew_ms`."""
-    if config.time_domain is not INGESTION:
-        return note.times
+    """The times of a note in the ingestion domain: at most the clock, minus `clock_skew_ms`."""
     if set(note.times) != {DEFAULT_KEY}:
         raise WrongDomain(stream=stream, time_domain=str(config.time_domain), call="times by key")
     return {DEFAULT_KEY: min(note.times[DEFAULT_KEY], now) - config.clock_skew_ms}
 
 
-def _check_time(note: Note, key: str, time: int, stored: int | None, config: StreamConfig, now: int) -> None:
-    if stored is not None and time < stored:
-        raise TimeWentBack(writer=note.writer, key=key, time=time, stored_time=stored)
-    if config.max_ahead_ms is not None and note.times[key] > now + config.max_ahead_ms:
-        raise TimeTooFarAhead(key=key, time=note.times[key], clock=now, max_ahead_ms=config.max_ahead_ms)
-
-
 def _check_offsets(note: Note, writer: Writer) -> None:
-    noted = writer.noted.get
+    noted = writer.noted.offsets.get
     for segment, offset in note.position.items():
         stored = noted(segment, 0)
         if offset < stored:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from typing import Final
+
+NEVER: Final = math.inf
 
 
 class Agenda:
     """Names by the number at which they are due. `put` and `due` cost O(log names) for each name."""
 
-    __slots__ = ("_at", "_heap")
+    __slots__ = ("_heap", "at", "next_at")
 
     def __init__(self) -> None:
-        self._at: dict[str, int] = {}
-        self._heap: list[tuple[int, str]] = []  # an entry that differs from `_at` is stale
+        self.at: dict[str, int] = {}  # by name
+        self.next_at: float = NEVER  # nothing is due before it; callers only read it, as they do `at`
+        self._heap: list[tuple[int, str]] = []  # an entry that differs from `at` is stale
 
     def __contains__(self, name: str) -> bool:
-        return name in self._at
+        return name in self.at
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._at)
+        return iter(self.at)
 
     def __len__(self) -> int:
-        return len(self._at)
+        return len(self.at)
 
     @property
     def entries(self) -> int:
@@ -31,27 +36,30 @@ class Agenda:
 
     def put(self, name: str, at: int) -> None:
         """Makes a name due at a number, and replaces the number that it had."""
-        if self._at.get(name) == at:
+        if self.at.get(name) == at:
             return
-        self._at[name] = at
+        self.at[name] = at
         heappush(self._heap, (at, name))
-        if len(self._heap) > 64 + 4 * len(self._at):
-            self._heap = [(at, name) for name, at in self._at.items()]
+        if at < self.next_at:
+            self.next_at = at
+        if len(self._heap) > 64 + 4 * len(self.at):
+            self._heap = [(at, name) for name, at in self.at.items()]
             heapify(self._heap)
 
     def drop(self, name: str) -> None:
         """Removes a name if it is present."""
-        self._at.pop(name, None)
+        self.at.pop(name, None)
 
     def clear(self) -> None:
-        self._at.clear()
+        self.at.clear()
         self._heap.clear()
+        self.next_at = NEVER
 
     def first(self) -> tuple[int, str] | None:
         """The least number and its name, ties by name."""
         while self._heap:
             at, name = self._heap[0]
-            if self._at.get(name) == at:
+            if self.at.get(name) == at:
                 return at, name
             heappop(self._heap)
         return None
@@ -59,10 +67,9 @@ class Agenda:
     def due(self, until: int, *, most: int | None = None) -> list[str]:
         """Removes and returns the names due at or before `until`, at most `most`, by number and then by name."""
         names: list[str] = []
-        if not self._heap or self._heap[0][0] > until:  # most calls end here, and every note makes one
-            return names
         while len(names) != most and (first := self.first()) is not None and first[0] <= until:
             heappop(self._heap)
-            del self._at[first[1]]
+            del self.at[first[1]]
             names.append(first[1])
+        self.next_at = self._heap[0][0] if self._heap else NEVER
         return names

@@ -25,11 +25,11 @@ from typing import Final, NamedTuple, assert_never
 from strandline.core.agenda import Agenda
 from strandline.core.config import LateWriters, StreamConfig
 from strandline.core.contributions import Contributions, Gathered, Given
-from strandline.core.cut import NOTHING, Cut, join_all
+from strandline.core.cut import Cut, cut_of_rows, join_row
 from strandline.core.mark import Mark
 from strandline.core.ordered_names import OrderedNames
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import Contribution, KeyState, Phase, Writer, WriterRole
+from strandline.core.writer import JOINED, NOTED, Contribution, KeyState, Phase, Writer, WriterRole
 from strandline.limits import TIME_BOUND_MS
 
 # A lookup in the enum class takes a tenth of a microsecond, and every note needs several.
@@ -169,7 +169,7 @@ class Aggregate:
         """Looks whether others' notes can overtake those of a writer that changed, or whose segments have other writers
         now, or `fewer`."""
         time = writer.key_states[self.key].time
-        if time is None or not writer.position:
+        if time is None or not writer.position.row:
             return
         if self._sharing.can_be_overtaken(writer.position):
             if self._overtaken is None or time > self._overtaken:
@@ -189,16 +189,16 @@ class Aggregate:
         """Updates role and time of a writer that may have changed."""
         name, key_state = writer.name, writer.key_states[self.key]
         role = self._role(writer, key_state)
-        value = key_state.value
-        if self.config.writer_timeout_ms == 0 and role in (COUNTED, BLOCKING) and self._reached(value):
+        value = key_state.floor if key_state.phase is JOINED else key_state.time
+        if self.config.writer_timeout_ms == 0 and (role is COUNTED or role is BLOCKING) and self._reached(value):
             key_state.lost_at = now
             self.timed_out.add(name)
             role = WriterRole.LOST
         if key_state.role is not role:
             self._change_role(writer, key_state, role)
-        number = (value if role is COUNTED else BEFORE_ALL) if role in (COUNTED, BLOCKING) else None
+        number = value if role is COUNTED else BEFORE_ALL if role is BLOCKING else None
         entry = key_state.entry
-        if number != (entry[0] if entry is not None else None):
+        if entry is None or entry[0] != number:
             if entry is not None:
                 self._counted.remove(entry)
             key_state.entry = None if number is None else (number, name)
@@ -239,7 +239,7 @@ class Aggregate:
         key_state = writer.key_states.get(self.key) if writer is not None else None
         if key_state is None or key_state.role is not COUNTED:
             return False
-        value = key_state.value
+        value = key_state.floor if key_state.phase is JOINED else key_state.time
         return value is not None and (self.last is None or value >= self.last.time)
 
     def _change_role(self, writer: Writer, key_state: KeyState, role: WriterRole) -> None:
@@ -257,18 +257,19 @@ class Aggregate:
     def _role(self, writer: Writer, key_state: KeyState) -> WriterRole:
         if writer.closed:
             return WriterRole.OUT
-        if writer.lost_since(key_state) is not None:
+        if key_state.lost_at is not None or writer.excluded_at is not None:
             return WriterRole.LOST
-        match key_state.phase:
-            case Phase.NOTED:
-                behind = self.last is not None and key_state.time is not None and key_state.time < self.last.time
-                return WriterRole.SKIPPED if behind and self.config.late_writers is LateWriters.SKIP else COUNTED
+        phase = key_state.phase
+        if phase is NOTED:
+            behind = self.last is not None and key_state.time is not None and key_state.time < self.last.time
+            return WriterRole.SKIPPED if behind and self.config.late_writers is LateWriters.SKIP else COUNTED
+        match phase:
             case Phase.IDLE:
                 return WriterRole.OUT
             case Phase.JOINED:
                 return BLOCKING if key_state.floor is None else COUNTED
             case _:
-                assert_never(key_state.phase)
+                assert_never(phase)
 
     def _reached(self, value: int | None) -> bool:
         """Whether a writer that counts with `value` holds the next mark; with a timeout of 0 no writer may."""
@@ -360,7 +361,11 @@ class Aggregate:
     def _mark(self, time: int, now: int, given: list[Gathered], *, keep: bool) -> Mark:
         """`keep`: whether the mark is made, so that the next one may rely on what was found for it."""
         last = self.last
-        cut = join_all([last.cut if last is not None else NOTHING, *(each.cut for each in given)])
+        rows = {} if last is None else {last.cut.shape: last.cut.row}
+        for each in given:
+            for shape, row in each.rows.items():
+                join_row(rows, shape, row)
+        cut = cut_of_rows(rows)
         return Mark(
             seq=last.seq + 1 if last is not None else 1,
             key=self.key,
@@ -379,12 +384,14 @@ class Aggregate:
                 self.look_again(writer)
         times = [self.last.upper if self.last is not None else None, self._overtaken, *(each.time for each in given)]
         upper = max([time, *(each for each in times if each is not None)])
+        reached: Mapping[str, int] | None = None
         for name in self._unsure:
             noted = self._time_of(name)
             if noted > upper:
                 writer = self._writers[name]
                 contributed = writer.contribution(writer.key_states[self.key], time).cut
-                if not self._sharing.is_alone(writer.position, contributed, cut):
+                reached = cut.offsets if reached is None else reached
+                if not self._sharing.is_alone(writer.position, contributed, reached):
                     upper = noted
         return upper
 

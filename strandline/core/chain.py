@@ -53,10 +53,10 @@ class MarkChain:
                 raise ValueError(_goes_back(last.cut, mark))
         elif mark.seq != self._first_seq or mark.key != self.key:
             raise ValueError(f"mark {mark.seq} of key {mark.key!r} is not {self._first_seq} of {self.key!r}")
-        place = self._columns.place(mark.cut.offsets)
+        place = mark.cut.place_in(self._columns)
         if not place.known:
             self._columns.add(mark.cut.offsets)
-            place = self._columns.place(mark.cut.offsets)
+            place = mark.cut.place_in(self._columns)
         fields = Fields(mark.time, mark.upper, mark.newest, mark.created_at, mark.excluded)
         block = self._open_block()
         # The chain may begin within a block: then the mark stands for those before it.
@@ -97,7 +97,7 @@ class MarkChain:
 
     def prune(self, head: Cut) -> int:
         """Drops the marks wholly at or below the head, except the newest of these. Returns their number."""
-        return self.prune_before_seq(self._passed_seq(self._columns.place(head.offsets)))
+        return self.prune_before_seq(self._passed_seq(head.place_in(self._columns)))
 
     def prune_before_seq(self, seq: int) -> int:
         """Drops the marks with a lesser seq, except the newest of all; returns their number. Frees whole blocks."""
@@ -224,7 +224,7 @@ class MarkChain:
 
     def sides(self, position: Cut) -> Sides:
         """What the marks on either side of a position say."""
-        place = self._columns.place(position.offsets)
+        place = position.place_in(self._columns)
         passed = self._passed_seq(place)
         ahead = self._ahead_seq(place, passed)
         upper = None
@@ -238,12 +238,12 @@ class MarkChain:
 
     def passed(self, position: Cut) -> Mark | None:
         """The newest mark whose cut is wholly at or below the position."""
-        seq = self._passed_seq(self._columns.place(position.offsets))
+        seq = self._passed_seq(position.place_in(self._columns))
         return self[seq] if seq >= self._first_seq else None
 
     def ahead(self, position: Cut) -> Mark | None:
         """The first mark not yet passed whose cut is wholly at or above the position."""
-        place = self._columns.place(position.offsets)
+        place = position.place_in(self._columns)
         seq = self._ahead_seq(place, self._passed_seq(place))
         return self[seq] if seq <= self.last_seq else None
 

@@ -17,9 +17,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from strandline.core.cut import Cut
+from strandline.core.cut import Cut, cut_of_rows, join_row
+from strandline.core.shape import Shape
 
-SPAN_POSITIONS: Final = 512  # a span with as many is divided, unless all have the same `above`
+SPAN_POSITIONS: Final = 512  # a span with more is divided, unless all have the same `above`
 
 
 class Given(NamedTuple):
@@ -33,25 +34,18 @@ class Given(NamedTuple):
 class Gathered:
     """The join of several positions, the greatest of their times, and their writers."""
 
-    __slots__ = ("names", "offsets", "time")
+    __slots__ = ("names", "rows", "time")
 
     def __init__(self) -> None:
         self.names: set[str] = set()
-        self.offsets: dict[str, int] = {}
+        self.rows: dict[Shape, int] = {}  # the join of the positions of each shape
         self.time: int | None = None
 
     def add(self, name: str, time: int | None, cut: Cut) -> None:
         self.names.add(name)
-        self._raise(time, cut)
-
-    def _raise(self, time: int | None, cut: Cut) -> None:
         if time is not None:
             self.add_time(time)
-        offsets = self.offsets
-        reached = offsets.get
-        for segment, offset in cut.items():
-            if offset > reached(segment, 0):
-                offsets[segment] = offset
+        join_row(self.rows, cut.shape, cut.row)
 
     def add_time(self, time: int) -> None:
         if self.time is None or time > self.time:
@@ -60,12 +54,15 @@ class Gathered:
     def with_all(self, other: Gathered) -> Gathered:
         """Itself, after everything of another one is added."""
         self.names |= other.names
-        self._raise(other.time, other.cut)
+        if other.time is not None:
+            self.add_time(other.time)
+        for shape, theirs in other.rows.items():
+            join_row(self.rows, shape, theirs)
         return self
 
     @property
     def cut(self) -> Cut:
-        return Cut._trusted(self.offsets)
+        return cut_of_rows(self.rows)
 
 
 class Span(Gathered):
@@ -79,7 +76,13 @@ class Span(Gathered):
         self.positions = 0
 
     def put(self, above: int, name: str, time: int | None, cut: Cut) -> None:
-        self.add(name, time, cut)
+        # What `add` does, without its calls: every note comes here.
+        self.names.add(name)
+        if time is not None and (self.time is None or time > self.time):
+            self.time = time
+        shape, rows = cut.shape, self.rows
+        row = rows.get(shape)
+        rows[shape] = cut.row if row is None else shape.join(row, cut.row)
         self.positions += 1
         if above > self.most:
             self.most = above
@@ -108,14 +111,12 @@ class Contributions:
         at = max(0, bisect_right(self._starts, above) - 1)
         span = self._spans[at] if self._spans else self._insert(0, above)
         if span.positions >= self._full and not span.least <= above <= span.most:
-            # All of its positions have the same `above`, and may be very many: it stays as it is.
-            self._starts[at] = span.least
-            span = self._insert(at if above < span.least else at + 1, above)
-        elif above < self._starts[at]:
+            at, span = self._beside(at, above)
+        if above < self._starts[at]:
             self._starts[at] = above
         span.put(above, name, time, cut)
-        if span.positions >= self._full and span.least != span.most:
-            self._divide(self._spans.index(span), None)
+        if span.positions > self._full and span.least != span.most:
+            self._divide(at, None)
 
     def add_time(self, time: int) -> None:
         """Makes the greatest time in the next mark at least this one."""
@@ -147,6 +148,18 @@ class Contributions:
             end = bisect_left(self._starts, time)
         return end
 
+    def _beside(self, at: int, above: int) -> tuple[int, Span]:
+        """The place and the span of what comes before or after a full one: its neighbour, if that is not full, or a new
+        one. Most notes come after all others, so that their spans need not be divided."""
+        full = self._spans[at]
+        if above < full.least:  # before all spans, or between the start of this one and its first position
+            self._starts[at] = full.least
+        else:
+            at += 1
+            if at < len(self._spans) and self._spans[at].positions < self._full:
+                return at, self._spans[at]
+        return at, self._insert(at, above)
+
     def _insert(self, at: int, above: int) -> Span:
         span = Span(above)
         self._spans.insert(at, span)
@@ -161,9 +174,9 @@ class Contributions:
         span = self._spans[at]
         found = []
         for name in span.names:
-            for given in self._given_by(name):
-                if given.above is not None and span.least <= given.above <= span.most:
-                    found.append((given.above, name, given.time, given.cut))
+            for above, noted, cut in self._given_by(name):
+                if above is not None and span.least <= above <= span.most:
+                    found.append((above, name, noted, cut))
         if time is None:
             time = _middle(sorted(above for above, *_ in found))
         parts = []

@@ -12,58 +12,80 @@ For two cuts neither `a.le(b)` nor `b.le(a)` need hold; they are then incomparab
 
 from __future__ import annotations
 
+import struct
 from collections.abc import ItemsView, Iterable, Mapping
 from typing import Final
 
+from strandline.core.lanes import LANE_BITS, Columns, Place
+from strandline.core.shape import Shape, shape_of
+
+FEW_TIMES: Final = 8  # to look up an offset costs a part of what it costs to unpack all of a cut
+
 
 class Cut:
-    """An offset for each segment; a segment at 0 is left out. Immutable; equal if the offsets are equal."""
+    """An offset for each segment; a segment at 0 is left out. Immutable; equal if the offsets are equal.
 
-    __slots__ = ("_offsets",)
-    _offsets: dict[str, int]
+    It is kept as a row of a shape (`strandline.core.shape`), whose lanes are all above 0.
+    """
+
+    __slots__ = ("row", "shape")
+    row: int
+    shape: Shape
 
     def __init__(self, offsets: Mapping[str, int]) -> None:
-        """Takes closed offsets. Raises ValueError for a negative one. `SegmentGraph.cut` closes a position."""
-        kept = {}
-        for segment, offset in offsets.items():
-            if offset < 0:
-                raise ValueError(f"offset {offset} of segment {segment!r} is negative: 0 means nothing")
-            if offset:
-                kept[segment] = offset
-        object.__setattr__(self, "_offsets", kept)
+        """Takes closed offsets. Raises ValueError for one below 0, or of 2^63 or more. `SegmentGraph.cut` closes a
+        position."""
+        try:
+            if not all(offsets.values()):
+                offsets = {segment: offset for segment, offset in offsets.items() if offset}
+            shape = shape_of(tuple(offsets))
+            row = shape.row(shape.pick(offsets))
+        except struct.error:
+            raise _misfit(offsets) from None
+        _set_shape(self, shape)
+        _set_row(self, row)
 
     @staticmethod
-    def _trusted(offsets: dict[str, int]) -> Cut:
-        """A fast constructor for a dict without zeros that no other object holds."""
+    def of_row(shape: Shape, row: int) -> Cut:
+        """The cut with this row of a shape, in which no lane is 0."""
         cut = object.__new__(Cut)
-        object.__setattr__(cut, "_offsets", offsets)
+        _set_shape(cut, shape)
+        _set_row(cut, row)
         return cut
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a cut cannot be changed: {name}")
 
     def __reduce__(self) -> tuple[type[Cut], tuple[dict[str, int]]]:
-        return Cut, (dict(self._offsets),)
+        return Cut, (self.offsets,)
 
     def offset(self, segment: str) -> int:
         """The offset in a segment, 0 if the cut does not reach into it."""
-        return self._offsets.get(segment, 0)
+        return self.shape.offset(self.row, segment)
 
     @property
-    def offsets(self) -> Mapping[str, int]:
-        """All offsets above 0, by segment: the cut's own, not a copy."""
-        return self._offsets
+    def offsets(self) -> dict[str, int]:
+        """All offsets above 0, by segment: a new dict each time."""
+        return self.shape.offsets(self.row)
+
+    def place_in(self, columns: Columns) -> Place:
+        """The cut as lanes: mostly its row already is."""
+        return columns.place_of_row(self.row, self.shape.names) or columns.place(self.offsets)
 
     def items(self) -> ItemsView[str, int]:
-        return self._offsets.items()
+        return self.offsets.items()
 
     def le(self, other: Cut) -> bool:
         """Whether this cut lies wholly at or below the other."""
-        if self is other:
-            return True
-        there = other._offsets.get
-        for segment, offset in self._offsets.items():  # noqa: SIM110  # a plain loop is faster, and every note runs it
-            if offset > there(segment, 0):
+        shape, there = self.shape, other.shape
+        if shape is there:
+            tops = shape.tops
+            return ((other.row | tops) - self.row) & tops == tops
+        if len(shape.names) > len(there.names):
+            return False  # each of its offsets is above 0
+        offset = other.offsets.get if len(there.names) < FEW_TIMES * len(shape.names) else other.offset
+        for segment, mine in self.items():  # noqa: SIM110  # a plain loop is faster
+            if mine > (offset(segment) or 0):
                 return False
         return True
 
@@ -71,42 +93,54 @@ class Cut:
         return not self.le(other) and not other.le(self)
 
     def join(self, other: Cut) -> Cut:
-        """The least cut at or above both."""
-        ours = self._offsets
+        """The least cut at or above both; this one itself, if it is."""
+        shape = self.shape
+        if shape is other.shape:
+            row = shape.join(self.row, other.row)
+            return self if row is self.row else other if row is other.row else Cut.of_row(shape, row)
+        ours = self.offsets
         here = ours.get
-        more = {segment: offset for segment, offset in other._offsets.items() if offset > here(segment, 0)}
-        if not more:
-            return self
-        return Cut._trusted(ours | more)
+        more = {segment: offset for segment, offset in other.items() if offset > here(segment, 0)}
+        return Cut(ours | more) if more else self
 
     def meet(self, other: Cut) -> Cut:
         """The greatest cut at or below both."""
-        theirs = other._offsets
-        return Cut._trusted(
-            {segment: min(offset, theirs[segment]) for segment, offset in self._offsets.items() if segment in theirs}
-        )
+        theirs = other.offsets
+        return Cut({segment: min(offset, theirs[segment]) for segment, offset in self.items() if segment in theirs})
 
     def without(self, segment: str) -> Cut:
         """The cut without a segment that the log does not have."""
-        return Cut._trusted({name: offset for name, offset in self._offsets.items() if name != segment})
+        return Cut({name: offset for name, offset in self.items() if name != segment})
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cut) and self._offsets == other._offsets
+        return isinstance(other, Cut) and self.row == other.row and self.shape.names == other.shape.names
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._offsets.items()))
+        return hash((self.shape.names, self.row))
 
     def __bool__(self) -> bool:
         """Whether anything lies below the cut."""
-        return bool(self._offsets)
+        return self.row != 0
 
     def __len__(self) -> int:
         """How many segments it reaches into."""
-        return len(self._offsets)
+        return len(self.shape.names)
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{segment}: {offset}" for segment, offset in sorted(self._offsets.items()))
+        inside = ", ".join(f"{segment}: {offset}" for segment, offset in self.items())
         return f"Cut({{{inside}}})"
+
+
+# These set what an assignment may not, and do it faster than `object.__setattr__`.
+_set_shape: Final = Cut.__dict__["shape"].__set__
+_set_row: Final = Cut.__dict__["row"].__set__
+
+
+def _misfit(offsets: Mapping[str, int]) -> ValueError:
+    """The error for offsets of which one has no place in a lane."""
+    segment, offset = next(each for each in offsets.items() if not 0 <= each[1] < 2 ** (LANE_BITS - 1))
+    wrong = "negative: 0 means nothing" if offset < 0 else "too large: it has to be below 2^63"
+    return ValueError(f"offset {offset} of segment {segment!r} is {wrong}")
 
 
 NOTHING: Final = Cut({})
@@ -114,9 +148,27 @@ NOTHING: Final = Cut({})
 
 def join_all(cuts: Iterable[Cut]) -> Cut:
     """The least cut at or above all of them; NOTHING for no cuts."""
-    offsets: dict[str, int] = {}
+    rows: dict[Shape, int] = {}
     for cut in cuts:
-        for segment, offset in cut.items():
-            if offset > offsets.get(segment, 0):
+        join_row(rows, cut.shape, cut.row)
+    return cut_of_rows(rows)
+
+
+def join_row(rows: dict[Shape, int], shape: Shape, row: int) -> None:
+    """Joins a row to that of its shape among these."""
+    joined = rows.get(shape)
+    rows[shape] = row if joined is None else shape.join(joined, row)
+
+
+def cut_of_rows(rows: Mapping[Shape, int]) -> Cut:
+    """The least cut at or above a row of each of several shapes."""
+    if len(rows) == 1:
+        ((shape, row),) = rows.items()
+        return Cut.of_row(shape, row)
+    offsets: dict[str, int] = {}
+    reached = offsets.get
+    for shape, row in rows.items():
+        for segment, offset in shape.offsets(row).items():
+            if offset > reached(segment, 0):
                 offsets[segment] = offset
-    return Cut._trusted(offsets)
+    return Cut(offsets)

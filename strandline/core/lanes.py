@@ -56,7 +56,7 @@ class Place(NamedTuple):
 class Columns:
     """The lanes of a stream's segments, in the order in which marks first reached them."""
 
-    __slots__ = ("_lanes", "_places", "names")
+    __slots__ = ("_in_order", "_lanes", "_places", "names")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.names: list[str] = []
@@ -73,9 +73,17 @@ class Columns:
                 self._places[name] = len(self.names)
                 self.names.append(name)
         self._lanes = Struct(f"<{len(self.names)}q")
+        self._in_order = tuple(self.names)
 
     def lane(self, segment: str) -> int | None:
         return self._places.get(segment)
+
+    def place_of_row(self, row: int, segments: tuple[str, ...]) -> Place | None:
+        """A row with a lane for each of these segments as a place, if they are those that have lanes, in that order."""
+        if segments != self._in_order:
+            return None
+        tops = top_bits(len(segments))
+        return Place(row, row | tops, tops, len(segments), known=True)
 
     def place(self, offsets: Mapping[str, int]) -> Place:
         """Offsets above 0 as lanes."""

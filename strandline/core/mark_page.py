@@ -62,7 +62,7 @@ def mark_in(block: PackedBlock | OpenBlock, n: int, seq: int, key: str, columns:
         key=key,
         time=time,
         upper=upper,
-        cut=Cut._trusted(columns.offsets(block.row(n))),
+        cut=Cut(columns.offsets(block.row(n))),
         newest=newest,
         excluded=excluded,
         created_at=created_at,

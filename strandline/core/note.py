@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from strandline.core.cut import Cut
+from strandline.core.shape import SHAPES, shape_of
 from strandline.errors import InvalidName, InvalidNote, TooMany
 from strandline.limits import KEYS_PER_STREAM, OFFSET_BOUND, SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.names import is_name
 
 DEFAULT_KEY = ""
+NO_TIMES: Final[Mapping[str, int]] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Note:
     """Every event of `writer` older than its time, written or still to come, lies below `position`.
 
@@ -23,29 +28,50 @@ class Note:
     writer: str
     times: Mapping[str, int]
     position: Mapping[str, int]
-    epoch: int | None = None
-    newest: Mapping[str, int] = field(default_factory=dict)
+    epoch: int | None
+    newest: Mapping[str, int]
+    given: Cut = field(init=False, compare=False, repr=False)  # the position as a cut that is not closed
 
-    def __post_init__(self) -> None:
-        if not is_name(self.writer):
-            raise InvalidName(what="writer", name=self.writer)
-        if not self.times:
+    def __init__(
+        self,
+        *,
+        writer: str,
+        times: Mapping[str, int],
+        position: Mapping[str, int],
+        epoch: int | None = None,
+        newest: Mapping[str, int] = NO_TIMES,
+    ) -> None:
+        # The constructor that dataclasses write takes twice as long, and every note needs it.
+        _set_writer(self, writer)
+        _set_times(self, times)
+        _set_position(self, position)
+        _set_epoch(self, epoch)
+        _set_newest(self, newest)
+        if not is_name(writer):
+            raise InvalidName(what="writer", name=writer)
+        if not times:
             raise InvalidNote(name="times", value={}, wanted="at least one key with a time")
-        if len(self.times) > KEYS_PER_STREAM:
-            raise TooMany(what="time keys", count=len(self.times), limit=KEYS_PER_STREAM)
-        if len(self.position) > SEGMENTS_PER_STREAM:
-            raise TooMany(what="segments in a position", count=len(self.position), limit=SEGMENTS_PER_STREAM)
-        for key, time in self.times.items():
+        if len(times) > KEYS_PER_STREAM:
+            raise TooMany(what="time keys", count=len(times), limit=KEYS_PER_STREAM)
+        if len(position) > SEGMENTS_PER_STREAM:
+            raise TooMany(what="segments in a position", count=len(position), limit=SEGMENTS_PER_STREAM)
+        for key, time in times.items():
             if key != DEFAULT_KEY:
                 check_key(key)
-            check_time("time", time)
-        if self.newest:
-            for key, time in self.newest.items():
-                check_key(key)
-                check_time("newest", time)
-        check_position(self.position)
-        if self.epoch is not None and (type(self.epoch) is not int or not 0 < self.epoch < TIME_BOUND_MS):
-            raise InvalidNote(name="epoch", value=self.epoch, wanted="the number that registering gave, or none")
+            if type(time) is not int or not -TIME_BOUND_MS < time < TIME_BOUND_MS:
+                check_time("time", time)
+        for key, time in newest.items():
+            check_key(key)
+            check_time("newest", time)
+        _set_given(self, position_cut(position))
+        if epoch is not None and (type(epoch) is not int or not 0 < epoch < TIME_BOUND_MS):
+            raise InvalidNote(name="epoch", value=epoch, wanted="the number that registering gave, or none")
+
+
+# What an assignment may not set.
+_set_writer, _set_times, _set_position, _set_epoch, _set_newest, _set_given = (
+    Note.__dict__[name].__set__ for name in ("writer", "times", "position", "epoch", "newest", "given")
+)
 
 
 def check_key(key: str) -> str:
@@ -59,6 +85,25 @@ def check_time(name: str, time: int) -> None:
     """Raises InvalidNote unless `time` is a whole number within 2^53."""
     if type(time) is not int or not -TIME_BOUND_MS < time < TIME_BOUND_MS:
         raise InvalidNote(name=name, value=time, wanted="whole milliseconds, less than 2^53 from 0")
+
+
+def position_cut(position: Mapping[str, int]) -> Cut:
+    """A position as a cut that is not closed. Raises what `check_position` raises."""
+    names = tuple(position)
+    try:
+        shape = SHAPES.get(names) or shape_of(names)
+        values = shape.pick(position)
+        row = int.from_bytes(shape.pack(*values), "little")
+    except (struct.error, TypeError):
+        check_position(position)
+        raise
+    # All offsets are checked at once, and one by one only to say which is wrong. A bool has passed so far.
+    if row & shape.beyond or not shape.valid:
+        check_position(position)
+    for value in values:
+        if type(value) is not int:
+            check_position(position)
+    return Cut.of_row(shape, row) if all(values) else Cut(position)
 
 
 def check_position(position: Mapping[str, int]) -> None:

@@ -72,7 +72,7 @@ class PastMarks:
     def sides(self, position: Cut, first: int, last: int, upper: int | None) -> Sides | Gap:
         """What the marks from `first` to `last` say that are around a position. `upper` is that of the mark ahead among
         those that follow them."""
-        place = self._columns.place(position.offsets)
+        place = position.place_in(self._columns)
         passed = self._bounds(place, first, last)
         if passed.low + 1 < passed.high:
             return passed

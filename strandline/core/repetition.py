@@ -60,7 +60,7 @@ def _goes_back(note: Note, times: dict[str, int], position: dict[str, int]) -> b
 def _is_all(writer: Writer, last: Note, times: dict[str, int], position: dict[str, int]) -> bool:
     """Whether the writer's stored state has exactly these times and offsets. Those in `last`, which repeats, are."""
     return all(key in last.times or _stored(writer, key) == time for key, time in times.items()) and all(
-        segment in last.position or writer.noted.get(segment, 0) == offset for segment, offset in position.items()
+        segment in last.position or writer.noted.offset(segment) == offset for segment, offset in position.items()
     )
 
 

@@ -17,8 +17,9 @@ from itertools import pairwise
 from operator import itemgetter
 
 from strandline.core.cut import Cut
+from strandline.core.shape import Shape
 from strandline.errors import BeyondFinalOffset, InvalidConfig, InvalidScale, TooMany, UnknownSegment
-from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM
+from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM, SHAPES_KNOWN_TO_GROW
 from strandline.names import check_name
 
 
@@ -72,6 +73,7 @@ class SegmentGraph:
         self.open = open
         self._segments: dict[str, Segment] = {}
         self._scaled = False
+        self._growing: set[Shape] = set()  # of positions that are cuts as they are, as long as the graph is the same
         for segment in segments:
             self._add(segment)
 
@@ -131,6 +133,13 @@ class SegmentGraph:
 
         Raises UnknownSegment (not in an open stream: its segment may not have been noted yet) and BeyondFinalOffset.
         """
+        return self.closed(position, Cut(position))
+
+    def closed(self, position: Mapping[str, int], given: Cut) -> Cut:
+        """The same for a position that was made a cut, which is not closed. If the result is `given` itself, the stream
+        has all of its segments."""
+        if given.shape in self._growing and len(given.shape.names) == len(position):
+            return given
         segments = self._segments
         offsets = {}
         for name, offset in position.items():
@@ -146,7 +155,17 @@ class SegmentGraph:
             final = segments[name].final_offset
             if final:
                 offsets[name] = final
-        return Cut._trusted(offsets)
+        cut = Cut(offsets)
+        if cut == given and self._grow(position):
+            if len(self._growing) >= SHAPES_KNOWN_TO_GROW:
+                self._growing.clear()
+            self._growing.add(given.shape)
+        return cut
+
+    def _grow(self, names: Iterable[str]) -> bool:
+        """Whether these segments exist, can grow, and imply no others: then a position that names them is a cut."""
+        found = [self._segments.get(name) for name in names]
+        return all(each is not None and not each.sealed and not each.predecessors for each in found)
 
     def frontier(self, cut: Cut) -> dict[str, int]:
         """The position of a cut, for callers: without the predecessors of its segments, and without segments at 0."""
@@ -218,9 +237,11 @@ class SegmentGraph:
         if self.successors(segment):
             raise InvalidScale(segment=segment, reason="it has successors")
         del self._segments[found.id]
+        self._growing.clear()
 
     def _add(self, segment: Segment) -> None:
         self._segments[segment.id] = segment
+        self._growing.clear()
         self._scaled = self._scaled or bool(segment.predecessors)
 
     def _range(self, name: str) -> tuple[float, float]:

@@ -34,7 +34,7 @@ class Unserved:
 
     def served(self, now: int) -> int:
         """The served time at a moment."""
-        return self.served_until(now) - self.total_ms
+        return (now if self._since is None else self.served_until(now)) - self.total_ms
 
     def served_until(self, now: int) -> int:
         """The last moment at which callers could be heard: now, or the start of the failing or hanging commits."""

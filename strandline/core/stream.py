@@ -22,13 +22,14 @@ from strandline.core.repetition import done_before
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import KeyState, Phase, Writer, WriterRole, WriterState
+from strandline.core.writer import NOTED, KeyState, Phase, Writer, WriterRole, WriterState
 from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
 from strandline.limits import (
     FORGOTTEN_PER_CALL,
     GONE_KEPT_MS,
     HISTORY_NOTES_PER_WRITER,
     KEYS_PER_STREAM,
+    SILENT_PER_CALL,
     STANDINGS_PER_STREAM,
     TIME_BOUND_MS,
 )
@@ -108,7 +109,8 @@ class Stream:
         call, and can do other work in between.
         """
         self.writers[writer.name] = writer
-        neighbours = self._sharing.enter(writer.name, writer.position.offsets)
+        writer.number = None
+        neighbours = self._sharing.enter(writer, NOTHING)
         for key, key_state in writer.key_states.items():
             key_state.role = key_state.entry = None  # its aggregate does not know it yet
             aggregate = self._aggregates.get(key) or self._begin(key)
@@ -185,7 +187,8 @@ class Stream:
         admitted = admit(
             note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
         )
-        self._check_room(note.writer, note.times)
+        if writer is None or not note.times.keys() <= writer.key_states.keys():
+            self._check_room(note.writer, note.times)
         floors = self._floors(note.writer, writer, admitted, now)
         late = False
         for key, time in admitted.times.items():
@@ -400,7 +403,10 @@ class Stream:
             return None
         now = max(now, self.clock)
         aggregate = self._aggregates.get(key) or Aggregate(key, {}, self.config, self._sharing)
-        return aggregate.held_by(self._served(now)) or self._holder_of_rest(aggregate, now)
+        holder = aggregate.held_by(self._unserved.served(now))
+        if holder is None and self.config.time_domain is INGESTION:
+            return self._holder_of_rest(aggregate, now)
+        return holder
 
     def have_noted(self, key: str) -> int:
         """How many writers have noted in a key, forgotten ones too."""
@@ -445,8 +451,10 @@ class Stream:
         self.clock = now = max(self.clock, now)
         if self.sealed:
             return now
-        self._forget_passed(now)
-        if timed_out := self._time_out_silent(now):
+        # Most calls have nothing to forget and nobody to time out, and find that out by these comparisons.
+        if self._to_check or self._closed.next_at <= now or self._lapsing.next_at <= now:
+            self._forget_passed(now)
+        if self._deadlines.next_at <= self._unserved.served(now) and (timed_out := self._time_out_silent(now)):
             self._make_marks(timed_out, now)
         return now
 
@@ -474,21 +482,23 @@ class Stream:
         return floors
 
     def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
-        new = self.graph.name(note.position, now)
-        self._store_rest(now)
-        if new:
-            self._changes.segments.update((segment.id, segment) for segment in new)
+        if admitted.cut is not note.given:  # else the stream has all of its segments
+            for segment in self.graph.name(note.position, now):
+                self._changes.segments[segment.id] = segment
+        if self.config.time_domain is INGESTION:
+            self._store_rest(now)
         writer = self._ensure_writer(note.writer, now)
         if writer.closed:
             self._begin_anew(writer)
-        writer.tail = writer.tail or tail
+        if tail:
+            writer.tail = True
         for key in note.times:
             if key not in writer.key_states:
-                writer.key_states[key] = KeyState(Phase.NOTED)
-        segments = len(writer.position)
-        writer.move(note.position, admitted.cut, note.newest)
-        if len(writer.position) != segments:
-            self._look_again(self._sharing.enter(writer.name, writer.position.offsets))
+                writer.key_states[key] = KeyState(NOTED)
+        before = writer.position
+        writer.move(note.given, admitted.cut, note.newest)
+        if writer.position.shape is not before.shape:
+            self._look_again(self._sharing.enter(writer, before))
         times, cut = admitted.times, admitted.cut
         for key, key_state in writer.key_states.items():
             aggregate = self._aggregates.get(key) or self._begin(key)
@@ -522,7 +532,10 @@ class Stream:
         return any(aggregate.remainder.writers for aggregate in self._aggregates.values())
 
     def _hear(self, writer: Writer, now: int) -> None:
-        writer.hear(now, self._served(now))
+        """Records that a writer was heard, at a moment and a served time."""
+        writer.heard_at = now
+        if (served := self._unserved.served(now)) > writer.served_at:
+            writer.served_at = served
 
     def _writer(self, name: str) -> Writer:
         if name not in self.writers:
@@ -576,7 +589,7 @@ class Stream:
 
     def _arm(self, writer: Writer) -> None:
         """Sets the deadline of a writer that has none and can time out."""
-        if writer.name not in self._deadlines and self.config.writer_timeout_ms and self._waits_for(writer):
+        if writer.name not in self._deadlines.at and self.config.writer_timeout_ms and self._waits_for(writer):
             self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
 
     def _begin_anew(self, writer: Writer) -> None:
@@ -611,7 +624,8 @@ class Stream:
 
     def _counts(self, writer: str, key: str) -> bool:
         """Whether a writer counts in a key with at least the time of the last mark."""
-        return key in self._aggregates and self._aggregates[key].counts(writer)
+        aggregate = self._aggregates.get(key)
+        return aggregate is not None and aggregate.counts(writer)
 
     def _reached(self, key: str, now: int) -> int | None:
         """The time that a key has reached: that of its last mark, or the idle advance if that is further."""
@@ -652,13 +666,16 @@ class Stream:
         return self._unserved.served(now)
 
     def _time_out_silent(self, now: int) -> set[str]:
-        """Times out writers that have been silent too long; returns the keys in which they are lost now."""
+        """Times out writers that have been silent too long, at most `SILENT_PER_CALL`, and the rest in later calls.
+
+        Returns the keys in which they are lost now.
+        """
         timeout = self.config.writer_timeout_ms
         keys: set[str] = set()
         if not timeout:
             return keys
         served = self._served(now)
-        for name in self._deadlines.due(served):
+        for name in self._deadlines.due(served, most=SILENT_PER_CALL):
             writer = self.writers[name]
             deadline = writer.served_at + timeout
             if deadline <= served:
@@ -757,7 +774,7 @@ class Stream:
                 del self._aggregates[key]
         for agenda in (self._deadlines, self._lapsing, self._closed):
             agenda.drop(name)
-        alone = self._sharing.leave(name, writer.position.offsets)
+        alone = self._sharing.leave(writer)
         del self.writers[name]
         self._look_again(alone, fewer=True)
         self._changes.forget(name)
@@ -836,7 +853,7 @@ class Stream:
     def _holder_of_rest(self, aggregate: Aggregate, now: int) -> Holder | None:
         """In the ingestion domain: the lost reporter that prevents the idle advance, if all others are idle, and for
         how long. Of several lost ones, the one that is forgotten last."""
-        if self.config.time_domain is not INGESTION or not aggregate.enough_have_noted or aggregate.someone_counts:
+        if not aggregate.enough_have_noted or aggregate.someone_counts:
             return None
         holders: list[tuple[int, str]] = []
         idle = False

@@ -48,6 +48,10 @@ class WriterState(StrEnum):
     EXCLUDED = "excluded"
 
 
+ACTIVE: Final = WriterState.ACTIVE
+BEHIND: Final = WriterState.BEHIND
+
+
 class KeptNote(NamedTuple):  # five times faster to make than a frozen dataclass, and every note makes one
     """A note as kept for tight cuts: its time, the writer's whole position then, and `newest` at that position."""
 
@@ -124,12 +128,14 @@ class KeyState:
         if last_time is not None:
             if time <= last_time:
                 return False
-            self.drop_passed(last_time)
-        if self.history and time <= self.history[-1].time:
+            if self.history and self.history[0].time <= last_time:
+                self.drop_passed(last_time)
+        history = self.history
+        if history and time <= history[-1].time:
             return False
-        self.history.append(KeptNote(time, cut, self.newest))
+        history.append(KeptNote(time, cut, self.newest))
         self.fresh += 1
-        return len(self.history) > bound and self._thin(bound)
+        return len(history) > bound and self._thin(bound)
 
     def go_idle(self) -> None:
         """Makes it idle."""
@@ -187,9 +193,10 @@ class Writer:
     closed_epoch: int | None = None
     excluded_at: int | None = None
     registration: str | None = None  # the caller's name for the newest registration
-    noted: dict[str, int] = field(default_factory=dict)  # the offsets that it named in this life, by segment
+    noted: Cut = NOTHING  # the join of what it named in this life, not closed; mostly the position itself
     position: Cut = NOTHING  # the join of everything noted in any life, closed
     key_states: dict[str, KeyState] = field(default_factory=dict)
+    number: int | None = field(default=None, compare=False)  # in the stream's `SharedSegments`, once it has a position
 
     @property
     def lost(self) -> bool:
@@ -223,11 +230,6 @@ class Writer:
         if position is not self.position:
             yield Given(above, key_state.time, self.position)
 
-    def hear(self, now: int, served: int) -> None:
-        """Records that it was heard, at a moment and a served time."""
-        self.heard_at = now
-        self.served_at = max(self.served_at, served)
-
     def forgive(self, silence_ms: int, served: int) -> None:
         """Takes `silence_ms` of served time off its silence; `served` is the served time now."""
         if not self.closed:
@@ -251,29 +253,33 @@ class Writer:
     def begin_anew(self) -> None:
         """Begins a new life after closing: its old times and offsets refuse no note; its position stays."""
         self.closed = False
-        self.noted = {}
+        self.noted = NOTHING
         for key_state in self.key_states.values():
             key_state.begin_anew()
 
-    def move(self, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
+    def move(self, given: Cut, cut: Cut, newest: Mapping[str, int]) -> None:
         """Adds a noted position, as given and as a closed cut, and `newest` at that position, by key."""
-        before = self.position
+        before, noted = self.position, self.noted
         covers = before.le(cut)
         self.position = cut if covers else before.join(cut)
+        if noted is before and given is cut:
+            self.noted = self.position
+        else:
+            self.noted = given if noted.le(given) else noted.join(given)
         for key, key_state in self.key_states.items():
-            said, known = newest.get(key), key_state.newest
+            said, known = newest.get(key) if newest else None, key_state.newest
             if said is not None and known is not None:
                 key_state.newest = max(said, known)
             elif said is not None:
                 key_state.newest = said if covers else None
             elif known is not None and self.position != before:
                 key_state.newest = None
-        self.noted.update(given)
 
     def forget_segment(self, segment: str) -> None:
         """Removes a segment that the log never had."""
-        self.noted.pop(segment, None)
+        alike = self.noted is self.position
         self.position = self.position.without(segment)
+        self.noted = self.position if alike else self.noted.without(segment)
         for key_state in self.key_states.values():
             key_state.forget_segment(segment)
 
@@ -285,13 +291,13 @@ class Writer:
             return WriterState.EXCLUDED
         if key_state.lost_at is not None:
             return WriterState.TIMED_OUT
-        match key_state.phase:
-            case Phase.NOTED:
-                behind = last_time is not None and key_state.time is not None and key_state.time < last_time
-                return WriterState.BEHIND if behind else WriterState.ACTIVE
+        phase, time = key_state.phase, key_state.time
+        if phase is NOTED:
+            return BEHIND if last_time is not None and time is not None and time < last_time else ACTIVE
+        match phase:
             case Phase.IDLE:
                 return WriterState.IDLE
             case Phase.JOINED:
                 return WriterState.JOINED
             case _:
-                assert_never(key_state.phase)
+                assert_never(phase)

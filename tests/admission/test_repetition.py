@@ -49,7 +49,7 @@ def send(made: Stream, notes: Sequence[Note], now: int = NOW) -> list[str]:
 def state(made: Stream) -> tuple[Any, ...]:
     writer = made.writers["w"]
     times = {key: (each.time, each.phase, list(each.history)) for key, each in writer.key_states.items()}
-    return times, dict(writer.noted), writer.position, dict(made.last_marks)
+    return times, dict(writer.noted.items()), writer.position, dict(made.last_marks)
 
 
 @st.composite

@@ -380,7 +380,7 @@ def rooms(book: Book) -> dict[str, int]:
     """How much of everything that is kept by name a stream has."""
     stream = book.stream
     found = {"deadlines": stream._deadlines.entries, "lapsing": stream._lapsing.entries}
-    found["segments"] = sum(map(len, stream._sharing._writers.values()))
+    found["segments"] = sum(stream._sharing._counts.values())
     for aggregate in stream._aggregates.values():
         for name in aggregate.__dict__:
             value = getattr(aggregate, name)

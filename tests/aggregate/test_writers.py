@@ -5,7 +5,7 @@ import pytest
 from strandline.core.note import Note
 from strandline.core.stream import Stream
 from strandline.errors import Fenced, InvalidName, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
-from strandline.limits import KEYS_PER_STREAM
+from strandline.limits import KEYS_PER_STREAM, SILENT_PER_CALL
 from tests.aggregate.book import Book
 
 
@@ -311,6 +311,22 @@ def test_zero_timeout_writers_stay_out_over_a_restart() -> None:
     book.restart()
     book.note("b", 30)
     assert (book.times(), book.last.excluded) == ([10, 20, 30], ("a",))
+
+
+def test_very_many_writers_that_fall_silent_time_out_a_number_at_each_call() -> None:
+    #   600 at 10 │ a 20 │ silence of the 600
+    book = Book(writer_timeout_ms=1_000)
+    for number in range(600):
+        book.note(f"w{number:03}", 10)
+    book.after(999).note("a", 20)
+    book.after(1)
+    lost = []
+    for _ in range(3):
+        book.call("advance")
+        lost.append(sum(writer.lost for writer in book.stream.writers.values()))
+    assert lost == [SILENT_PER_CALL, 2 * SILENT_PER_CALL, 600]
+    assert book.times() == [10, 20]
+    assert len(book.last.excluded) == 600
 
 
 def test_without_a_timeout_a_silent_writer_holds_until_excluded() -> None:

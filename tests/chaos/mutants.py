@@ -290,15 +290,17 @@ def give_out_segments_that_others_own() -> None:
 
 
 def refuse_a_note_that_repeats() -> None:
-    def make(check_time: Any) -> Any:
-        def broken(note: Any, key: str, time: int, stored: int | None, *arguments: Any) -> None:
-            if stored is not None and time == stored:
-                raise TimeWentBack(writer=note.writer, key=key, time=time, stored_time=stored)
-            check_time(note, key, time, stored, *arguments)
+    def make(admit: Any) -> Any:
+        def broken(note: Any, writer: Any, **arguments: Any) -> Any:
+            admitted = admit(note, writer, **arguments)
+            if admitted.repeats:
+                key, time = next(iter(admitted.times.items()))
+                raise TimeWentBack(writer=note.writer, key=key, time=time, stored_time=time)
+            return admitted
 
         return broken
 
-    patch(admission, "_check_time", make)
+    patch(stream_module, "admit", make)
 
 
 def tell_no_floor_to_who_comes_back() -> None:

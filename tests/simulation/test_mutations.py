@@ -281,7 +281,7 @@ def a_joined_writer_that_notes_below_its_floor_is_not_told(patch: Patch) -> None
 def newest_is_believed_for_a_part_of_the_position(patch: Patch) -> None:
     move = Writer.move
 
-    def broken(self: Writer, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
+    def broken(self: Writer, given: Cut, cut: Cut, newest: Mapping[str, int]) -> None:
         known = {key: key_state.newest for key, key_state in self.key_states.items()}
         move(self, given, cut, newest)
         for key, key_state in self.key_states.items():
@@ -427,7 +427,7 @@ def upper_forgets_what_others_put_below_the_cut(patch: Patch) -> None:
     patch.setattr(
         SharedSegments,
         "is_alone",
-        lambda self, position, contributed, cut: is_alone(self, position, contributed, contributed),
+        lambda self, position, contributed, reached: is_alone(self, position, contributed, contributed.offsets),
     )
 
 

@@ -224,7 +224,7 @@ def test_writers_from_before_the_log_are_taken_along_with_their_histories(store_
         stored = load_stream(database.reader, "s")
     assert stored is not None
     (writer,) = stored.stream.writers.values()
-    assert (writer.heard_at, writer.epoch, writer.noted, writer.position) == (7, 3, {"0": 5}, Cut({"0": 5}))
+    assert (writer.heard_at, writer.epoch, writer.noted, writer.position) == (7, 3, Cut({"0": 5}), Cut({"0": 5}))
     key_state = writer.key_states["k"]
     assert (key_state.time, key_state.has_noted, key_state.lost_at) == (9, True, None)
     assert key_state.history == [(8, Cut({"0": 4}), None), (9, Cut({"0": 5}), 2)]
