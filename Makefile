@@ -19,8 +19,8 @@ environment: ## Make or update the virtual environment .venv
 servers: ## Install what only tests and measurements run on: PostgreSQL, Maven for Kafka, Chromium, wrk
 	@$(PYTHON) tools/preflight.py --check-only --postgres --maven --chromium --wrk
 
-jars: environment servers ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them
-	$(BIN)/python tools/jars.py
+jars: ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them; installs nothing
+	$(PYTHON) tools/jars.py
 
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)

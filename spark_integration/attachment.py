@@ -9,13 +9,14 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import functions
 
 from spark_integration.environment import register
-from spark_integration.errors import InvalidOption, WrongColumn
+from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn
 from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions
 from spark_integration.options import BACKLOG_THRESHOLD, controller_text
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter, Positions
 from spark_integration.rows import MARK
 from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
+from spark_integration.window_calls import check_call
 from strandline.limits import CONTROLLER_WAIT_DEFAULT_MS
 
 if TYPE_CHECKING:
@@ -69,11 +70,9 @@ def attach(
     A restored older checkpoint would count as read up to the group's positions: start with a new checkpoint instead.
     An `availableNow` run ends before the marks of its last batch; the next run has them.
 
-    Raises WrongColumn, InvalidOption, and the errors of `register`.
+    Raises NotStreaming, WrongColumn, InvalidOption, UnknownStream, and the errors of `register`.
     """
-    check_event_time(df, event_time)
-    if MARK in df.columns:
-        raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
+    _check(df, event_time)
     named = source if source is not None else stream
     given = {
         "controller": controller_text(controller), "stream": stream, "timeKey": time_key, "token": token,
@@ -90,11 +89,21 @@ def attach(
             value=named,
             wanted="leave it out: only Kafka's connector reports where its log ends",
         )
+    check_call(spark, asking)
     register(spark)
     reporter(spark).attach(named, Attached(asking, found, backlog))
     rows = spark.readStream.format("strandline-marks").options(**options).load()
     marks = rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")
     return _joined(df, marks, event_time, observation)
+
+
+def _check(df: DataFrame, event_time: str) -> None:
+    """Raises NotStreaming for a DataFrame of a batch read, and WrongColumn for one that cannot be attached."""
+    if not df.isStreaming:
+        raise NotStreaming(call="attach")
+    check_event_time(df, event_time)
+    if MARK in df.columns:
+        raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
 
 
 def _joined(df: DataFrame, marks: DataFrame, event_time: str, observation: str) -> DataFrame:

@@ -8,6 +8,7 @@
     │       ├── InvalidOption        invalid_option
     │       ├── InvalidOffset        invalid_offset
     │       ├── WrongColumn          wrong_column
+    │       ├── NotStreaming         not_streaming
     │       └── UnsupportedLimit     unsupported_limit
     ├── Unavailable
     │   ├── NoWindow                 no_window
@@ -76,6 +77,21 @@ class WrongColumn(Invalid):
     @property
     def detail(self) -> str:
         return f"column {self.column!r} {self.found}: {self.wanted}"
+
+
+@dataclass(kw_only=True, eq=False)
+class NotStreaming(Invalid):
+    """The DataFrame is of a batch read, which has no watermark."""
+
+    code: ClassVar[str] = "not_streaming"
+    call: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"{self.call} needs a streaming DataFrame, and this one is read once: begin with spark.readStream. For a "
+            f"batch, read_between reads exactly the events between two times"
+        )
 
 
 @dataclass(kw_only=True, eq=False)

@@ -17,7 +17,7 @@ from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions, controll
 from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark
-from spark_integration.window_calls import ControllerWindows
+from spark_integration.window_calls import ControllerWindows, check_call
 from strandline.core.backlog import BacklogStrategy
 
 if TYPE_CHECKING:
@@ -47,12 +47,14 @@ def read_events(
 
     `options` are the source's: `log="sqlite", path=…`, or `log="kafka"` with the client's options, such as
     `**{"kafka.bootstrap.servers": …}`. The call registers the source, with `backlog_strategies` as in `register`. See
-    `exact_watermark` for the other arguments. Raises WrongColumn, and the errors of `register`.
+    `exact_watermark` for the other arguments. Raises WrongColumn, InvalidOption, UnknownStream if the controller
+    answers at once that there is no such stream, and the errors of `register`.
     """
     register(spark, backlog_strategies=backlog_strategies)
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
     known = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
     given = {**known, **options, "controller": controller_text(controller), "stream": stream}
+    check_call(spark, SourceOptions.parse(_texts(given)).asking)
     reader = spark.readStream.format("strandline").options(**_texts(given))
     parsed = _parsed(reader.load(), schema, event_time, keep=(MARK, FLOOR))
     return exact_watermark(
@@ -76,6 +78,8 @@ def read_between(
     The result is final: the stream is complete up to `end`. Otherwise the job waits for `endingWait`, and fails with
     NotYetComplete. Columns and options are as in `read_events`.
 
+    Raises what `read_events` raises, and InvalidOption for a `start` after `end`.
+
     The result may be inexact in two cases, which the driver's log reports and `read_range` returns as values: a
     `startingSlack` that is too short, and an incomplete mark in the range.
     """
@@ -88,6 +92,7 @@ def read_between(
         "startingTime": from_ms,
         "endingTime": to_ms,
     }
+    check_call(spark, SourceOptions.parse(_texts(given)).asking)
     parsed = _parsed(spark.read.format("strandline").options(**_texts(given)).load(), schema, event_time, keep=())
     time = functions.col(event_time)
     return parsed.where(

@@ -1,9 +1,13 @@
-"""Detects a query that loses its mark rows before `exact_watermark`, and would stall silently.
+"""Detects queries that would stall silently: those that lose their mark rows before `exact_watermark`, and those whose
+events have no event time.
 
 A mark row has the column `mark` and nulls. A step between the source and `exact_watermark` that drops rows with nulls
 (a filter on another column, `dropna`, an inner join, a limit) drops it too: events are still counted, but no window
 ever closes. A plan does not show for certain which rows a step drops. The progress report of a batch does: the source's
 offset has the mark that it yielded, and the observation of `exact_watermark` has the mark that arrived.
+
+An event time that is null in every row, as for a field with a mistyped name, closes no window either, because there is
+none: the metrics count events, and as many that are unreadable.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ _log = logging.getLogger(__name__)
 
 
 class MarkWatch(StreamingQueryListener):
-    """Logs a warning, once for each run of a query, if a mark row did not arrive at `exact_watermark`.
+    """Logs a warning, once for each run of a query, if a mark row did not arrive at `exact_watermark`, and one if no
+    event of a batch has an event time.
 
     `register` adds one to a classic session. With Spark Connect, start one yourself and close it before the session
     stops: `listening = listen(spark, MarkWatch())`, from `spark_integration.listener`.
@@ -43,6 +48,7 @@ class MarkWatch(StreamingQueryListener):
 
     def __init__(self) -> None:
         self._warned: set[tuple[str, str]] = set()  # current runs and their observations
+        self._told_unreadable: set[tuple[str, str]] = set()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         """Does nothing: there is no batch yet."""
@@ -63,11 +69,26 @@ class MarkWatch(StreamingQueryListener):
                     observation,
                 )
 
+        for observation, events in without_event_time(progress).items():
+            run = str(progress.runId), observation
+            if run not in self._told_unreadable:
+                self._told_unreadable.add(run)
+                _log.warning(
+                    "query %s: none of the %d events of batch %d has an event time (observation %r), so they are in no "
+                    "window: check the name and the type of that field in the schema against the events' values",
+                    progress.name or progress.id,
+                    events,
+                    progress.batchId,
+                    observation,
+                )
+
     def onQueryIdle(self, event: object) -> None:  # noqa: N802  # Spark's name
         """Does nothing: an idle query yields no rows."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        self._warned = {run for run in self._warned if run[0] != str(event.runId)}
+        ended = str(event.runId)
+        self._warned = {run for run in self._warned if run[0] != ended}
+        self._told_unreadable = {run for run in self._told_unreadable if run[0] != ended}
 
 
 def lost_marks(progress: StreamingQueryProgress) -> dict[str, int]:
@@ -80,6 +101,15 @@ def lost_marks(progress: StreamingQueryProgress) -> dict[str, int]:
         name: max(marks)
         for name, metrics in progress.observedMetrics.items()
         if tuple(metrics.asDict()) == METRICS and metrics["mark"] is None
+    }
+
+
+def without_event_time(progress: StreamingQueryProgress) -> dict[str, int]:
+    """Returns the observations of `exact_watermark` in which no event has a time, with the number of events."""
+    return {
+        name: metrics["events"]
+        for name, metrics in progress.observedMetrics.items()
+        if tuple(metrics.asDict()) == METRICS and metrics["events"] and metrics["unreadable"] == metrics["events"]
     }
 
 

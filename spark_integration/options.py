@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Final, Self, TypeAlias
 
 from spark_integration.durations import duration_ms, time_ms
@@ -129,6 +130,12 @@ class SourceOptions:
     def __post_init__(self) -> None:
         if self.group is not None:
             check_name("group", self.group)
+        if isinstance(self.start, AtTime) and isinstance(self.end, AtTime) and self.end.time < self.start.time:
+            raise InvalidOption(
+                name="endingTime",
+                value=self.end.time,
+                wanted=f"a time from startingTime on, which is {self.start.time}: nothing lies between them",
+            )
         for name, edge in (("startingPositions", self.start), ("endingPositions", self.end)):
             if isinstance(edge, AtPositions):
                 _check_positions(name, edge.positions)
@@ -148,10 +155,12 @@ class SourceOptions:
         the plan, and Spark redacts it in most of its output, not in all.
         """
         options = {name.lower(): value for name, value in given.items()}
-        known = {name.lower() for name in KNOWN}
+        known = {name.lower(): name for name in KNOWN}
         for name, value in options.items():
             if name not in known and not name.startswith(KAFKA_PREFIX):
-                raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}, and {KAFKA_PREFIX}…")
+                meant = [known[each] for each in get_close_matches(name, known, n=1)]
+                wanted = f"there is no such option: {f'did you mean {meant[0]}? ' if meant else ''}Known are"
+                raise InvalidOption(name=name, value=value, wanted=f"{wanted} {', '.join(KNOWN)}, and {KAFKA_PREFIX}…")
         large = whole(options, "maxRowsPerBacklogBatch")
         return cls(
             asking=Asking.parse(options, environment),

@@ -6,18 +6,56 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_integration.errors import NoWindow
+from spark_integration.listener import is_classic
 from spark_integration.options import Asking
 from strandline.client.backoff import backoff_ms, spread_ms
 from strandline.core.window import TimeWindow
-from strandline.errors import StrandlineError, Unavailable, UnknownSegment
-from strandline.limits import PAGE_ENTRIES, WINDOW_ATTEMPT_MS, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
+from strandline.errors import StrandlineError, Unavailable, UnknownSegment, UnknownStream
+from strandline.limits import (
+    PAGE_ENTRIES,
+    STREAM_CHECK_MS,
+    WINDOW_ATTEMPT_MS,
+    WINDOW_FIRST_PAUSE_MS,
+    WINDOW_PAUSE_BOUND_MS,
+)
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from strandline.client.calls import Call
     from strandline.client.http import Seams, Transport
     from strandline.wire.streams import MarksAt, StreamDescription, WireMark
 
 Value = TypeVar("Value")
+
+
+def check_call(spark: SparkSession, asking: Asking) -> None:
+    """Raises UnknownStream if the controller answers at once that it has no such stream.
+
+    A mistyped name is so an error of the caller's line, not of a query that has started. Any other answer, or none, is
+    left to the query, which waits for a controller that is away. With Spark Connect the server may be the only one that
+    reaches the controller: nothing is asked.
+    """
+    if not is_classic(spark):
+        return
+    from strandline.client import calls
+    from strandline.client.http import Connection
+    from strandline.client.retry import Patience
+
+    patience = Patience(attempts=1, attempt_ms=STREAM_CHECK_MS, deadline_ms=STREAM_CHECK_MS)
+    try:
+        with Connection(
+            asking.controller,
+            token=asking.token,
+            token_file=asking.token_file,
+            ca_file=asking.ca_file,
+            patience=patience,
+        ) as connection:
+            connection.run(calls.describe(asking.stream))
+    except UnknownStream:
+        raise
+    except StrandlineError:
+        return
 
 
 class ControllerWindows:

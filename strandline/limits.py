@@ -112,6 +112,7 @@ KAFKA_READ_ROWS: Final = 1_024  # taken from the client at a time; with more, Py
 # The Spark source
 PARTITION_ROWS: Final = 1_000_000  # a longer range is split, so that catching up uses every core
 CONTROLLER_WAIT_DEFAULT_MS: Final = 60_000  # how long a query waits for a controller that is away
+STREAM_CHECK_MS: Final = 2_000  # for the answer whether a stream is there, before a query begins
 WINDOW_ATTEMPT_MS: Final = 10_000  # one request for a time window
 WINDOW_FIRST_PAUSE_MS: Final = 50  # between two of these requests at first, then twice as long each time
 WINDOW_PAUSE_BOUND_MS: Final = 2_000  # the longest of these pauses

@@ -13,7 +13,7 @@ from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, check_key, check_position, check_time
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
 from strandline.fork import OwningProcess
-from strandline.logs import Event, Log, Position
+from strandline.logs import Event, Log, Position, events_of
 from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
 from writer_client.automatic_notes import AutomaticTime, automatic_of
@@ -95,7 +95,7 @@ class BackgroundWriter:
         log = session.bound_log("write()")
         self._check()
         with outbox.writing():
-            rows = list(events)
+            rows = events_of(events)
             self._hold()
             with outbox.holding_back():
                 position = log.append(rows)
@@ -362,7 +362,7 @@ class BackgroundTransaction:
 
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
         """Adds events, which readers see after the commit; `newest` as in `Writer.write`."""
-        rows = list(events)
+        rows = events_of(events)
         self._begun.transaction.write(rows)
         self._begun.written.add(len(rows), by_key(newest))
 

@@ -21,8 +21,8 @@ from strandline.client.calls import Call, Clocked, clocked
 from strandline.client.loop import Local, Remote, local, remote
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, Note, check_key
-from strandline.errors import Fenced, Refused, StrandlineError, TimeWentBack, says_nothing_changed
-from strandline.logs import Event, Log, Memo, Position, Transaction
+from strandline.errors import Fenced, InvalidConfig, Refused, StrandlineError, TimeWentBack, says_nothing_changed
+from strandline.logs import Event, Log, Memo, Position, Transaction, events_of
 from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
@@ -49,6 +49,14 @@ Step: TypeAlias = Remote | Addressed | Local
 Job: TypeAlias = Generator[Step, Any, Value]
 
 
+def checked_log(log: Log | None) -> Log | None:
+    """The log. Raises InvalidConfig for what is none, such as the path of one."""
+    if log is not None and not hasattr(log, "append"):
+        wanted = 'a log that is open, as SqliteLog("orders.log") or KafkaLog.connect("127.0.0.1:9092", "orders")'
+        raise InvalidConfig(name="log", value=str(log)[:80], wanted=wanted)
+    return log
+
+
 class WriterSession:
     """One writer of one stream. Its jobs run one after the other, since notes that overtake each other are refused."""
 
@@ -58,7 +66,7 @@ class WriterSession:
         self.stream = check_name("stream", stream)
         self.writer = check_name("writer", writer)
         self.keys = tuple(check_key(key) for key in keys)
-        self.log = log
+        self.log = checked_log(log)
         self.positions: PositionSource | None = log  # the source of its positions
         if automatic is not None and automatic.position is not None:
             self.positions = GivenPositions(automatic.position)
@@ -104,7 +112,7 @@ class WriterSession:
 
     def write(self, events: Iterable[Event], newest: Times | None) -> Job[Position]:
         log = self.bound_log("write()")
-        rows = list(events)
+        rows = events_of(events)
         yield from self.hold()
         position = yield from self._counted(lambda: log.append(rows))
         self.wrote(len(rows), by_key(newest), self._times)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self
 
-from strandline.logs import Event
+from strandline.logs import Event, events_of
 from strandline.wire.streams import NoteAnswer
 from writer_client.session import Begun, Times, by_key
 
@@ -21,7 +21,7 @@ class _Written:
         self._ended = ended
 
     def _write(self, events: Iterable[Event], newest: Times | None) -> None:
-        rows = list(events)
+        rows = events_of(events)
         self._begun.transaction.write(rows)
         self._begun.written.add(len(rows), by_key(newest))
 

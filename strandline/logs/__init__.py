@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from strandline.core.segment import Segment
 from strandline.errors import TooMany, UnknownSegment
@@ -21,6 +21,7 @@ from strandline.names import check_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
+WANTED_EVENTS: Final = 'give a list of events, as [Event(b"…", key=b"…")]'
 Position = dict[str, int]  # by segment, the next free offset: everything below it is written
 
 
@@ -51,6 +52,19 @@ def check_size(event: Event) -> None:
         raise InvalidEvent(
             name="size", value=event.size_bytes, wanted=f"key and value have at most {EVENT_BYTES} bytes"
         )
+
+
+def events_of(given: Iterable[Event]) -> list[Event]:
+    """The events as a list. Raises InvalidEvent for anything else in their place, and for anything else among them."""
+    if isinstance(given, Event | str | bytes):
+        raise InvalidEvent(
+            name="the type", value=f"{type(given).__name__}, with no list around it", wanted=WANTED_EVENTS
+        )
+    events: list[Event] = list(given)
+    for each in events:
+        if not isinstance(each, Event):
+            raise InvalidEvent(name="the type", value=type(each).__name__, wanted=WANTED_EVENTS)
+    return events
 
 
 def check_range(known: Collection[str], segment: str, start: int, end: int) -> None:

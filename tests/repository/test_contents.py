@@ -1,6 +1,8 @@
 """The project works from any place and names no server that packages come from."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,18 @@ def test_a_path_of_one_machine_is_found_wherever_it_stands(before: str, after: s
 @pytest.mark.parametrize("line", ["a/work/b", "home/user", "../tmp", "/v1/streams", "/worker", "{folder}/tmp/x"])
 def test_a_relative_path_is_none_of_one_machine(line: str) -> None:
     assert ABSOLUTE_PATH.search(line) is None
+
+
+def test_git_ignores_all_that_the_quickstart_leaves_in_a_clone(root: Path, tmp_path: Path) -> None:
+    git = shutil.which("git")
+    assert git is not None, "this asks git: apt-get install -y git"
+    page = (root / "docs" / "quickstart.md").read_text()
+    saved = re.findall(r"^# (\w+\.py)$", page, re.MULTILINE)
+    beside = ("", "-shm", "-wal")
+    left = [*saved, *re.findall(r"\w+\.state", page), "strandline.db.lock"]
+    left += [f"{name}{more}" for name in ("strandline.db", "orders.log") for more in beside]
+    assert len(saved) == 3
+    subprocess.run([git, "init", "--quiet", str(tmp_path)], check=True)
+    shutil.copy(root / ".gitignore", tmp_path)
+    done = subprocess.run([git, "check-ignore", *left], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert sorted(set(left)) == sorted(set(done.stdout.split()))

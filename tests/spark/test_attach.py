@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
-from spark_integration.errors import InvalidOption
+from spark_integration.errors import InvalidOption, NotStreaming
 from spark_integration.file_positions import FilePositions
 from spark_integration.options import BACKLOG_THRESHOLD
 from strandline.core.backlog import CallableStrategy
+from strandline.errors import UnknownStream
 from tests.spark.attached import settle
 
 WIDTH_MS = 10_000
@@ -213,3 +214,17 @@ def test_remaining_offsets_need_a_source_that_reports_its_end(
 ) -> None:
     with pytest.raises(InvalidOption, match="only Kafka's connector reports where its log ends"):
         attached(backlog=GroupBacklog(remaining_offsets=5))
+
+
+def test_a_batch_dataframe_and_a_mistyped_stream_are_refused_before_a_query_starts(
+    spark: SparkSession, folder: Folder
+) -> None:
+    given = {"controller": folder._stream.url, "event_time": "event_time"}
+    (folder.path / "one.json").write_text('{"time": 1}')
+    time = functions.timestamp_millis("time")
+    batch = spark.read.schema("time bigint").json(str(folder.path)).withColumn("event_time", time)
+    with pytest.raises(NotStreaming, match=r"attach needs a streaming DataFrame.* begin with spark\.readStream"):
+        attach(spark, batch, stream=folder._stream.name, **given)
+    streaming = spark.readStream.schema("time bigint").json(str(folder.path)).withColumn("event_time", time)
+    with pytest.raises(UnknownStream, match="there is no stream 'ordres'"):
+        attach(spark, streaming, stream="ordres", **given)

@@ -13,12 +13,13 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from reader_client import ReaderGroup
 from spark_integration import read_between, read_events, register
-from spark_integration.errors import WrongColumn
+from spark_integration.errors import InvalidOption, WrongColumn
 from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
 from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
+from strandline.errors import UnknownStream
 from strandline.logs import Event
 
 WIDTH_MS = 10_000
@@ -154,3 +155,28 @@ def test_a_callers_own_strategy_makes_batches_large(
         rows = [one["events"] for one in metrics(run) if one["events"]]
     register(spark)  # with no strategies
     assert rows == [10, 10, 5, 25, 10, 10, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"stream": "ordres"}, UnknownStream, "there is no stream 'ordres'"),
+        ({"maxRowPerBatch": 5}, InvalidOption, "did you mean maxRowsPerBatch"),
+        ({"log": "orders.log"}, InvalidOption, "option log .* cannot be 'orders.log'"),
+    ],
+    ids=["stream", "option", "log"],
+)
+def test_what_is_mistyped_is_an_error_of_the_call_before_a_query_starts(
+    spark: SparkSession, place: Any, change: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    given = {**place, **change}
+    with pytest.raises(error, match=told):
+        read_events(spark, **given)
+    with pytest.raises(error, match=told):
+        read_between(spark, **given, start=0, end=1)
+
+
+def test_a_start_after_the_end_is_an_error_of_the_call(spark: SparkSession, place: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"endingTime .* cannot be 9: a time from startingTime on, which is 10"):
+        read_between(spark, **place, start=10, end=9)
+    assert read_between(spark, **place, start=9, end=9).schema  # an empty range is one

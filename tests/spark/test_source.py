@@ -266,7 +266,8 @@ class TestOptions:
             ({"maxRowsPerBatch": "many"}, "maxRowsPerBatch"),
             ({"backlogRemainingOffsets": "0"}, "backlogRemainingOffsets"),
             ({"controllerWaitMs": "0"}, "controllerWaitMs"),
-            ({"maxRowPerBatch": "5"}, "maxrowperbatch"),
+            ({"maxRowPerBatch": "5"}, "maxrowperbatch .*did you mean maxRowsPerBatch"),
+            ({"startingTime": "10", "endingTime": "9"}, "endingTime"),
         ],
     )
     def test_a_wrong_option_is_named(self, options: dict[str, str], change: dict[str, str], named: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from spark_integration.mark_watch import METRICS, lost_marks
+from spark_integration.mark_watch import METRICS, lost_marks, without_event_time
 
 IDS = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
 
@@ -61,3 +61,16 @@ def test_a_yielded_mark_that_no_observation_has_is_lost(
     sources: list[dict[str, Any]], marks: dict[str, int | None], lost: dict[str, int]
 ) -> None:
     assert lost_marks(progress(sources, **marks)) == lost
+
+
+@pytest.mark.parametrize(
+    ("events", "unreadable", "told"),
+    [(5, 5, {"a": 5}), (5, 4, {}), (0, 0, {}), (None, None, {})],
+    ids=["none has a time", "one has a time", "no event", "unknown"],
+)
+def test_a_batch_in_which_no_event_has_a_time_is_told(
+    events: int | None, unreadable: int | None, told: dict[str, int]
+) -> None:
+    metrics = {**dict.fromkeys(METRICS, 0), "events": events, "unreadable": unreadable}
+    seen = {**json.loads(progress([FIRST]).json), "observedMetrics": {"a": metrics, "mine": {"rows": 1}}}
+    assert without_event_time(StreamingQueryProgress.fromJson(seen)) == told

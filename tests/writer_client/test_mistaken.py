@@ -1,0 +1,48 @@
+"""What is no log, and what is no event, is refused where it is given, with what to give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.errors import InvalidConfig
+from strandline.logs import Event
+from strandline.logs.errors import InvalidEvent
+from strandline.logs.sqlite import SqliteLog
+from writer_client import AsyncWriter, BackgroundWriter, Writer
+
+NOWHERE = "http://127.0.0.1:9"  # nothing is called before the mistake is found
+
+
+@pytest.mark.parametrize("kind", [Writer, AsyncWriter, BackgroundWriter])
+@pytest.mark.parametrize(
+    "log", ["orders.log", Path("orders.log"), {"orders": "orders.log"}], ids=["text", "path", "dict"]
+)
+def test_the_name_of_a_log_in_place_of_one_is_refused_at_once(kind: Any, log: Any) -> None:
+    with pytest.raises(InvalidConfig, match=r"log cannot be .*orders.log.*: a log that is open, as SqliteLog"):
+        kind(NOWHERE, "orders", "w1", log=log)
+
+
+@pytest.mark.parametrize("kind", [Writer, BackgroundWriter])
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        (["text"], "str"),
+        ("text", "str, with no list around it"),
+        (b"text", "bytes, with no list around it"),
+        ([b"text"], "bytes"),
+        ([Event(b"1", key=b"k"), {"value": b"2"}], "dict"),
+        (Event(b"1", key=b"k"), "Event, with no list around it"),
+    ],
+    ids=["a text", "no list", "bytes", "bytes in a list", "the second", "an event without a list"],
+)
+def test_what_is_no_list_of_events_is_refused_before_anything_is_written(
+    tmp_path: Path, kind: Any, events: Any, found: str
+) -> None:
+    with SqliteLog.create(tmp_path / "orders.log", 1) as log:
+        writer = kind(NOWHERE, "orders", "w1", log=log)
+        with pytest.raises(InvalidEvent, match=f"the type of an event cannot be '{found}': give a list of events"):
+            writer.write(events)
+        assert log.end_offsets() == {"0": 0}
