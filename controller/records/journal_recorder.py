@@ -9,9 +9,10 @@ from controller.limits import JOURNAL_HELD_MS, JOURNAL_NAMES
 from controller.records.counts import StreamCounts
 from controller.records.journal import HELD, INCOMPLETE, STATES, Journal
 from strandline.core.aggregate import Holder
-from strandline.core.changes import Changes
+from strandline.core.changes import Changes, StateChange
 from strandline.core.mark import Mark
 from strandline.core.stream import Stream
+from strandline.core.writer import WriterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,14 @@ class JournalRecorder:
     def follow(self, changes: Changes, stream: Stream) -> None:
         """Adds the entries for these changes to the journal."""
         for state in changes.states:
-            details = {"writer": state.writer, "key": state.key, "before": state.before, "after": state.after}
+            details: dict[str, object] = {
+                "writer": state.writer,
+                "key": state.key,
+                "before": state.before,
+                "after": state.after,
+            }
+            if state.after is WriterState.BEHIND:
+                details |= _how_late(state, stream)
             self._journal.tell(STATES, "state", state.at, details)
         for mark in changes.marks:
             if mark.key in self._held:
@@ -125,6 +133,15 @@ class JournalRecorder:
             if first is None:
                 self._incomplete[mark.key] = mark
                 self._journal.tell(INCOMPLETE, "incomplete", mark.created_at, _marks(mark))
+
+
+def _how_late(state: StateChange, stream: Stream) -> dict[str, object]:
+    """The time of a writer that is behind, and that of the newest mark."""
+    mark, writer = stream.last_marks.get(state.key), stream.writers.get(state.writer)
+    key_state = writer.key_states.get(state.key) if writer is not None else None
+    if mark is None or key_state is None:
+        return {}
+    return {"time": key_state.value, "mark_time": mark.time}
 
 
 def _marks(first: Mark) -> dict[str, object]:

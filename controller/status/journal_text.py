@@ -19,7 +19,7 @@ def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> s
     match kind:
         case "state":
             before = f"went from {_state(told['before'])} to" if told["before"] else "became"
-            return f"{told['writer']} {before} {_state(told['after'])}{key}"
+            return f"{told['writer']} {before} {_state(told['after'])}{key}{_late(told, times)}"
         case "registered":
             return f"{told['writer']} registered{f' by {by}' if by else ''}, with epoch {told['epoch']}"
         case "held":
@@ -49,6 +49,14 @@ def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> s
 
 def _lag(told: Mapping[str, Any]) -> str:
     return "with no watermark yet" if told["lag_ms"] is None else f"{span(told['lag_ms'])} behind the clock"
+
+
+def _late(told: Mapping[str, Any], times: Times) -> str:
+    """By how much a writer's time is below that of the marks, where an entry has both."""
+    time, mark_time = told.get("time"), told.get("mark_time")
+    if time is None or mark_time is None or time >= mark_time:
+        return ""
+    return f", late: its time {times.show(time)} is {span(mark_time - time)} below that of the marks"
 
 
 def _state(value: str) -> str:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from controller.format import Times
 from controller.limits import JOURNAL_ENTRIES, JOURNAL_REFUSALS_BURST_ENTRIES
 from controller.records.journal import Act, Journal
+from controller.status.journal_text import story
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
 from tests.terms import FIRST, commit_of
@@ -193,6 +195,19 @@ def test_writers_changes_of_state_are_told(controller: Any) -> None:
         ("active", "timed_out"),
     ]
     assert controller.told("state")[0]["details"]["writer"] == "a"
+
+
+def test_a_late_writer_is_told_with_its_time_and_that_of_the_marks(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("a", 500, {"0": 5})
+    controller.note("b", 200, {"0": 6})
+    controller.note("b", 300, {"0": 7})  # still late, and no news
+
+    (told,) = [each["details"] for each in controller.told("state") if each["details"]["after"] == "behind"]
+
+    assert (told["writer"], told["time"], told["mark_time"]) == ("b", 200, 500)
+    assert story("state", told, Times()).startswith("b became behind, late: its time ")
+    assert "0.3 s below that of the marks" in story("state", told, Times())
 
 
 def test_a_group_records_segment_owners_and_when_it_caught_up(controller: Any) -> None:
