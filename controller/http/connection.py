@@ -405,7 +405,9 @@ class HttpConnection(HttpToolsProtocol):
 
         The parser stands between two requests then, and sees nothing of this one. False leaves the piece to it.
         """
-        if self._in_head or self._in_body or self._deaf or not self._known_heads or not self._is_free():
+        if self._in_head or self._in_body or self._deaf or not self._known_heads:
+            return False
+        if not self._is_free() or self.flow.write_paused:
             return False
         end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
         known = self._known_heads.get(data[:end])
@@ -423,7 +425,7 @@ class HttpConnection(HttpToolsProtocol):
         exchange.more_body = False
         exchange.message_event.set()
         exchange.direct_call = known.call
-        self._answer(exchange)
+        self.cycle = self._answering = exchange
         return True
 
     def _remember_head(self, data: bytes) -> None:
