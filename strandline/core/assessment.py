@@ -214,12 +214,10 @@ class _Spread:
         return Waits(self.count, self._share(0.5), self._share(0.99), self._most)
 
     def _share(self, share: float) -> int:
-        wanted, seen = ceil(self.count * share), 0
-        for place in sorted(self._classes):
-            seen += self._classes[place]
-            if seen >= wanted:
-                return min(self._most, round(exp(log(GROWTH) * (place + 1))) - 1)
-        return self._most
+        places = sorted(self._classes)
+        up_to = list(accumulate(self._classes[place] for place in places))
+        place = places[bisect_left(up_to, ceil(self.count * share))]
+        return min(self._most, round(exp(log(GROWTH) * (place + 1))) - 1)
 
 
 def _listed(counts: dict[str | None, _Count]) -> tuple[Losses, ...]:
