@@ -90,7 +90,7 @@ class Outbox:
         self._said: Pending | None = None  # gets its position from the flush under way
         self._said_appended = 0  # events appended when that flush began, or, with `newest`, when it was noted
         self._under_way = 0
-        self._may_be_done: Pending | None = None  # the greatest times and positions whose answers were lost
+        self._may_be_done: Pending | None = None  # since an answer was lost: the greatest times and positions sent
         self._stuck: Exception | None = None
         self._failed_write = False
         self._put_off: Exception | None = None  # why there is no position now: usually an open transaction
@@ -585,6 +585,8 @@ class Outbox:
     def _taken(self, pending: Pending, addressed: Addressed, answer: NoteAnswer, clock: int | None) -> None:
         passed = self.session.passed
         self.session.noted(addressed.note)
+        if self._may_be_done is not None:  # a note that is repeated may be behind this one now
+            self._may_be_done = merged(self._may_be_done, pending)
         self.session.clock = clock
         self._refused = None
         self._set_moving()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strandline.core.note import Note
@@ -106,6 +106,12 @@ NOTES = st.lists(
 
 
 @given(batches=st.lists(st.tuples(NOTES, st.booleans(), st.booleans()), max_size=8))
+@example(
+    batches=[
+        ([({"": 0}, {"0": 0}), ({"a": 0}, {"0": 1})], True, True),
+        ([({"a": 0}, {"0": 1})], True, False),
+    ]
+)
 def test_no_note_is_refused_for_what_a_lost_answer_took(
     batches: list[tuple[list[tuple[dict[str, int], dict[str, int]]], bool, bool]],
 ) -> None:
