@@ -67,7 +67,7 @@ def test_a_failed_write_holds_closing_back(controller: Any, make_writer: Any, wi
 
 def test_closing_notes_the_final_position_first(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
     stream = controller.stream()
-    with make_writer(stream, log=late_log, wire=wire) as writer:
+    with make_writer(stream, log=late_log, wire=wire, leaving="close") as writer:
         writer.write([Event(b"a", segment="0")])
         writer.note_time(100)
         writer.write([Event(b"b", segment="2")])
@@ -87,7 +87,7 @@ def test_closing_notes_the_final_position_first(controller: Any, make_writer: An
 def test_closing_notes_nothing_where_nothing_came_after_the_last_note(
     controller: Any, make_writer: Any, wire: Any, late_log: Any
 ) -> None:
-    with make_writer(controller.stream(), log=late_log, wire=wire) as writer:
+    with make_writer(controller.stream(), log=late_log, wire=wire, leaving="close") as writer:
         writer.write([Event(b"a", segment="0")])
         writer.note_time(100)
     assert wire.lines == ["PUT writers/w1", "POST notes", "DELETE writers/w1?epoch=1"]
@@ -106,7 +106,7 @@ def test_a_writer_that_has_written_and_never_noted_cannot_close_in_silence(
     controller: Any, make_writer: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
-    writer = make_writer(stream, log=late_log)
+    writer = make_writer(stream, log=late_log, leaving="close")
     with pytest.raises(NeverNoted, match="note a time first"), writer:
         writer.write([Event(b"a", segment="0")])
     assert controller.states(stream) == {"joined": 1}
@@ -116,9 +116,9 @@ def test_a_writer_that_never_noted_closes_at_its_floor(
     controller: Any, make_writer: Any, wire: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
-    with make_writer(stream, "w0") as first:
+    with make_writer(stream, "w0", leaving="close") as first:
         first.note_time(100, {"1": 1})
-    with make_writer(stream, log=late_log, wire=wire) as writer:
+    with make_writer(stream, log=late_log, wire=wire, leaving="close") as writer:
         writer.write([Event(b"a", segment="0")])
     assert wire.lines == ["PUT writers/w1", "POST notes", "DELETE writers/w1?epoch=2"]
     with make_writer(stream, "w2") as other:
@@ -128,7 +128,7 @@ def test_a_writer_that_never_noted_closes_at_its_floor(
 def test_a_writer_that_wrote_nothing_opens_and_closes_without_a_note(
     controller: Any, make_writer: Any, wire: Any, late_log: Any
 ) -> None:
-    with make_writer(controller.stream(), log=late_log, wire=wire):
+    with make_writer(controller.stream(), log=late_log, wire=wire, leaving="close"):
         pass
     assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
 
@@ -138,7 +138,7 @@ def test_what_others_wrote_keeps_no_writer_from_closing(
 ) -> None:
     late_log.append([Event(b"another writer's", segment="0")])
     late_log.forget_own()
-    with make_writer(controller.stream(), log=late_log, wire=wire):
+    with make_writer(controller.stream(), log=late_log, wire=wire, leaving="close"):
         pass
     assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
 
