@@ -172,7 +172,7 @@ def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Ma
 def _content(names: Sequence[str], examples: JsonSchema) -> JsonSchema:
     """The schema of a body that has one of some shapes."""
     refs = [_ref(name) for name in names]
-    return {"schema": refs[0] if len(refs) == 1 else {"oneOf": refs}, **_examples(examples)}
+    return {"schema": refs[0] if len(refs) == 1 else {"anyOf": refs}, **_examples(examples)}
 
 
 def _examples(found: JsonSchema) -> JsonSchema:

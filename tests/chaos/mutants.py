@@ -73,8 +73,8 @@ def _check_fit(real: Callable[..., Any], bug: Callable[..., Any]) -> None:
 
 def answer_before_the_commit() -> None:
     def make(join: Any) -> Any:
-        def broken(self: Committer, kept: Kept) -> Durable:
-            joined: Durable = join(self, kept)
+        def broken(self: Committer, kept: Kept, calls: int = 1) -> Durable:
+            joined: Durable = join(self, kept, calls)
             if not isinstance(kept, LoadedStream):
                 return joined
             done = Durable(loop=asyncio.get_running_loop())

@@ -92,8 +92,8 @@ def test_registering_gives_a_rising_epoch_and_the_floor(controller: Any) -> None
     first = controller.call("PUT", "/v1/streams/s/writers/b")
     second = controller.call("PUT", "/v1/streams/s/writers/b", {"keys": ["order_time"]})
 
-    assert first == {"epoch": 1, "floor": 100, "floors": {"": 100}}
-    assert second == {"epoch": 2, "floor": None, "floors": {"order_time": None}}
+    assert first == {"epoch": 1, "floor": 100, "floors": {"": 100}, "noted": {}}
+    assert second == {"epoch": 2, "floor": None, "floors": {"order_time": None}, "noted": {}}
 
 
 def test_a_repeated_registration_keeps_its_epoch_over_a_restart(start: Any) -> None:

@@ -110,6 +110,10 @@ class Forms:
         self._field = field
 
     def _see(self, frame: FrameType, event: str, value: Any) -> None:
+        if (
+            "/controller/status/" in frame.f_code.co_filename
+        ):  # it looks at everything now and then, and passes nothing on
+            return
         for each in (*frame.f_locals.values(), value):
             form = self._form_of(each)
             if form is not None:

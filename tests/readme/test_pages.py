@@ -127,7 +127,8 @@ def test_the_page_about_readers_reads_what_was_written(controller: str, tmp_path
 
 
 def test_every_command_of_the_page_about_the_command_line_does_something(controller: str, tmp_path: Path) -> None:
-    with Connection(controller) as connection, SqliteLog.create(tmp_path / "clicks.log", 2):
+    with Connection(controller) as connection, SqliteLog.create(tmp_path / "clicks.log", 2) as log:
+        log.append([Event(b"x", segment="0")])
         for stream in ("orders", "payments"):
             connection.run(calls.create_stream(stream, 2, AT_ONCE))
         httpx.put(f"{controller}/v1/streams/clicks", json={"segments": 2, "time_domain": "ingestion"})

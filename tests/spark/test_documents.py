@@ -76,6 +76,7 @@ def test_the_page_about_spark_shows_jobs_that_run(
     for stream in LOGS:
         controller.connection.run(calls.create_stream(stream, 2, AT_ONCE))
         SqliteLog.create(tmp_path / f"{stream}.log", 2).close()
+    controller.connection.run(calls.create_stream("clicks", 2, AT_ONCE))  # its events are in a topic
     with SqliteLog(tmp_path / "orders.log") as log:
         with Writer(controller.connection, "orders", "w", log=log) as writer:
             writer.write(

@@ -83,6 +83,11 @@ def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
+def said_in(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines on standard error, without those of a writer that waits for the controller, as on a busy machine."""
+    return [line for line in done.stderr.splitlines() if "waits, and tries again" not in line]
+
+
 @pytest.fixture
 def nobody() -> Iterator[str]:
     """Where no controller is."""
@@ -318,7 +323,7 @@ def test_what_a_waiting_writers_clock_said_is_sent_when_the_process_ends(control
         "until(lambda: said.count(200) > 1 and writer.status().stuck); faults.always(None)"
     )
     done = run(UNANSWERED + WAITING.format(then=then), controller.url, stream, tmp_path / "log")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, said_in(done)) == (0, [])
     assert [(mark.time, sum(mark.cut.values())) for mark in controller.marks(stream)][-1] == (200, 1)
 
 
@@ -329,5 +334,5 @@ def test_what_a_waiting_writers_clock_said_in_vain_is_told(controller: Any, tmp_
     script = UNANSWERED + (WAITING.format(then=then) if kind == "waiting" else AWAITING)
     done = run(script, controller.url, stream, tmp_path / "log")
     assert done.returncode == 0
-    assert [line for line in done.stderr.splitlines() if line.startswith("strandline:")] == done.stderr.splitlines()
+    assert all(line.startswith("strandline:") for line in said_in(done))
     assert f"of writer 'w1' of stream {stream!r} could not be sent" in done.stderr

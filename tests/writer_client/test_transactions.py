@@ -69,7 +69,7 @@ def test_an_abort_writes_and_notes_nothing(
     controller: Any, make_writer: Any, open_log: OpenLog, wire: Any, end: str
 ) -> None:
     log = open_log()
-    with make_writer(controller.stream(), log=log, wire=wire) as writer:
+    with make_writer(controller.stream(), log=log, wire=wire, leaving="close") as writer:
         with writer.begin() as transaction:
             transaction.write(to("0", b"a"))
             if end == "abort":
@@ -179,7 +179,7 @@ def test_a_writer_that_closed_owes_nothing_to_the_next_of_its_name(
 ) -> None:
     stream = controller.stream()
     make_writer(stream, "w0").register()  # holds time, so that no mark is made at what is noted here
-    with make_writer(stream, log=open_log()) as first, first.begin() as transaction:
+    with make_writer(stream, log=open_log(), leaving="close") as first, first.begin() as transaction:
         transaction.write(to("0", b"a"))
         transaction.commit(100)
     with make_writer(stream, log=open_log()) as second:
