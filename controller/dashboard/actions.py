@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from nicegui import ui
 
 from controller.controller import Controller
+from controller.dashboard.durations import duration_text, read_duration
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import heading
 from controller.format import Times
@@ -16,7 +19,7 @@ from controller.status.status_view import StatusView
 from strandline.client.calls import stream_path, writer_path
 from strandline.core.config import SETTINGS, Setting, StreamConfig
 from strandline.core.mark import Mark
-from strandline.errors import InvalidConfig, StrandlineError
+from strandline.errors import StrandlineError
 from strandline.wire.streams import WireMark, read_evaluated, read_stream
 
 Doing = Callable[[], Awaitable[str]]
@@ -120,26 +123,33 @@ FORM = [setting for setting in SETTINGS.values() if not setting.says.stays]
 
 
 async def edit(config: StreamConfig) -> dict[str, Any] | None:
-    """Shows a form with the settings; returns those that were changed, or None if the visitor cancelled."""
-    fields: dict[str, ui.number | ui.select] = {}
+    """Shows a form with the settings; returns those that were changed, or None if the visitor cancelled. A value that
+    cannot be is refused where it stands, and the form stays open."""
+    fields: dict[str, ui.input | ui.select] = {}
     with ui.dialog() as dialog, ui.card().style("width: 560px; max-width: 96vw; gap: 8px"):
         heading("Change the configuration")
         with ui.column().classes("w-full").style("max-height: 62vh; overflow-y: auto; gap: 6px; flex-wrap: nowrap"):
             for setting in FORM:
                 fields[setting.name] = _field(setting, getattr(config, setting.name))
+
+        def save() -> None:
+            wrong = [each for each in fields.values() if not each.validate()]  # each of them says what is wrong
+            if not wrong:
+                dialog.submit(True)
+
         with ui.row().classes("w-full justify-end"):
             ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat no-caps color=secondary")
-            ui.button("Save", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
+            ui.button("Save", on_click=save).props("unelevated no-caps")
     sure = await dialog
     given = {name: field.value for name, field in fields.items()}
     dialog.delete()
     return changed(config, given) if sure else None
 
 
-def _field(setting: Setting, value: Any) -> ui.number | ui.select:
+def _field(setting: Setting, value: Any) -> ui.input | ui.select:
     """The field of the form for a setting."""
     made = (
-        ui.number(setting.name, value=value, format="%d")
+        ui.input(setting.name, value=as_text(setting, value), validation=lambda text: refusal(setting, text))
         if setting.choices is None
         else ui.select([str(choice) for choice in setting.choices], label=setting.name, value=str(value))
     )
@@ -147,14 +157,48 @@ def _field(setting: Setting, value: Any) -> ui.number | ui.select:
     return made
 
 
-def changed(config: StreamConfig, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings that differ from the configuration. Raises InvalidConfig for a value that is no whole number."""
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if isinstance(value, float):
-            if value != int(value):
-                raise InvalidConfig(name=name, value=value, wanted="a whole number")
-            value = int(value)
-        if value != getattr(config, name):  # a choice is equal to its text
-            found[name] = value
-    return found
+def _is_duration(setting: Setting) -> bool:
+    return setting.name.endswith("_ms")
+
+
+def as_text(setting: Setting, value: Any) -> str:
+    """A value as it stands in the form."""
+    return duration_text(value) if _is_duration(setting) else str(value)
+
+
+def read_text(setting: Setting, text: str | None) -> Any:
+    """The value that a text of the form means. Raises ValueError with a sentence for the visitor."""
+    given, says = (text or "").strip(), setting.says
+    if setting.choices is not None:
+        return given
+    if not given:
+        if setting.or_null:
+            return None
+        raise ValueError("this cannot be empty")
+    if _is_duration(setting):
+        value = read_duration(given)
+    else:
+        if re.fullmatch(r"-?[0-9]{1,18}", given) is None:
+            raise ValueError("not a whole number")
+        value = int(given)
+    shown = partial(as_text, setting)
+    if value < says.least:
+        raise ValueError(f"at least {shown(says.least)}")
+    if says.most is not None and value > says.most:
+        raise ValueError(f"at most {shown(says.most)}")
+    return value
+
+
+def refusal(setting: Setting, text: str | None) -> str | None:
+    """What is wrong with a text of the form; None if nothing is."""
+    try:
+        read_text(setting, text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def changed(config: StreamConfig, given: Mapping[str, str | None]) -> dict[str, Any]:
+    """The settings that differ from the configuration, by the texts of the form."""
+    values = {setting.name: read_text(setting, given[setting.name]) for setting in FORM if setting.name in given}
+    return {name: value for name, value in values.items() if value != getattr(config, name)}

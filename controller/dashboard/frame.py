@@ -27,13 +27,13 @@ document.addEventListener("visibilitychange", () => emitEvent("{_SEEN}", !docume
 # The script is part of the page, so that it runs even where nothing else can be had any more.
 _WATCH: Final = Path(__file__).with_name("page.js").read_text()
 _STYLE: Final = """
-:root { --sl-line: #e2e8f0; --sl-soft: #64748b; --sl-card: #ffffff; --sl-ground: #f6f8fa; --sl-ink: #0f172a; }
+:root { --sl-line: #e2e8f0; --sl-soft: #576579; --sl-card: #ffffff; --sl-ground: #f6f8fa; --sl-ink: #0f172a; }
 .body--dark { --sl-line: #2b3648; --sl-soft: #9aa8bc; --sl-card: #141c2b; --sl-ground: #0b111c; --sl-ink: #e6edf6; }
 body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .nicegui-content { padding: 0; gap: 0; align-items: stretch; }
 .sl-page { width: 100%; max-width: 1280px; margin: 0 auto; padding: 20px 24px 56px; gap: 20px; }
 .sl-card { background: var(--sl-card); border: 1px solid var(--sl-line); border-radius: 12px; padding: 16px 18px;
-  gap: 8px; width: 100%; min-width: 0; }
+  gap: 8px; position: relative; width: 100%; min-width: 0; }
 .sl-soft { color: var(--sl-soft); font-size: 13px; }
 .sl-h { font-size: 15px; font-weight: 650; letter-spacing: .01em; }
 .sl-title { font-size: 24px; font-weight: 700; letter-spacing: -.01em; overflow-wrap: anywhere; }
@@ -60,9 +60,13 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-page .q-table tbody td, .sl-page .q-table thead th { overflow-wrap: anywhere; }
 .sl-page .q-table tbody td > a, .sl-page .q-table tbody td > div > a { display: inline-block; min-width: 12ch; }
 .sl-page .nicegui-link, .sl-page .nicegui-label { overflow-wrap: anywhere; min-width: 0; }
+.sl-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.sl-download { position: absolute !important; top: 8px; right: 8px; }
 .sl-sort { all: unset; cursor: pointer; }
 .sl-page .q-table__container { width: 100%; }
-.body--dark { --q-primary: #2dd4bf !important; --q-negative: #f87171 !important; --q-secondary: #9aa8bc !important; }
+.body--dark { --q-primary: #2dd4bf !important; --q-negative: #f87171 !important; --q-secondary: #9aa8bc !important;
+  --q-positive: #34d399 !important; --q-warning: #fbbf24 !important; }
+.body--dark .bg-positive, .body--dark .bg-warning, .body--dark .bg-negative { color: #0b111c !important; }
 .body--dark .bg-primary { color: #0b111c !important; }
 .sl-page .q-table__bottom { border-color: var(--sl-line); }
 .sl-lag { gap: 0; align-items: flex-end; text-align: right; }
@@ -161,7 +165,14 @@ def _watch() -> str:
 def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
     """The bar and the column that contain a page."""
     ui.add_css(_STYLE)
-    ui.colors(primary="#0f766e", secondary="#475569", accent="#0891b2", negative="#dc2626", warning="#d97706")
+    ui.colors(
+        primary="#0f766e",
+        secondary="#475569",
+        accent="#0891b2",
+        positive="#047857",
+        negative="#dc2626",
+        warning="#b45309",
+    )
     ui.page_title(f"{title} · Strandline")
     theme = ui.dark_mode({"dark": True, "light": False}.get(request.cookies.get(THEME_COOKIE, "")))
     with ui.header().classes("sl-bar items-center no-wrap"):

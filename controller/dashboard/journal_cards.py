@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, NamedTuple
 
 from nicegui import ui
 
-from controller.dashboard.limits import INCOMPLETE_SHOWN
+from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
 from controller.dashboard.tables import Column, PagedTable, key_label
 from controller.dashboard.widgets import card
 from controller.format import NOTHING, Times, moment
+from controller.records.journal import REFUSALS
 from controller.status.journal_text import left_out, story
 from controller.storage.journal import StoredEntry
 
@@ -46,30 +47,58 @@ class JournalCard:
 
     def __init__(self, title: str = "Journal", *, empty: str = "Nothing has happened yet.") -> None:
         self._now = 0
-        columns: list[Column[StoredEntry]] = [
-            Column("when", "When", sort=lambda entry: entry.seq, html=_WHEN),
+        columns: list[Column[Folded]] = [
+            Column("when", "When", sort=lambda found: found.entry.seq, html=_WHEN),
             Column("what", "What happened"),
         ]
         with card(title):
             name = title.lower().replace(" ", "-")
-            self._table = PagedTable(columns, noun="entries", name=name, row=self._row, text=_text, rows_per_page=10)
+            self._table = PagedTable(
+                columns, noun="entries", name=name, row=self._row, text=self._text, rows_per_page=10
+            )
             self._empty = ui.label(empty).classes("sl-soft")
 
     def show(self, entries: Sequence[StoredEntry], now: int) -> None:
         """Entries, oldest first."""
         self._now = now
         self._empty.set_visibility(not entries)
-        self._table.show(entries[::-1])
+        self._table.show(folded(entries[::-1])[:JOURNAL_SHOWN])
 
-    def _row(self, entry: StoredEntry) -> dict[str, Any]:
+    def _text(self, found: Folded) -> str:
+        times = f": {found.times} times since {moment(found.first_at, self._now)}" if found.times > 1 else ""
+        return _text(found.entry) + times
+
+    def _row(self, found: Folded) -> dict[str, Any]:
+        entry = found.entry
         icon, colour = _ICONS.get(entry.topic, ("circle", "sl-soft"))
         return {
             "id": entry.seq,
             "when": moment(entry.at, self._now),
             "icon": icon,
             "colour": colour,
-            "what": _text(entry),
+            "what": self._text(found),
         }
+
+
+class Folded(NamedTuple):
+    """An entry, or refusals of one kind as one: the newest of them, how many they are, and when the first one was."""
+
+    entry: StoredEntry
+    times: int
+    first_at: int
+
+
+def folded(entries: Sequence[StoredEntry]) -> list[Folded]:
+    """Entries, newest first, with refusals of one kind as one: those with the same code, of the same writer or reader,
+    by the same caller."""
+    found: dict[Hashable, Folded] = {}
+    for each in entries:
+        is_refusal = each.topic == REFUSALS
+        told = tuple(str(each.details.get(name)) for name in ("code", "writer", "reader", "call", "name"))
+        kind: Hashable = (each.kind, each.by, *told) if is_refusal else each.seq
+        newest = found.get(kind)
+        found[kind] = Folded(each, 1, each.at) if newest is None else Folded(newest.entry, newest.times + 1, each.at)
+    return list(found.values())
 
 
 def _text(entry: StoredEntry) -> str:

@@ -21,7 +21,11 @@ CHART_POINTS: Final = 240  # of a line in a chart
 CHART_SPAN_MS: Final = 3_600_000  # the time that a chart shows
 
 SEGMENTS_DRAWN: Final = 60  # the newest, of a stream that was scaled
-JOURNAL_SHOWN: Final = 60  # the newest entries
+JOURNAL_READ: Final = 300  # the newest entries, of which refusals of one kind become one
+JOURNAL_SHOWN: Final = 60  # of those, the newest
+DURATION_CHARACTERS: Final = 60  # of a duration in a form
+EXPORT_ROWS: Final = 20_000  # of a table, as CSV or JSON
+EXPORT_SLICE_ROWS: Final = 200  # between two turns of others, while they are made
 NOTES_SHOWN: Final = 30  # the newest of a writer
 NAMED_WRITERS: Final = 5  # in one cell
 ATTENTION_STREAMS: Final = 4  # shown large, above the table

@@ -6,14 +6,27 @@ again after Back.
 
 from __future__ import annotations
 
+import asyncio
+import csv
+import io
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from nicegui import Client, events, ui
 
-from controller.dashboard.limits import FILTER_CHARACTERS, FILTER_ROWS, LAST_PAGE, PAGE_ROWS, ROWS_A_PAGE
+from controller.dashboard.limits import (
+    EXPORT_ROWS,
+    EXPORT_SLICE_ROWS,
+    FILTER_CHARACTERS,
+    FILTER_ROWS,
+    LAST_PAGE,
+    PAGE_ROWS,
+    ROWS_A_PAGE,
+)
+from controller.format import NOTHING
 
 T = TypeVar("T")
 
@@ -33,7 +46,7 @@ class Column(Generic[T]):
     item that shows nothing there. Such items come last, in either direction.
 
     `html` is a Vue template for the cell, in which `props.row` is the row. Columns that are not `essential` are left
-    out on a phone.
+    out on a phone. In files a cell has the row's field `NAME_text`, where there is one, or else what is shown.
     """
 
     name: str
@@ -75,6 +88,16 @@ class PagedTable(Generic[T]):
             columns=[_quasar(each) for each in columns], rows=[], row_key="id", pagination=dict(self._page)
         ).props(f'flat dense :rows-per-page-options="{list(ROWS_A_PAGE)}" binary-state-sort wrap-cells')
         self._table.on("request", self._requested)
+        self._file = name or noun
+        self._columns = [(each.name, each.label) for each in columns if each.name != "act"]
+        with (
+            ui.button(icon="download")
+            .props(f'flat round dense size=sm color=secondary aria-label="Download {noun}"')
+            .classes("sl-download") as self._download,
+            ui.menu(),
+        ):
+            for form in (as_csv, as_json):
+                ui.menu_item(form.__name__.removeprefix("as_").upper(), partial(self._export, form))
         self._table.add_slot("header-cell", _HEAD)
         if act is not None:
             self._table.on("act", lambda event: act(str(event.args)))
@@ -90,6 +113,7 @@ class PagedTable(Generic[T]):
         """Shows these items, in this order unless the visitor sorted."""
         self._items = items
         self._table.set_visibility(bool(items))
+        self._download.set_visibility(bool(items))
         if len(items) > FILTER_ROWS or self._filter.value:
             self._filter.set_visibility(True)
         self._render()
@@ -105,13 +129,31 @@ class PagedTable(Generic[T]):
         self._render()
         self._address.keep(self._page, self._filter.value or "", self._rows_per_page)
 
-    def _render(self) -> None:
+    async def _export(self, form: Callable[[Sequence[tuple[str, str]], Sequence[Mapping[str, Any]]], str]) -> None:
+        """Lets the browser save what is chosen, of all pages."""
+        chosen, rows = self._chosen(), []
+        for number, each in enumerate(chosen[:EXPORT_ROWS]):
+            rows.append(self._row(each))
+            if number % EXPORT_SLICE_ROWS == 0:
+                await asyncio.sleep(0)  # others have their turn
+        ending = form.__name__.removeprefix("as_")
+        content = form(self._columns, rows)
+        ui.download.content(content, f"{self._file}.{ending}", f"text/{ending}; charset=utf-8")
+        if len(chosen) > EXPORT_ROWS:
+            ui.notify(f"the first {EXPORT_ROWS:,} of {len(chosen):,} rows", type="warning")
+
+    def _chosen(self) -> Sequence[T]:
+        """The items of all pages, filtered and in order."""
         items, text = self._items, (self._filter.value or "").strip().casefold()
         if text:
             items = [each for each in items if text in self._text(each).casefold()]
         sort = self._sorts.get(self._page["sortBy"] or "")
         if sort is not None:
             items = in_order(items, sort, descending=bool(self._page["descending"]))
+        return items
+
+    def _render(self) -> None:
+        items = self._chosen()
         size = self._page["rowsPerPage"] or len(items) or 1
         last = max(1, -(-len(items) // size))
         page = self._page["page"] = min(self._page["page"], last)
@@ -177,6 +219,32 @@ def in_order(items: Sequence[T], sort: Callable[[T], Any], *, descending: bool) 
     filled = [pair for pair in ranked if pair[0] is not None]
     filled.sort(key=lambda pair: _rank(pair[0]), reverse=descending)
     return [each for _, each in filled] + [each for value, each in ranked if value is None]
+
+
+def as_csv(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV with a head. What a table program would take for a formula begins with an apostrophe."""
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow([label for _, label in columns])
+    for row in rows:
+        writer.writerow([_plain(_cell(row, name)) for name, _ in columns])
+    return written.getvalue()
+
+
+def as_json(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a list of objects, with null for what shows nothing."""
+    found = [{name: None if (cell := _cell(row, name)) == NOTHING else cell for name, _ in columns} for row in rows]
+    return json.dumps(found, ensure_ascii=False, indent=1)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> Any:
+    return row.get(f"{name}_text", row[name])
+
+
+def _plain(value: Any) -> Any:
+    if value is None or value == NOTHING:
+        return ""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def _rank(value: Any) -> tuple[int, Any]:

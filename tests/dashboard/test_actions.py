@@ -58,10 +58,20 @@ def test_a_value_that_cannot_be_is_refused_in_words_and_changes_nothing(
     page = open_page()
     page.goto(f"{world.url}/streams/counter")
     page.get_by_role("button", name="Configure").click()
-    page.get_by_label("min_writers").fill("-4")
+    for name, value, said in (
+        ("min_writers", "-4", "at least 1"),
+        ("writer_timeout_ms", "15", "of which unit?"),
+        ("idle_lag_ms", "", "cannot be empty"),
+    ):
+        page.get_by_label(name).fill(value)
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("dialog").get_by_text(said)).to_be_visible()
+    page.get_by_label("min_writers").fill("1")
+    page.get_by_label("idle_lag_ms").fill("10 s")
+    page.get_by_label("writer_timeout_ms").fill("15 min")
     page.get_by_role("button", name="Save").click()
-    page.get_by_role("dialog").get_by_role("button", name="Change").click()
-    expect(page.get_by_text("min_writers").last).to_contain_text("-4")
+    expect(page.get_by_text("writer_timeout_ms: 900000")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     assert world.process.client.get("/v1/streams/counter").json()["min_writers"] == before
 
 

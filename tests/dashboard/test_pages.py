@@ -153,6 +153,28 @@ def test_a_head_is_sorted_by_with_the_keyboard_and_says_how(world: World, open_p
     expect(page.locator("html")).to_have_attribute("lang", "en-US")
 
 
+@pytest.mark.parametrize("form", ["CSV", "JSON"])
+def test_a_table_is_saved_as_it_was_filtered_and_sorted(
+    world: World, open_page: Callable[..., Page], form: str
+) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/crowd?writers.filter=w-27&writers.sort=-name")
+    expect(page.get_by_text("1-25 of 100")).to_be_visible()
+    card(page, "Writers").get_by_role("button", name="Download writers").click()
+    with page.expect_download() as saved:
+        page.get_by_role("menuitem", name=form).click()
+    text = saved.value.path().read_text()
+    names = re.findall(r"w-\d{4}", text)
+    assert names == [f"w-{number}" for number in range(2799, 2699, -1)]
+    assert saved.value.suggested_filename == f"writers.{form.lower()}"
+
+
+def test_an_empty_chart_says_why(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/quiet")
+    expect(page.get_by_text("No mark was made yet: no writer").first).to_be_visible()
+
+
 @pytest.mark.parametrize("size", [WIDE, PHONE])
 def test_names_of_249_characters_break_no_page(
     world: World, open_page: Callable[..., Page], size: ViewportSize

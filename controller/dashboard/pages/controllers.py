@@ -14,7 +14,7 @@ from controller.dashboard.actions import confirm
 from controller.dashboard.frame import CONTROLLERS, Refresh, frame
 from controller.dashboard.tables import STATE, Column, PagedTable
 from controller.dashboard.visitors import COOKIE, Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import card, heading
+from controller.dashboard.widgets import heading
 from controller.format import NOTHING, moment, span
 from controller.http.drain import drain
 from controller.http.forwarding.forwarding import Forwarding
@@ -63,7 +63,8 @@ class ControllersPage:
         self._token = None if token is None else f"Bearer {token}".encode("latin-1", "replace")
 
     def build(self) -> None:
-        with card("Controllers"):
+        with ui.column().classes("sl-card"):
+            heading("Controllers", level=1)
             self._seen_by = ui.label().classes("sl-soft")
             self._table = PagedTable(
                 self._columns(), noun="controllers", row=self._row, text=lambda each: each.name or "", act=self._ask
@@ -87,7 +88,7 @@ class ControllersPage:
             Column("version", "Version", sort=lambda each: each.version, essential=False),
             Column("address", "Address", sort=lambda each: each.address, essential=False),
         ]
-        return [*columns, Column("act", "", html=_DRAIN)] if self._who.may_act else columns
+        return [*columns, Column("act", "Action", html=_DRAIN)] if self._who.may_act else columns
 
     def _row(self, each: ControllerReply) -> dict[str, Any]:
         return {

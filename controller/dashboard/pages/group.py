@@ -14,7 +14,7 @@ from controller.controller import Controller
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.journal_cards import JournalCard, News
 from controller.dashboard.labels import stream_link
-from controller.dashboard.limits import GROUP_JOURNAL_READ, JOURNAL_SHOWN, NAMED_WRITERS
+from controller.dashboard.limits import GROUP_JOURNAL_READ, NAMED_WRITERS
 from controller.dashboard.pages.overview import group_lag
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
@@ -130,7 +130,7 @@ class GroupPage:
         entries = await self._controller.journals.newest_of_group(self._name, GROUP_JOURNAL_READ)
         changes = [each for each in entries if each.kind in _BACKLOG]
         self._backlog.show(changes, now)
-        self._journal.show(entries[-JOURNAL_SHOWN:], now)
+        self._journal.show(entries, now)
         self._since = f"since {moment(changes[-1].at, now)}" if changes else ""
 
     def _show_tiles(self, look: GroupStatus) -> None:

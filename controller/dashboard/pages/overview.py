@@ -27,7 +27,7 @@ from controller.dashboard.labels import (
 from controller.dashboard.limits import ATTENTION_STREAMS
 from controller.dashboard.tables import LINKED, STATE, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import card, curl, empty_state, tiles
+from controller.dashboard.widgets import card, curl, empty_state, heading, tiles
 from controller.format import NOTHING, Times, counts, holding, is_epoch, lag, span
 from controller.status.overview import GroupsFound, Overview
 from controller.status.status_view import StatusView, StatusViews
@@ -71,6 +71,7 @@ class OverviewPage:
         self._trouble = ""
 
     def build(self, base: str) -> None:
+        heading("Overview", level=1).classes(add="sl-heard", remove="sl-title")
         self._tiles = tiles(*_TILES, large=True)
         self._attention = ui.column().classes("w-full").style("gap: 12px")
         with card("Streams"):
@@ -277,7 +278,8 @@ def _stream_row(look: StreamStatus) -> dict[str, Any]:
         "writers": counts({state.replace("_", " "): count for state, count in look.writers.items()}),
         "holder": writer,
         "holder_link": writer_link(look.name, writer) if writer is not None else None,
-        "held": _held_text(look, held) if held is not None else "",
+        "held": (story := _held_text(look, held) if held is not None else ""),
+        "held_text": f"{writer}: {story}" if writer is not None else story or NOTHING,
     }
 
 

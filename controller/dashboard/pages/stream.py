@@ -14,7 +14,7 @@ from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.journal_cards import IncompleteCard, JournalCard, News
 from controller.dashboard.labels import rate, state_of
-from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
+from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_READ
 from controller.dashboard.pages.stream_cards import Charts, GroupsCard, HolderCard, KeysCard, SegmentsCard, WritersCard
 from controller.dashboard.tables import keep, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
@@ -150,7 +150,7 @@ class StreamPage:
     async def _read_journal(self, last: int, now: int) -> None:
         journals = self._controller.journals
         if self._news.has_come(last):
-            self._journal.show(await journals.newest_of_stream(self._name, JOURNAL_SHOWN), now)
+            self._journal.show(await journals.newest_of_stream(self._name, JOURNAL_READ), now)
             incomplete = await journals.newest_of_stream(self._name, 2 * INCOMPLETE_SHOWN, topics=(INCOMPLETE,))
             self._incomplete.show(incomplete, now)
 

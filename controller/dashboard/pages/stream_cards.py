@@ -22,7 +22,7 @@ from controller.dashboard.limits import (
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import card, curl, empty_state
-from controller.format import NOTHING, Times, holding, is_epoch, lag, named, offsets, span
+from controller.format import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span
 from controller.status.condition import State
 from controller.status.condition_text import reason_of
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, WriterStatus
@@ -98,8 +98,10 @@ class Charts:
         self._drawn: tuple[Any, ...] = ()
         with ui.element("div").classes("sl-two"):
             with card("Lag over the last hour") as self._lag_card:
+                self._why_no_lag = ui.label().classes("sl-soft")
                 self._lag_chart = ui.echart(lag_options([], 0)).style("height: 220px")
             with card("Event time over the last hour"):
+                self._why_no_time = ui.label().classes("sl-soft")
                 self._time_chart = ui.echart(time_options([], 0)).style("height: 220px")
 
     async def show(self, key: KeyStatus, read: Sequence[tuple[str, int]], now: int) -> None:
@@ -119,11 +121,25 @@ class Charts:
         self._drawn, self._drawn_at = drawn, now
         self._moments = [each for each in self._moments if each[0] >= now - CHART_SPAN_MS]
         self._lag_card.set_visibility(key.time is None or is_epoch(key.time))
+        why = why_empty(key, now) if not self._moments else ""
+        for label in (self._why_no_lag, self._why_no_time):
+            label.set_text(why)
+            label.set_visibility(bool(why))
         for chart, options in (
             (self._lag_chart, lag_options(self._moments, now)),
             (self._time_chart, time_options(self._moments, now, read)),
         ):
             chart.props["options"] = options
+
+
+def why_empty(key: KeyStatus, now: int) -> str:
+    """Why the charts of a key show nothing."""
+    if key.marked_at is not None:
+        ago = span(now - key.marked_at)
+        return f"No mark was made in this time: the last one is from {moment(key.marked_at, now)}, {ago} ago."
+    if not any(key.writers.values()):
+        return "No mark was made yet: no writer has registered or noted its time."
+    return f"No mark was made yet: {holding(key.holder)}."
 
 
 class KeysCard:

@@ -14,7 +14,7 @@ from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.journal_cards import JournalCard, News
 from controller.dashboard.labels import stream_link, writer_state
-from controller.dashboard.limits import JOURNAL_SHOWN, NOTES_SHOWN
+from controller.dashboard.limits import JOURNAL_READ, NOTES_SHOWN
 from controller.dashboard.tables import STATE, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, gone, heading, served_by, show_server, tiles
@@ -160,7 +160,7 @@ class WriterPage:
             return
         of_topics = {self._refusals: (REFUSALS,), self._epochs: (REGISTRATIONS,), self._journal: ()}
         for shown, topics in of_topics.items():
-            entries = await journals.newest_of_stream(self._stream, JOURNAL_SHOWN, topics=topics, writer=self._name)
+            entries = await journals.newest_of_stream(self._stream, JOURNAL_READ, topics=topics, writer=self._name)
             shown.show(entries, now)
 
     async def _ask_exclude(self) -> None:

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.dashboard.actions import FORM, as_text, changed, refusal
+from controller.dashboard.durations import duration_text, read_duration
+from strandline.core.config import StreamConfig
+
+SETTINGS = {setting.name: setting for setting in FORM}
+
+
+@given(st.integers(0, 1 << 53))
+def test_a_duration_is_read_as_what_it_was_written_from(milliseconds: int) -> None:
+    assert read_duration(duration_text(milliseconds)) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("15 min", 900_000),
+        ("15min", 900_000),
+        ("1.5 h", 5_400_000),
+        ("1 h 30 min", 5_400_000),
+        ("0", 0),
+        ("2 Days", 172_800_000),
+    ],
+)
+def test_durations_are_entered_as_people_write_them(text: str, milliseconds: int) -> None:
+    assert read_duration(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text", ["15", "1.5", "", "min", "-3 s", "5 fortnights", "3 s and more", "0.5 ms", "9" * 99 + " s"]
+)
+def test_what_is_no_duration_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w+ \w+"):
+        read_duration(text)
+
+
+def test_a_form_that_was_not_touched_changes_nothing() -> None:
+    config = StreamConfig(writer_timeout_ms=61_001, max_ahead_ms=None)
+    given = {name: as_text(setting, getattr(config, name)) for name, setting in SETTINGS.items()}
+    assert changed(config, {**given, "late_writers": "hold"}) == {}
+    assert changed(config, {**given, "writer_timeout_ms": ""}) == {"writer_timeout_ms": None}
+
+
+def test_a_value_is_refused_outside_of_its_bounds_alone() -> None:
+    assert refusal(SETTINGS["max_writers"], "0") == "at least 1"
+    assert refusal(SETTINGS["max_writers"], "99999999999") is not None
+    assert refusal(SETTINGS["max_writers"], "12") is None
+    assert refusal(SETTINGS["idle_lag_ms"], "") == "this cannot be empty"
+    assert refusal(SETTINGS["writer_timeout_ms"], "") is None
