@@ -27,7 +27,7 @@ Doing = Callable[[], Awaitable[str]]
 
 async def confirm(question: str, consequence: str, button: str, do: Doing) -> None:
     """Asks the visitor, then does it and shows the result or the error."""
-    with ui.dialog() as dialog, ui.card().style("max-width: 480px; gap: 12px"):
+    with ui.dialog().props('aria-label="Are you sure"') as dialog, ui.card().style("max-width: 480px; gap: 12px"):
         heading(question)
         ui.label(consequence)
         with ui.row().classes("w-full justify-end"):
@@ -126,7 +126,8 @@ async def edit(config: StreamConfig) -> dict[str, Any] | None:
     """Shows a form with the settings; returns those that were changed, or None if the visitor cancelled. A value that
     cannot be is refused where it stands, and the form stays open."""
     fields: dict[str, ui.input | ui.select] = {}
-    with ui.dialog() as dialog, ui.card().style("width: 560px; max-width: 96vw; gap: 8px"):
+    settings = ui.dialog().props('aria-label="Change the configuration"')
+    with settings as dialog, ui.card().style("width: 560px; max-width: 96vw; gap: 8px"):
         heading("Change the configuration")
         with ui.column().classes("w-full").style("max-height: 62vh; overflow-y: auto; gap: 6px; flex-wrap: nowrap"):
             for setting in FORM:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.dashboard.conftest import World
 
 PAGES = {
-    "/": "stuck",
+    "/": "orders",
     "/streams/orders": "app-7",
     "/streams/payments": "p1",
     "/streams/orders/writers/app-7": "app-7",
@@ -41,16 +41,3 @@ def test_no_page_breaks_a_rule_of_accessibility(world: World, open_page: Callabl
         expect(page.get_by_text(shown).first).to_be_visible()
         wrong += [f"{path} {found}" for found in found_on(page)]
     assert not wrong, "\n".join(wrong)
-
-
-def test_a_question_before_an_action_breaks_no_rule_of_accessibility(
-    world: World, open_page: Callable[..., Page]
-) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/orders")
-    for button in ("Evaluate now", "Configure"):
-        page.get_by_role("button", name=button).click()
-        expect(page.get_by_role("dialog")).to_be_visible()
-        assert found_on(page) == []
-        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-        expect(page.get_by_role("dialog")).to_be_hidden()
