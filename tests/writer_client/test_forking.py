@@ -76,7 +76,8 @@ def run(script: str, *arguments: object) -> list[Any]:
         text=True,
         timeout=DEADLINE_S,
     )
-    said = [line for line in done.stderr.splitlines() if not line.startswith(("%", "Kafka's client"))]  # it may complain
+    complains = ("%", "Kafka's client")
+    said = [line for line in done.stderr.splitlines() if not line.startswith(complains)]
     assert (done.returncode, said) == (0, [])
     return [json.loads(line) for line in done.stdout.splitlines()]
 
