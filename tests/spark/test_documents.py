@@ -46,7 +46,7 @@ def stranger(spark: SparkSession, controller: Any, tmp_path: Path) -> Iterator[C
         return begun[-1]
 
     yield begin
-    for stream in (*LOGS, "orders-2025"):
+    for stream in (*LOGS, "clicks", "orders-2025"):
         httpx.delete(f"{controller.url}/v1/streams/{stream}")
     detach(spark)
 
