@@ -350,6 +350,7 @@ def test_notes_by_hand_wait_for_a_tracked_producers_transaction(
         # The next transaction is open by the time at which the note in the background asks for its position.
     tracked.begin_transaction()
     tracked.produce(topic, b"open", partition=0)
+    tracked.flush()  # a transaction that is aborted while its first event is on its way can fail
     assert writers[1].wait_until_answered()
     assert marks(controller, stream)[-1] == (300, log.positions()["0"])
     tracked.abort_transaction()
