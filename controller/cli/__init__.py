@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "rewind": "Set a store's clock back to the host's.",
     "check": "Read a whole store or log, and report faults.",
     "assess": "Say what a watermark of greatest time less a delay loses.",
+    "audit": "Say whether a log keeps what the marks promised.",
     "create": "Create a stream.",
     "streams": "List the streams, or describe one.",
     "writers": "List the writers of a stream.",

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from controller.cli.event_sources import UNITS, Fields, FileSource, Source, open_log
+from controller.cli.event_sources import UNITS, Fields, FileSource, LogSource, Source, log_at
 from controller.cli.limits import (
     ASSESS_DELAYS,
     ASSESS_DELAYS_BOUND,
@@ -114,7 +114,7 @@ def command(
         source: Source = (
             FileSource(files, fields, limit)
             if files and not (servers or path)
-            else open_log(path, servers, topic, settings, fields, limit)
+            else LogSource(log_at(path, servers, topic, settings), fields, limit)
         )
         try:
             found = _assess(source, delays, window_ms, by_window, prefix, skew, fast)

@@ -164,8 +164,9 @@ class ReadByTheConnection(click.Option):
         return None
 
 
-def calls_controller(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that name a controller and the caller. The command gets its client as the first argument."""
+def calls_controller(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Adds the options that name a controller and the caller. The command gets its client as the first argument, and
+    returns its exit status, or None for 0."""
 
     @option(
         "--controller",
@@ -191,9 +192,9 @@ def calls_controller(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(
         *, controller: str, token: str | None, token_file: str | None, ca_file: str | None, **options: object
-    ) -> None:
+    ) -> int | None:
         with connected(controller, token=token, token_file=token_file, ca_file=ca_file) as client:
-            command(client, **options)
+            return command(client, **options)
 
     return run
 

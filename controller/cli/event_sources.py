@@ -48,6 +48,7 @@ class Fields:
     partition: str | None = None
     key: str | None = None
     unit: str = "ms"
+    writer: str | None = None
 
     def time_in(self, row: Mapping[str, Any], field: str) -> int:
         """A time in milliseconds: from a number, in the unit, or from a date. Raises NoTime."""
@@ -100,18 +101,16 @@ class _Counting:
 class LogSource(_Counting):
     """A log: each segment is a partition. Segments are merged by the time of their appends, as the log has it."""
 
-    def __init__(
-        self, open_reader: Callable[[], LogReader], heads: Mapping[str, int], fields: Fields, most: int | None
-    ) -> None:
-        """`heads` are the first offsets that the log still has."""
+    def __init__(self, log: ReadableLog, fields: Fields, most: int | None) -> None:
+        """Of at most so many events, the newest ones."""
         super().__init__()
-        self._open = open_reader
+        self._open = log.open_reader
         self._fields = fields
-        self._readers = [open_reader()]
+        self._readers = [self._open()]
         self._ends = self._readers[0].end_offsets()
         share = None if most is None else max(1, most // max(1, len(self._ends)))
         self._starts = {
-            segment: max(heads.get(segment, 0), 0 if share is None else end - share)
+            segment: max(log.heads.get(segment, 0), 0 if share is None else end - share)
             for segment, end in self._ends.items()
         }
         self._read = 0
@@ -307,10 +306,17 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
 # -- logs ----------------------------------------------------------------------------------------------------------
 
 
-def open_log(
-    path: Path | None, servers: str | None, topic: str | None, settings: Path | None, fields: Fields, most: int | None
-) -> LogSource:
-    """The source of an embedded log, or of a topic. Raises Failure, and the errors of the log."""
+@dataclass(frozen=True, slots=True)
+class ReadableLog:
+    """A log that can be opened for reading again and again; `heads` are the first offsets that it still has."""
+
+    name: str
+    open_reader: Callable[[], LogReader]
+    heads: Mapping[str, int]
+
+
+def log_at(path: Path | None, servers: str | None, topic: str | None, settings: Path | None) -> ReadableLog:
+    """An embedded log, or a topic. Raises Failure, and the errors of the log."""
     if (path is None) == (servers is None):
         raise Failure("name what to read: --path for an embedded log, or --servers and --topic for Kafka")
     if path is not None:
@@ -319,7 +325,7 @@ def open_log(
             for segment, end in reader.end_offsets().items():
                 ((first,),) = reader.query(FIRST, (segment,))
                 heads[segment] = end if first is None else int(first)
-        return LogSource(lambda: SqliteLogReader(path), heads, fields, most)
+        return ReadableLog(str(path), lambda: SqliteLogReader(path), heads)
     if topic is None:
         raise Failure("name the topic: --topic")
     try:
@@ -328,6 +334,16 @@ def open_log(
     except ImportError as error:
         raise Failure(f"{error.name} is not installed: pip install 'strandline[kafka]'") from None
     given = {**settings_file(settings), "bootstrap.servers": servers or ""}
-    return LogSource(
-        lambda: KafkaLogReader(servers or "", topic, settings=given), Topic(topic, given).heads(), fields, most
-    )
+    return ReadableLog(topic, lambda: KafkaLogReader(servers or "", topic, settings=given), Topic(topic, given).heads())
+
+
+def stamped(event: StoredEvent, fields: Fields) -> tuple[int, str | None]:
+    """The time of an event of a log, and the name of its writer, if a field has it. Raises NoTime."""
+    if fields.time is None and fields.writer is None:
+        return event.appended_at, None
+    row = _object_of(event.value)
+    time = event.appended_at if fields.time is None else fields.time_in(row, fields.time)
+    try:
+        return time, None if fields.writer is None else str(_in(row, fields.writer))
+    except NoTime:
+        return time, None

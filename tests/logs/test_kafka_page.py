@@ -1,7 +1,9 @@
-"""What the pages about Kafka show works as it stands there, on a real broker and a real controller."""
+"""What the pages about Kafka show works as it stands there, on a real broker and a real controller, and what commands
+say of a topic."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
+from controller.cli import main
+from strandline.logs import Event
+from strandline.logs.kafka import KafkaLog
 from tests.kafka import Kafka
 from tests.readme.pages import Block, Stranger, blocks_of
 from tests.served import OwnProcess
 
-TOPICS = {"orders": 1, "payments": 3, "clicks": 2, "web.clicks": 2}
+TOPICS = {"visits": 2, "orders": 1, "payments": 3, "clicks": 2, "web.clicks": 2}
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +71,28 @@ def test_the_commands_that_watch_a_topic_do(stranger: Stranger) -> None:
     stranger.do(Block("this test", 1, "sh", "strandline marks clicks --follow"))  # which waits for one
     found = httpx.get(f"{stream}/writers").json()["writers"]
     assert [each["writer"].startswith("tail-") for each in found] == [True]
+
+
+def test_commands_that_judge_the_events_of_a_topic_read_it(
+    topics: Kafka, process: OwnProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write(*times: int) -> None:
+        with KafkaLog.connect(topics.servers, "visits") as log:
+            log.append([Event(json.dumps({"at": time}).encode(), segment="1") for time in times])
+
+    def said(command: str, *words: str) -> tuple[int, Any]:
+        code = main([command, *words, "--servers", topics.servers, "--field", "at", "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    process.client.put("/v1/streams/visits", json={"segments": "open", "mark_interval_ms": 0}).raise_for_status()
+    write(1_000, 5_000)
+    note = {"writer": "w1", "time": 6_000, "position": {"1": 2}}
+    process.client.post("/v1/streams/visits/notes", json=note).raise_for_status()
+    write(7_000)
+    code, found = said("audit", "visits", "--controller", process.url)
+    assert (code, found["events"], found["position"]) == (0, 3, {"0": 0, "1": 2})
+    write(5_999)
+    code, found = said("audit", "visits", "--controller", process.url)
+    assert (code, [(each["offset"], each["late_by_ms"]) for each in found["late"]]) == (1, [(3, 1)])
+    code, found = said("assess", "--topic", "visits", "--delays", "0,1s,2s")
+    assert (code, found["total"]["late"], found["total"]["most_behind_ms"]) == (0, [1, 1, 0], 1_001)

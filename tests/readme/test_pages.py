@@ -40,6 +40,7 @@ TASKS = [
     "hourly-job",
     "run-when-complete",
     "what-a-delay-loses",
+    "did-writers-keep-their-word",
 ]
 
 

@@ -45,6 +45,7 @@ RUN = {
     "docs/how-to/chained-jobs.md": (SPARK_TASKS,),
     "docs/how-to/check.md": (TASKS,),
     "docs/how-to/chained-programs.md": (TASKS,),
+    "docs/how-to/did-writers-keep-their-word.md": (TASKS,),
     "docs/how-to/existing-kafka-topic.md": (
         "tests/logs/test_kafka_page.py::test_the_page_about_an_existing_topic_makes_its_windows_exact",
     ),

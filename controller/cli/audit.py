@@ -1,0 +1,326 @@
+"""`strandline audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from controller.cli.audit_run import AuditedStream, AuditRun
+from controller.cli.client import ControllerClient, calls_controller, describe, list_writers
+from controller.cli.event_sources import UNITS, Fields, log_at
+from controller.cli.limits import AUDIT_NAMED, AUDIT_NAMED_BOUND, AUDIT_WRITERS, AUDIT_WRITERS_TOLD
+from controller.cli.options import Whole, json_option, key_option, option, position, stream_argument, times_option
+from controller.cli.screen import table
+from controller.format import NOTHING, Times, indented, key_name, named, offsets, span
+from controller.terminal import Failure, say
+from strandline.client import calls
+from strandline.core.audit import AuditCounts, LateEvent, NotedWriter, could_have_written
+from strandline.core.config import TimeDomain
+from strandline.core.segment import SegmentGraph
+from strandline.errors import StrandlineError
+
+INTERRUPTED_STATUS = 130
+BROKEN_STATUS = 1
+NAMES_IN_A_CELL = 3
+
+
+@click.command
+@stream_argument
+@option("--path", type=click.Path(path_type=Path), metavar="FILE", help="the stream's log, if it is an embedded one")
+@option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers, if it is a topic")
+@option("--topic", metavar="TOPIC", help="the topic, if it is not named like the stream")
+@option(
+    "--settings",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="a file with more of librdkafka's settings, such as for security: name=value",
+)
+@option("--field", metavar="NAME", help="the field with an event's time in this key, in JSON values")
+@option("--record-time", is_flag=True, help="an event's time is that of its record; the default in ingestion time")
+@option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
+@option("--writer", metavar="NAME", help="the field with the name of an event's writer, if there is one")
+@key_option
+@option("--from", "begin", type=position, default="", metavar="POSITION", help="begin there, as 0=5,1=7")
+@option(
+    "--state",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="begin where the last audit ended that wrote this file, and write it for the next one",
+)
+@option("--most", type=Whole(0, AUDIT_NAMED_BOUND), default=AUDIT_NAMED, help="name so many late events")
+@option("--strict", is_flag=True, help="exit with 1 also if only writers that marks leave out were late")
+@calls_controller
+@json_option
+@times_option
+def command(
+    client: ControllerClient,
+    stream: str,
+    path: Path | None,
+    servers: str | None,
+    topic: str | None,
+    settings: Path | None,
+    field: str | None,
+    record_time: bool,
+    unit: str,
+    writer: str | None,
+    key: str,
+    begin: Mapping[str, int],
+    state: Path | None,
+    most: int,
+    strict: bool,
+    as_json: bool,
+    times: Times,
+) -> int:
+    """Compare a stream's log with its marks: did every writer keep its word? Nothing is changed.
+
+    Names each event that is older than a mark whose cut does not lie above it, and who could have written it. Exits
+    with 0 if there is none, and with 1 if there is one. Ctrl-C ends the reading, and shows what was found.
+    """
+    if field is not None and record_time:
+        raise click.UsageError("An event has one time: give --field or --record-time, not both.")
+    audited = _stream(client, stream, key, timed=record_time or field is not None)
+    log = log_at(path, servers, topic or stream, settings)
+    run = AuditRun(client, audited, log, Fields(field, unit=unit, writer=writer), most=most, state=state, begin=begin)
+    _check_segments(audited, log.name, run)
+    run.run()
+    found = _Found(run, _suspects(client, audited, run), _seqs(client, audited, run))
+    say(indented(_json(audited, found)) if as_json else "\n".join(_lines(audited, found, state, times)))
+    if run.stopped:
+        return INTERRUPTED_STATUS
+    return BROKEN_STATUS if found.total.broken or (strict and found.total.left_out) else 0
+
+
+# -- the stream ----------------------------------------------------------------------------------------------------
+
+
+def _stream(client: ControllerClient, name: str, key: str, *, timed: bool) -> AuditedStream:
+    """Raises Failure for a key that the stream does not have, and UsageError if it must be said which time is meant."""
+    answer = client.run(describe(name))
+    described = answer.value
+    marked = described.latest_marks
+    if marked and key not in marked:
+        raise Failure(f"{name} has no mark in key {key_name(key)}: it has {', '.join(map(key_name, sorted(marked)))}")
+    if not timed and described.config.time_domain is TimeDomain.EVENT:
+        raise click.UsageError(
+            "Name the field that has the time of an event with --field; "
+            "or give --record-time, if writers note the time of the log's records."
+        )
+    first = client.run(calls.marks(name, key=key, limit=1)).marks
+    oldest = first[0].seq if first else None
+    return AuditedStream(name, key, answer.json["created_at"], answer.json["open"], oldest, described)
+
+
+def _check_segments(stream: AuditedStream, log: str, run: AuditRun) -> None:
+    """A log that shares no segment with the stream is another one's."""
+    known = [each.segment.id for each in stream.described.segments]
+    if known and run.ends and not set(known) & run.ends.keys():
+        theirs, ours = ", ".join(list(run.ends)[:5]), ", ".join(known[:5])
+        raise Failure(f"{log} has the segments {theirs}, and {stream.name} has {ours}: is it the log of this stream?")
+
+
+# -- who could have written it -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspects:
+    """The writers that could have written a late event, the likeliest first, and how many more noted its segment."""
+
+    writers: list[NotedWriter]
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    run: AuditRun
+    suspects: list[_Suspects]  # of each late event that is named
+    seqs: dict[int, int | None]  # by the time of a mark
+
+    @property
+    def total(self) -> AuditCounts:
+        total = AuditCounts()
+        for each in self.run.counts.values():
+            total.add(each)
+        return total
+
+
+def _suspects(client: ControllerClient, stream: AuditedStream, run: AuditRun) -> list[_Suspects]:
+    """Whom the controller knows to have noted the segments of the late events. It knows the newest note of each."""
+    segments = {late.segment for late in run.late}
+    if not segments:
+        return []
+    graph = SegmentGraph([each.segment for each in stream.described.segments], open=stream.open)
+    by_segment: dict[str, list[NotedWriter]] = {segment: [] for segment in segments}
+    more = dict.fromkeys(segments, 0)
+    after: str | None = ""
+    while after is not None:
+        page = client.run(list_writers(stream.name, after))
+        for each in page.entries:
+            for segment, offset in _noted(graph, each["position"], segments).items():
+                if len(by_segment[segment]) < AUDIT_WRITERS:
+                    time = each["times"].get(stream.key)
+                    by_segment[segment].append(NotedWriter(each["writer"], each["state"], offset, time))
+                else:
+                    more[segment] += 1
+        after = page.next
+    found = []
+    for late in run.late:
+        writers = could_have_written(late, by_segment[late.segment])
+        rest = more[late.segment] + max(0, len(writers) - AUDIT_WRITERS_TOLD)
+        found.append(_Suspects(writers[:AUDIT_WRITERS_TOLD], rest))
+    return found
+
+
+def _noted(graph: SegmentGraph, position: Mapping[str, int], segments: set[str]) -> dict[str, int]:
+    """How far a position reaches into each of these segments, if it does."""
+    try:
+        whole = graph.cut(position).offsets
+    except StrandlineError:  # it names a segment that came into being meanwhile
+        whole = dict(position)
+    return {segment: whole[segment] for segment in segments if whole.get(segment)}
+
+
+def _seqs(client: ControllerClient, stream: AuditedStream, run: AuditRun) -> dict[int, int | None]:
+    """The seqs of the marks that late events are named with, by the time of the mark."""
+    found: dict[int, int | None] = {}
+    for time in {late.mark_time for late in run.late}:
+        mark = client.run(calls.marks_at(stream.name, time, key=stream.key)).floor
+        found[time] = mark.seq if mark is not None and mark.time == time else None
+    return found
+
+
+# -- what is shown -------------------------------------------------------------------------------------------------
+
+
+def _lines(stream: AuditedStream, found: _Found, state: Path | None, times: Times) -> list[str]:
+    run, total = found.run, found.total
+    newest = "there is no mark yet" if stream.newest is None else f"marks up to {times.show(stream.newest)}"
+    lines = [
+        f"{stream.name}: {total.events:,} events in {len(run.ends)} segment(s), {newest}: {_verdict(stream, total)}"
+    ]
+    lines += _notes(stream, found)
+    late = run.late
+    if late:
+        shown = total.broken + total.left_out
+        lines += ["", *_by_segment(run), "", *_named(found, times)]
+        lines += [f"and {shown - len(late):,} more: --most names more"] if shown > len(late) else []
+    if run.stopped:
+        there = f"with --state {state}" if state is not None else f"with --from {offsets(run.position)}"
+        lines += ["", f"it was stopped: this is about what was read before; go on {there}"]
+    return lines
+
+
+def _verdict(stream: AuditedStream, total: AuditCounts) -> str:
+    if total.broken:
+        return f"{total.broken:,} broke a promise"
+    if not total.events:
+        return "nothing to judge"
+    if stream.oldest is None or (stream.oldest > 1 and total.events == total.unpromised):
+        return "nothing is known of what was promised"
+    return "every promise was kept"
+
+
+def _notes(stream: AuditedStream, found: _Found) -> list[str]:
+    """What else there is to know, a line each."""
+    run, total = found.run, found.total
+    lines = []
+    if total.left_out:
+        lines.append(
+            f"{total.left_out:,} more are late, but the marks leave out a writer (lost, excluded or behind) "
+            f"which may have written them"
+        )
+    if total.unpromised and stream.oldest is not None and stream.oldest > 1:
+        lines.append(
+            f"{total.unpromised:,} lie below the first mark that is kept ({stream.oldest}): they cannot be judged"
+        )
+    if total.without_time:
+        lines.append(f"{total.without_time:,} more have no time and were left out, one of them: {_example(run)}")
+    if run.removed:
+        lines.append(f"{run.removed:,} offsets lie below where the log begins now: they cannot be judged")
+    for segment, offset in run.beyond.items():
+        lines.append(
+            f"segment {segment}: marks reach to {offset}, and the log ends before: it lost events, or is another log"
+        )
+    return lines
+
+
+def _example(run: AuditRun) -> str:
+    return run.unreadable_example or "see an earlier audit"
+
+
+def _by_segment(run: AuditRun) -> list[str]:
+    rows = [
+        [
+            segment,
+            f"{each.events:,}",
+            f"{each.broken:,}",
+            f"{each.left_out:,}",
+            span(each.most_late_ms),
+        ]
+        for segment, each in run.counts.items()
+        if each.broken or each.left_out
+    ]
+    return table(["segment", "events", "broke a promise", "left out", "most late"], rows)
+
+
+def _named(found: _Found, times: Times) -> list[str]:
+    rows = []
+    for late, suspects in zip(found.run.late, found.suspects, strict=True):
+        seq = found.seqs[late.mark_time]
+        rows.append(
+            [
+                late.segment,
+                str(late.offset),
+                times.show(late.time),
+                f"{times.show(late.mark_time)}" + (f" (seq {seq})" if seq is not None else ""),
+                span(late.late_by_ms),
+                _whose(found.run, late, suspects),
+            ]
+        )
+    return table(["segment", "offset", "time", "older than mark", "by", "written by"], rows)
+
+
+def _whose(run: AuditRun, late: LateEvent, suspects: _Suspects) -> str:
+    if late.writer is not None:
+        return f"{late.writer} (left out)" if late.left_out else late.writer
+    if late.left_out:
+        return f"perhaps {named(run.left_out(late), NAMES_IN_A_CELL)} (left out)"
+    names = [each.writer for each in suspects.writers]
+    if not names:
+        return NOTHING
+    more = len(names) - NAMES_IN_A_CELL + suspects.more
+    shown = ", ".join(names[:NAMES_IN_A_CELL]) + (f" or {more} more" if more > 0 else "")
+    return f"perhaps {shown}"
+
+
+def _json(stream: AuditedStream, found: _Found) -> dict[str, Any]:
+    run = found.run
+    return {
+        "stream": stream.name,
+        "key": stream.key,
+        "oldest_mark_seq": stream.oldest,
+        "newest_mark_time": stream.newest,
+        **asdict(found.total),
+        "segments": [
+            {"segment": segment, "from": run.starts[segment], "to": run.ends[segment], **asdict(each)}
+            for segment, each in run.counts.items()
+        ],
+        "late": [
+            {
+                **asdict(late),
+                "late_by_ms": late.late_by_ms,
+                "mark_seq": found.seqs[late.mark_time],
+                "left_out_writers": run.left_out(late) if late.left_out else [],
+                "could_have_written": [asdict(each) for each in suspects.writers],
+                "could_have_written_more": suspects.more,
+            }
+            for late, suspects in zip(run.late, found.suspects, strict=True)
+        ],
+        "removed_offsets": run.removed,
+        "beyond_the_log": run.beyond,
+        "position": run.position,
+        "stopped": run.stopped,
+    }

@@ -1,0 +1,327 @@
+"""One audit of a log against the marks of its stream: what it has judged, and where the next one begins.
+
+Segments are read one after the other, each event once. The time index of a segment is read beside it, and the marks
+only if an event is late, to learn whom they leave out. In memory are a page of each, the events that are named, and the
+periods in which marks leave writers out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from controller.cli.client import ControllerClient
+from controller.cli.event_sources import Fields, NoTime, ReadableLog, stamped
+from controller.cli.limits import (
+    AUDIT_CHECK_EVENTS,
+    AUDIT_PAGE_OFFSETS,
+    AUDIT_PERIODS,
+    AUDIT_PROGRESS_MS,
+    AUDIT_STATE_BYTES,
+)
+from controller.terminal import Failure
+from strandline.client import calls
+from strandline.core.audit import AuditCounts, LateEvent, LeftOut, SegmentAudit
+from strandline.core.config import TimeDomain
+from strandline.core.time_index import IndexEntry
+from strandline.limits import PAGE_ENTRIES
+from strandline.logs import LogReader
+from strandline.wire.streams import StreamDescription
+
+STATE_VERSION: Final = 1
+
+
+class AuditState(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Where an audit stands: the first offset of each segment that is to be judged, and, if it was stopped, what it had
+    found below that. `about` says what was audited, and how; `timed`, that an event had a time there."""
+
+    version: int = STATE_VERSION
+    about: dict[str, Any]
+    position: dict[str, int]
+    timed: bool = False
+    counts: dict[str, AuditCounts] = {}
+    late: list[LateEvent] = []
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedStream:
+    """What an audit has to know of a stream. `created_at` tells it from one of the same name that was deleted; `oldest`
+    is the seq of the first mark that is kept."""
+
+    name: str
+    key: str
+    created_at: int
+    open: bool
+    oldest: int | None
+    described: StreamDescription
+
+    @property
+    def newest(self) -> int | None:
+        """The time of the newest mark."""
+        mark = self.described.latest_marks.get(self.key)
+        return None if mark is None else mark.time
+
+    def created(self, segment: str) -> int | None:
+        """When a segment was created; None if the stream has no such segment."""
+        return next((each.segment.created_at for each in self.described.segments if each.segment.id == segment), None)
+
+
+class AuditRun:
+    """Judges the events of a log, from a position to where it ends now."""
+
+    def __init__(
+        self,
+        client: ControllerClient,
+        stream: AuditedStream,
+        log: ReadableLog,
+        fields: Fields,
+        *,
+        most: int,
+        state: Path | None,
+        begin: Mapping[str, int],
+    ) -> None:
+        """Names at most so many late events. Begins where the file `state` says, if it is there, else at `begin`.
+
+        Raises Failure for a state of something else, and for a position that the log does not have.
+        """
+        self._client = client
+        self._stream = stream
+        self._log = log
+        self._fields = fields
+        self._most = most
+        self._state = state
+        self._about = {
+            "stream": stream.name,
+            "stream_created_at": stream.created_at,
+            "key": stream.key,
+            "log": Path(log.name).name,
+            "field": fields.time,
+        }
+        self._settled = self._stored(begin)
+        self._open_counts: dict[str, AuditCounts] = {}
+        self._open_late: list[LateEvent] = []
+        with closing(log.open_reader()) as reader:
+            self.ends = reader.end_offsets()
+        self.starts, self.removed = self._begin(self._settled.position)
+        self._settled.position = dict(self.starts)
+        self._now: SegmentAudit | None = None
+        self._absent = LeftOut(AUDIT_PERIODS)
+        self._after_mark = 0
+        self._read = 0
+        self._due = time.monotonic() + AUDIT_PROGRESS_MS / 1000
+        self.beyond: dict[str, int] = {}  # by segment that ends below it, the offset of the newest mark
+        self.unreadable_example = ""
+        self.stopped = False
+
+    # -- the result ------------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[str, AuditCounts]:
+        """What is said of the events of each segment."""
+        return _added({segment: AuditCounts() for segment in self.ends}, self._settled.counts, self._open_counts)
+
+    @property
+    def late(self) -> list[LateEvent]:
+        """The late events that are named."""
+        return [*self._settled.late, *self._open_late][: self._most]
+
+    @property
+    def position(self) -> dict[str, int]:
+        """Where the next audit begins."""
+        return self._settled.position
+
+    def left_out(self, late: LateEvent) -> list[str]:
+        """The writers that every mark leaves out for which an event is late."""
+        self._take_marks_to(late.mark_time)
+        return self._absent.writers(late.time, late.mark_time)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Reads to the end, or until Ctrl-C, and writes the state in any case."""
+        self._save(self._settled)
+        try:
+            with closing(self._log.open_reader()) as reader:
+                for segment in self.ends:
+                    self._segment(reader, segment)
+                ends = reader.end_offsets()
+            self.beyond = {segment: offset for segment, offset in self.beyond.items() if offset > ends[segment]}
+            self._check_times()
+        except KeyboardInterrupt:
+            self.stopped = True
+        finally:
+            self._put_down()
+            self._save(self._settled)
+        if not self.stopped:  # the next audit tells only what it finds itself
+            self._save(AuditState(about=self._about, position=self.position, timed=self._settled.timed))
+
+    def _segment(self, reader: LogReader, segment: str) -> None:
+        start, end = self.starts[segment], self.ends[segment]
+        audit = self._now = SegmentAudit(segment, start, self._entries(segment, start), self._is_left_out)
+        for event in reader.rows(segment, start, end):
+            try:
+                at, writer = stamped(event, self._fields)
+            except NoTime as error:
+                audit.skip(event.offset)
+                self.unreadable_example = f"segment {segment}, offset {event.offset}: {error}"
+            else:
+                late = audit.judge(event.offset, at, appended_at=event.appended_at, writer=writer)
+                if late is not None:
+                    named = self._settled.late if audit.is_settled(event.offset) else self._open_late
+                    if len(named) < self._most:
+                        named.append(late)
+            self._read += 1
+            if not self._read % AUDIT_CHECK_EVENTS and time.monotonic() >= self._due:
+                self._tell(segment, event.offset)
+        newest = audit.end(end)
+        if newest > end:
+            self.beyond[segment] = newest
+        self._put_down()
+
+    def _put_down(self) -> None:
+        """Adds what was found of the segment that was read to the rest."""
+        audit, self._now = self._now, None
+        if audit is not None:
+            self._settled.position[audit.segment] = audit.position
+            self._settled.counts.setdefault(audit.segment, AuditCounts()).add(audit.settled)
+            self._open_counts.setdefault(audit.segment, AuditCounts()).add(audit.open)
+
+    def _check_times(self) -> None:
+        """Raises Failure if no event has ever had a time: the next audit is to begin where this one did."""
+        counts, settled = self.counts.values(), self._settled
+        settled.timed = settled.timed or any(each.events for each in counts)
+        if not settled.timed and any(each.without_time for each in counts):
+            self._settled = AuditState(about=self._about, position=dict(self.starts))
+            raise Failure(f"no event has a time: {self.unreadable_example}")
+
+    def _tell(self, segment: str, offset: int) -> None:
+        """Tells a terminal how far it is, and writes the state."""
+        self._due = time.monotonic() + AUDIT_PROGRESS_MS / 1000
+        now, settled = self._now, self._settled
+        assert now is not None
+        if sys.stderr.isatty():
+            share = f"{offset - self.starts[segment]:,} of {self.ends[segment] - self.starts[segment]:,}"
+            found = [*self.counts.values(), now.settled, now.open]
+            late = sum(each.broken + each.left_out for each in found)
+            told = f"read {self._read:,} events, {late:,} of them late; of segment {segment} {share}"
+            sys.stderr.write(f"{told}; Ctrl-C shows what was read\n")
+            sys.stderr.flush()
+        position = {**settled.position, segment: now.position}
+        counts = _added(settled.counts, {segment: now.settled})
+        self._save(msgspec.structs.replace(settled, position=position, counts=counts))
+
+    # -- marks -----------------------------------------------------------------------------------------------------
+
+    def _entries(self, segment: str, start: int) -> Iterator[IndexEntry]:
+        """The time index of a segment, as marks have it, from the entry at or below an offset on."""
+        created_at = self._stream.created(segment)
+        if created_at is None:  # no cut reaches into it
+            if self._stream.newest is not None:
+                yield IndexEntry(0, self._stream.newest)
+            return
+        if self._stream.described.config.time_domain is not TimeDomain.INGESTION:
+            created_at = None
+        token = None
+        while True:
+            page = self._client.run(
+                calls.time_index(
+                    self._stream.name,
+                    segment,
+                    key=self._stream.key,
+                    from_offset=start,
+                    token=token,
+                    limit=PAGE_ENTRIES,
+                )
+            )
+            for entry in page.entries:
+                if created_at is None or entry != IndexEntry(0, created_at):  # which no mark has said
+                    yield entry
+            if len(page.entries) < PAGE_ENTRIES:
+                return
+            token = page.token
+
+    def _is_left_out(self, at: int, mark_time: int, writer: str | None) -> bool:
+        self._take_marks_to(mark_time)
+        return self._absent.by_all_marks(at, mark_time, writer)
+
+    def _take_marks_to(self, mark_time: int) -> None:
+        absent = self._absent
+        limit = max(1, min(PAGE_ENTRIES, AUDIT_PAGE_OFFSETS // max(1, len(self._stream.described.segments))))
+        while absent.reached is None or absent.reached < mark_time:
+            stream = self._stream
+            page = self._client.run(calls.marks(stream.name, key=stream.key, after=self._after_mark, limit=limit))
+            if not page.marks:
+                raise Failure(f"the marks of {stream.name} up to {mark_time} are gone: was it deleted meanwhile?")
+            for mark in page.marks:
+                absent.take(mark.time, mark.excluded)
+            self._after_mark = page.marks[-1].seq
+
+    # -- where it begins, and the state ----------------------------------------------------------------------------
+
+    def _begin(self, wanted: Mapping[str, int]) -> tuple[dict[str, int], int]:
+        """The first offset of each segment that is judged, and how many wanted ones the log does not have any more."""
+        for segment, offset in wanted.items():
+            if segment not in self.ends:
+                raise Failure(
+                    f"{self._log.name} has no segment {segment!r}, in which the audit is to go on: it has "
+                    f"{', '.join(list(self.ends)[:10]) or 'none'}"
+                )
+            if offset > self.ends[segment]:
+                raise Failure(
+                    f"the audit is to go on at {offset} in segment {segment}, but {self._log.name} ends at "
+                    f"{self.ends[segment]} there: is it another log, or an older copy?"
+                )
+        starts, removed = {}, 0
+        for segment, end in self.ends.items():
+            head = min(self._log.heads.get(segment, 0), end)
+            starts[segment] = max(wanted.get(segment, 0), head)
+            removed += max(0, head - wanted.get(segment, 0))
+        return starts, removed
+
+    def _stored(self, begin: Mapping[str, int]) -> AuditState:
+        """The state in the file or, if there is none, a new one."""
+        new = AuditState(about=self._about, position=dict(begin))
+        if self._state is None:
+            return new
+        try:
+            with self._state.open("rb") as file:
+                text = file.read(AUDIT_STATE_BYTES)
+        except FileNotFoundError:
+            return new
+        try:
+            found = msgspec.json.decode(text, type=AuditState)
+        except msgspec.DecodeError as error:
+            raise Failure(f"{self._state} is no state of an audit ({error}): name another file") from None
+        if found.version != STATE_VERSION:
+            raise Failure(f"{self._state} is of version {found.version}, and this command reads {STATE_VERSION}")
+        for name, value in self._about.items():
+            if found.about.get(name) != value:
+                was = found.about.get(name)
+                raise Failure(f"{self._state} is of an audit with {name} {was!r}, not {value!r}: name another file")
+        if begin:
+            raise Failure(f"{self._state} says where to begin: leave out --from, or remove the file")
+        return found
+
+    def _save(self, state: AuditState) -> None:
+        if self._state is None:
+            return
+        new = self._state.with_name(f"{self._state.name}.new")
+        new.write_bytes(msgspec.json.encode(state))
+        os.replace(new, self._state)
+
+
+def _added(*parts: Mapping[str, AuditCounts]) -> dict[str, AuditCounts]:
+    """The sums by segment, which share nothing with the parts."""
+    found: dict[str, AuditCounts] = {}
+    for part in parts:
+        for segment, counts in part.items():
+            found.setdefault(segment, AuditCounts()).add(counts)
+    return found

@@ -1,0 +1,222 @@
+"""`audit`, on an embedded log and a controller in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.cli.audit_run import AuditedStream, AuditRun
+from controller.cli.client import ControllerClient, describe
+from controller.cli.event_sources import Fields, ReadableLog, log_at
+from strandline.client.http import Connection
+from strandline.logs import Event, StoredEvent
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
+
+NOON = 1_700_000_000_000  # 2023-11-14 22:13:20
+
+
+class Orders:
+    """A stream with its log: two tills that keep their word until they are told otherwise.
+
+    segment 0   a 100   a 200          a 250   a 300
+    segment 1           b 260
+    marks                       250 at 0=2             300 at 0=4,1=1
+    """
+
+    def __init__(self, served: Any, folder: Path) -> None:
+        self.served = served
+        self.stream = served.stream()
+        self.path = folder / "orders.log"
+        self.log = SqliteLog.create(self.path, 2)
+        self.put("0", "a", 100, 200)
+        self.note("a", 250, s0=2)
+        self.put("0", "a", 250, 300)
+        self.put("1", "b", 260)
+        self.note("b", 300, s1=1)
+        self.note("a", 400, s0=4)
+
+    def put(self, segment: str, till: str, *times: int) -> None:
+        values = [json.dumps({"at": NOON + time, "till": till}).encode() for time in times]
+        self.log.append([Event(value, segment=segment) for value in values])
+
+    def note(self, writer: str, time: int, **position: int) -> None:
+        self.served.note(self.stream, writer, NOON + time, **position)
+
+
+@pytest.fixture
+def orders(served: Any, tmp_path: Path) -> Iterator[Orders]:
+    made = Orders(served, tmp_path)
+    yield made
+    made.log.close()
+
+
+Audit = Callable[..., Any]
+
+
+@pytest.fixture
+def audit(orders: Orders, strandline: Callable[..., Any]) -> Audit:
+    """Runs it on the log; returns what it left with and, of JSON, what it said."""
+
+    def run(*words: str | Path) -> tuple[int, Any]:
+        done = strandline(
+            "audit", orders.stream, "--path", str(orders.path), "--field", "at", "--json", *map(str, words)
+        )
+        return done.code, json.loads(done.out) if done.out else done.err
+
+    return run
+
+
+def test_a_log_whose_writers_kept_their_word_leaves_with_0(
+    orders: Orders, audit: Audit, strandline: Callable[..., Any]
+) -> None:
+    code, found = audit()
+    assert (code, found["events"], found["broken"], found["left_out"], found["late"]) == (0, 5, 0, 0, [])
+    assert found["position"] == {"0": 4, "1": 1}
+    done = strandline("audit", orders.stream, "--path", str(orders.path), "--field", "at")
+    expected = "5 events in 2 segment(s), marks up to 2023-11-14 22:13:20.300Z: every promise was kept"
+    assert (done.code, done.out, done.err) == (0, f"{orders.stream}: {expected}\n", "")
+
+
+def test_a_writer_that_lied_is_named_with_the_event_and_the_mark(
+    orders: Orders, audit: Audit, strandline: Callable[..., Any]
+) -> None:
+    orders.put("0", "a", 120)
+    orders.note("a", 500, s0=5)
+    code, found = audit()
+    (late,) = found["late"]
+    assert (code, found["broken"], found["most_late_ms"]) == (1, 1, 180)
+    assert (late["segment"], late["offset"], late["time"], late["mark_time"], late["mark_seq"]) == (
+        "0",
+        4,
+        NOON + 120,
+        NOON + 300,
+        2,
+    )
+    assert [each["writer"] for each in late["could_have_written"]] == ["a"]
+    done = strandline("audit", orders.stream, "--path", str(orders.path), "--field", "at", "--plain-times")
+    assert done.code == 1 and done.out.splitlines()[0].endswith(": 1 broke a promise")
+    assert done.out.splitlines()[-1].split() == [
+        "0", "4", str(NOON + 120), str(NOON + 300), "(seq", "2)", "0.2", "s", "perhaps", "a"
+    ]  # fmt: skip
+
+
+def test_late_events_of_a_writer_that_marks_leave_out_break_no_promise(orders: Orders, audit: Audit) -> None:
+    orders.served.call("POST", f"/v1/streams/{orders.stream}/writers/b/exclude")  # a mark of 400 leaves it out
+    orders.put("1", "b", 350)
+    code, found = audit()
+    (late,) = found["late"]
+    assert (code, found["broken"], found["left_out"]) == (0, 0, 1)
+    assert (late["left_out"], late["left_out_writers"]) == (True, ["b"])
+    assert audit("--strict")[0] == 1
+    orders.put("1", "a", 350)  # whom that mark counts
+    code, found = audit("--writer", "till")
+    assert (code, found["broken"], found["left_out"]) == (1, 1, 1)
+    assert [(each["writer"], each["left_out"]) for each in found["late"]] == [("b", True), ("a", False)]
+
+
+def test_an_audit_goes_on_where_the_last_one_ended(orders: Orders, audit: Audit, tmp_path: Path) -> None:
+    state = ("--state", tmp_path / "audit.json")
+    assert audit(*state)[1]["events"] == 5
+    orders.put("0", "a", 120)
+    code, found = audit(*state)
+    assert (code, found["events"], found["broken"], found["position"]) == (1, 1, 1, {"0": 4, "1": 1})
+    orders.note("a", 500, s0=5)
+    orders.note("b", 500, s1=1)  # the mark of 500 lies above the event: nothing more can be said of it
+    assert audit(*state)[1]["broken"] == 1
+    assert audit(*state)[1]["events"] == 0
+    assert audit("--from", "0=4,1=1")[1]["events"] == 1
+
+
+class Stopped(SqliteLogReader):
+    """Ctrl-C comes while its fourth event is read."""
+
+    read_rows = 0
+
+    def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
+        for each in super().rows(segment, start, end):
+            self.read_rows += 1
+            if self.read_rows == 4:
+                raise KeyboardInterrupt
+            yield each
+
+
+def test_a_stopped_audit_has_told_all_when_it_has_gone_on(orders: Orders, tmp_path: Path) -> None:
+    orders.put("0", "a", 120)
+    orders.note("a", 500, s0=5)
+    orders.put("0", "a", 130)
+    orders.note("b", 500, s1=1)
+    log = log_at(orders.path, None, None, None)
+    with Connection(orders.served.url) as connection:
+        client = ControllerClient(connection)
+        answer = client.run(describe(orders.stream))
+        stream = AuditedStream(orders.stream, "", answer.json["created_at"], False, 1, answer.value)
+
+        def run(readable: ReadableLog, state: str) -> AuditRun:
+            audit = AuditRun(client, stream, readable, Fields("at"), most=9, state=tmp_path / state, begin={})
+            audit.run()
+            return audit
+
+        whole = run(log, "whole")
+        stopped = run(ReadableLog(log.name, lambda: Stopped(orders.path), log.heads), "parts")
+        assert (stopped.stopped, stopped.position, stopped.counts["0"].events) == (True, {"0": 3, "1": 0}, 3)
+        rest = run(log, "parts")
+    assert (rest.stopped, rest.counts, rest.late, rest.position) == (False, whole.counts, whole.late, whole.position)
+    assert whole.counts["0"].broken == 2
+
+
+def test_what_was_removed_from_the_log_or_the_marks_is_said_not_to_be_judged(
+    orders: Orders, audit: Audit, strandline: Callable[..., Any]
+) -> None:
+    orders.put("0", "a", 120)
+    orders.log.truncate({"0": 1})
+    code, found = audit()
+    assert (code, found["events"], found["removed_offsets"], found["broken"]) == (1, 5, 1, 1)
+    orders.served.call("POST", f"/v1/streams/{orders.stream}/truncate", {"head": {"0": 4, "1": 1}})
+    code, found = audit()
+    assert (code, found["unpromised"], found["broken"], found["oldest_mark_seq"]) == (1, 4, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--path", "{log}"), 2, "--field"),
+        (("--path", "{log}", "--field", "at", "--record-time"), 2, "not both"),
+        (("--field", "at"), 1, "--path"),
+        (
+            ("--path", "{log}", "--field", "when"),
+            1,
+            "no event has a time: segment 1, offset 0: there is no field 'when'",
+        ),
+        (("--path", "{log}", "--field", "at", "--key", "ship"), 1, 'no mark in key ship: it has ""'),
+        (("--path", "{log}", "--field", "at", "--from", "0=9"), 1, "ends at 4 there"),
+        (("--path", "{log}", "--field", "at", "--from", "7=0"), 1, "no segment '7'"),
+        (("--path", "{log}", "--field", "at", "--state", "{other}"), 1, "with stream 'other', not"),
+        (("--path", "{log}", "--field", "at", "--state", "{log}"), 1, "no state of an audit"),
+        (("--path", "nowhere.log", "--field", "at"), 1, "nowhere.log"),
+    ],
+)
+def test_what_cannot_be_audited_is_an_error_that_says_why(
+    orders: Orders,
+    strandline: Callable[..., Any],
+    tmp_path: Path,
+    words: tuple[str, ...],
+    code: int,
+    told: str,
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{"version": 1, "about": {"stream": "other"}, "position": {}}')
+    given = [each.format(log=orders.path, other=other) for each in words]
+    done = strandline("audit", orders.stream, *given)
+    assert (done.code, done.out) == (code, "") and told in done.err
+
+
+def test_the_log_of_another_stream_is_refused(served: Any, strandline: Callable[..., Any], tmp_path: Path) -> None:
+    stream = served.stream(segments=[{"id": "east", "low": 0.0, "high": 1.0}])
+    with SqliteLog.create(tmp_path / "other.log", 2):
+        done = strandline("audit", stream, "--path", str(tmp_path / "other.log"), "--field", "at")
+    assert (done.code, done.out) == (1, "") and "is it the log of this stream?" in done.err
