@@ -12,7 +12,7 @@ import click
 from controller.cli.audit_run import AuditedStream, AuditRun
 from controller.cli.client import ControllerClient, calls_controller, describe, list_writers
 from controller.cli.event_sources import UNITS, Fields, log_at
-from controller.cli.limits import AUDIT_NAMED, AUDIT_NAMED_BOUND, AUDIT_WRITERS, AUDIT_WRITERS_TOLD
+from controller.cli.limits import ASSESS_ROWS_SHOWN, AUDIT_NAMED, AUDIT_NAMED_BOUND, AUDIT_WRITERS, AUDIT_WRITERS_TOLD
 from controller.cli.options import Whole, json_option, key_option, option, position, stream_argument, times_option
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, indented, key_name, named, offsets, span
@@ -205,7 +205,7 @@ def _lines(stream: AuditedStream, found: _Found, state: Path | None, times: Time
     late = run.late
     if late:
         shown = total.broken + total.left_out
-        lines += ["", *_by_segment(run), "", *_named(found, times)]
+        lines += ["", *_by_segment(run), *_by_writer(run), "", *_named(found, times)]
         lines += [f"and {shown - len(late):,} more: --most names more"] if shown > len(late) else []
     if run.stopped:
         there = f"with --state {state}" if state is not None else f"with --from {offsets(run.position)}"
@@ -266,6 +266,16 @@ def _by_segment(run: AuditRun) -> list[str]:
     return table(["segment", "events", "broke a promise", "left out", "most late"], rows)
 
 
+def _by_writer(run: AuditRun) -> list[str]:
+    worst = sorted(run.writers.items(), key=lambda each: (-each[1].broken, -each[1].left_out, each[0]))
+    rows = [
+        [writer, f"{each.broken:,}", f"{each.left_out:,}", span(each.most_late_ms)]
+        for writer, each in worst[:ASSESS_ROWS_SHOWN]
+    ]
+    more = [f"and {len(worst) - len(rows)} more: --json has them"] if len(worst) > len(rows) else []
+    return ["", *table(["writer", "broke a promise", "left out", "most late"], rows), *more] if rows else []
+
+
 def _named(found: _Found, times: Times) -> list[str]:
     rows = []
     for late, suspects in zip(found.run.late, found.suspects, strict=True):
@@ -319,6 +329,7 @@ def _json(stream: AuditedStream, found: _Found) -> dict[str, Any]:
             }
             for late, suspects in zip(run.late, found.suspects, strict=True)
         ],
+        "writers": {writer: asdict(each) for writer, each in run.writers.items()},
         "removed_offsets": run.removed,
         "beyond_the_log": run.beyond,
         "position": run.position,

@@ -26,10 +26,11 @@ from controller.cli.limits import (
     AUDIT_PERIODS,
     AUDIT_PROGRESS_MS,
     AUDIT_STATE_BYTES,
+    AUDIT_WRITERS,
 )
 from controller.terminal import Failure
 from strandline.client import calls
-from strandline.core.audit import AuditCounts, LateEvent, LeftOut, SegmentAudit
+from strandline.core.audit import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
 from strandline.core.config import TimeDomain
 from strandline.core.time_index import IndexEntry
 from strandline.limits import PAGE_ENTRIES
@@ -49,6 +50,7 @@ class AuditState(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     timed: bool = False
     counts: dict[str, AuditCounts] = {}
     late: list[LateEvent] = []
+    writers: dict[str, WriterCounts] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,12 @@ class AuditRun:
             "key": stream.key,
             "log": Path(log.name).name,
             "field": fields.time,
+            "writer": fields.writer,
         }
         self._settled = self._stored(begin)
         self._open_counts: dict[str, AuditCounts] = {}
         self._open_late: list[LateEvent] = []
+        self._open_writers: dict[str, WriterCounts] = {}
         with closing(log.open_reader()) as reader:
             self.ends = reader.end_offsets()
         self.starts, self.removed = self._begin(self._settled.position)
@@ -132,6 +136,15 @@ class AuditRun:
     def late(self) -> list[LateEvent]:
         """The late events that are named."""
         return [*self._settled.late, *self._open_late][: self._most]
+
+    @property
+    def writers(self) -> dict[str, WriterCounts]:
+        """What is said of each writer, of the first AUDIT_WRITERS that wrote a late event, if events name them."""
+        found: dict[str, WriterCounts] = {}
+        for part in (self._settled.writers, self._open_writers):
+            for writer, counts in part.items():
+                found.setdefault(writer, WriterCounts()).add(counts)
+        return found
 
     @property
     def position(self) -> dict[str, int]:
@@ -175,9 +188,7 @@ class AuditRun:
             else:
                 late = audit.judge(event.offset, at, appended_at=event.appended_at, writer=writer)
                 if late is not None:
-                    named = self._settled.late if audit.is_settled(event.offset) else self._open_late
-                    if len(named) < self._most:
-                        named.append(late)
+                    self._keep(late, settled=audit.is_settled(event.offset))
             self._read += 1
             if not self._read % AUDIT_CHECK_EVENTS and time.monotonic() >= self._due:
                 self._tell(segment, event.offset)
@@ -185,6 +196,16 @@ class AuditRun:
         if newest > end:
             self.beyond[segment] = newest
         self._put_down()
+
+    def _keep(self, late: LateEvent, *, settled: bool) -> None:
+        """Keeps the first late events by name, and counts them by writer."""
+        named, writers = (
+            (self._settled.late, self._settled.writers) if settled else (self._open_late, self._open_writers)
+        )
+        if len(named) < self._most:
+            named.append(late)
+        if late.writer is not None and (late.writer in writers or len(writers) < AUDIT_WRITERS):
+            writers.setdefault(late.writer, WriterCounts()).add(late.counts)
 
     def _put_down(self) -> None:
         """Adds what was found of the segment that was read to the rest."""

@@ -45,7 +45,7 @@ AUDIT_PROGRESS_MS: Final = 3_000  # between two lines that say how far it is, an
 AUDIT_CHECK_EVENTS: Final = 1_000  # after so many it looks at the time
 AUDIT_PAGE_OFFSETS: Final = 200_000  # of the cuts of marks, in one answer
 AUDIT_PERIODS: Final = 200_000  # in which marks leave a writer out; of more, the oldest are dropped
-AUDIT_WRITERS: Final = 1_000  # of one segment, which could have written an event
+AUDIT_WRITERS: Final = 1_000  # that are counted by name; of one segment, that could have written an event
 AUDIT_WRITERS_TOLD: Final = 20  # for one event; beside it in the table, fewer
 AUDIT_STATE_BYTES: Final = 64 * 1024 * 1024  # of the file that --state names
 

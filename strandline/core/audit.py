@@ -50,6 +50,11 @@ class LateEvent:
     def late_by_ms(self) -> int:
         return self.mark_time - self.time
 
+    @property
+    def counts(self) -> WriterCounts:
+        """What it adds to the counts of its writer."""
+        return WriterCounts(int(not self.left_out), int(self.left_out), self.late_by_ms)
+
 
 @dataclass(slots=True)
 class AuditCounts:
@@ -68,6 +73,20 @@ class AuditCounts:
         self.left_out += other.left_out
         self.unpromised += other.unpromised
         self.without_time += other.without_time
+        self.most_late_ms = max(self.most_late_ms, other.most_late_ms)
+
+
+@dataclass(slots=True)
+class WriterCounts:
+    """The late events of one writer."""
+
+    broken: int = 0
+    left_out: int = 0
+    most_late_ms: int = 0
+
+    def add(self, other: WriterCounts) -> None:
+        self.broken += other.broken
+        self.left_out += other.left_out
         self.most_late_ms = max(self.most_late_ms, other.most_late_ms)
 
 

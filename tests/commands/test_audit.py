@@ -13,6 +13,7 @@ from controller.cli.audit_run import AuditedStream, AuditRun
 from controller.cli.client import ControllerClient, describe
 from controller.cli.event_sources import Fields, ReadableLog, log_at
 from strandline.client.http import Connection
+from strandline.core.segment import NewSegment
 from strandline.logs import Event, StoredEvent
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
@@ -117,6 +118,10 @@ def test_late_events_of_a_writer_that_marks_leave_out_break_no_promise(orders: O
     code, found = audit("--writer", "till")
     assert (code, found["broken"], found["left_out"]) == (1, 1, 1)
     assert [(each["writer"], each["left_out"]) for each in found["late"]] == [("b", True), ("a", False)]
+    assert found["writers"] == {
+        "b": {"broken": 0, "left_out": 1, "most_late_ms": 50},
+        "a": {"broken": 1, "left_out": 0, "most_late_ms": 50},
+    }
 
 
 def test_an_audit_goes_on_where_the_last_one_ended(orders: Orders, audit: Audit, tmp_path: Path) -> None:
@@ -130,6 +135,34 @@ def test_an_audit_goes_on_where_the_last_one_ended(orders: Orders, audit: Audit,
     assert audit(*state)[1]["broken"] == 1
     assert audit(*state)[1]["events"] == 0
     assert audit("--from", "0=4,1=1")[1]["events"] == 1
+
+
+def test_a_segment_that_was_split_and_its_successors_are_judged(orders: Orders, audit: Audit) -> None:
+    halves = [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)]
+    orders.log.scale(["0"], halves)
+    body = {"seal": {"0": 4}, "create": [{"id": each.id, "low": each.low, "high": each.high} for each in halves]}
+    orders.served.call("POST", f"/v1/streams/{orders.stream}/scale", body)
+    orders.put("2", "a", 450, 290)  # the second one is older than the mark of 300, which did not know the segment
+    orders.note("a", 500, s2=2)
+    code, found = audit()
+    assert (code, found["position"]) == (1, {"0": 4, "1": 1, "2": 0, "3": 0})
+    assert [(each["segment"], each["offset"], each["mark_time"] - NOON) for each in found["late"]] == [("2", 1, 300)]
+    assert [each["writer"] for each in found["late"][0]["could_have_written"]] == ["a"]
+
+
+def test_each_time_key_is_audited_by_its_own_field(served: Any, strandline: Callable[..., Any], tmp_path: Path) -> None:
+    stream, path = served.stream(), tmp_path / "keyed.log"
+    with SqliteLog.create(path, 2) as log:
+        rows = [{"ordered": 5, "shipped": 9}, {"ordered": 6}, {"ordered": 12, "shipped": 14}]
+        log.append([Event(json.dumps(row).encode(), segment="0") for row in rows])
+        note = {"writer": "w", "times": {"order": 10, "ship": 15}, "position": {"0": 2}}
+        served.call("POST", f"/v1/streams/{stream}/notes", note)
+        words = ("audit", stream, "--path", str(path), "--json")
+        done = strandline(*words, "--key", "order", "--field", "ordered")
+        assert (done.code, json.loads(done.out)["events"]) == (0, 3)
+        done = strandline(*words, "--key", "ship", "--field", "shipped")
+        found = json.loads(done.out)
+        assert (done.code, found["broken"], found["without_time"]) == (1, 1, 1)
 
 
 class Stopped(SqliteLogReader):
@@ -157,7 +190,9 @@ def test_a_stopped_audit_has_told_all_when_it_has_gone_on(orders: Orders, tmp_pa
         stream = AuditedStream(orders.stream, "", answer.json["created_at"], False, 1, answer.value)
 
         def run(readable: ReadableLog, state: str) -> AuditRun:
-            audit = AuditRun(client, stream, readable, Fields("at"), most=9, state=tmp_path / state, begin={})
+            audit = AuditRun(
+                client, stream, readable, Fields("at", writer="till"), most=9, state=tmp_path / state, begin={}
+            )
             audit.run()
             return audit
 
@@ -166,7 +201,7 @@ def test_a_stopped_audit_has_told_all_when_it_has_gone_on(orders: Orders, tmp_pa
         assert (stopped.stopped, stopped.position, stopped.counts["0"].events) == (True, {"0": 3, "1": 0}, 3)
         rest = run(log, "parts")
     assert (rest.stopped, rest.counts, rest.late, rest.position) == (False, whole.counts, whole.late, whole.position)
-    assert whole.counts["0"].broken == 2
+    assert whole.counts["0"].broken == whole.writers["a"].broken == rest.writers["a"].broken == 2
 
 
 def test_what_was_removed_from_the_log_or_the_marks_is_said_not_to_be_judged(
