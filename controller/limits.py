@@ -132,6 +132,7 @@ JOURNAL_REFUSALS_BURST_ENTRIES: Final = 20  # the same for refusals of one code
 JOURNAL_REFUSALS_REFILL_MS: Final = 60_000  # after the burst, between two refusals
 JOURNAL_HELD_MS: Final = 5_000  # a writer that holds time back for so long is recorded
 JOURNAL_NAMES: Final = 16  # names in one entry
+JOURNAL_RESUMED: Final = 64  # newest entries from which a stream that is loaded knows since when what holds
 
 # Server-sent events
 EVENT_SUBSCRIBERS: Final = 1_000  # connected readers; a further one gets 503 overloaded

@@ -16,7 +16,7 @@ from controller.status.journal_text import story
 from controller.terminal import say
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 
-TOPICS = ("refusal", "state", "held", "incomplete", "registration", "action")
+TOPICS = ("refusal", "state", "held", "holding", "pause", "incomplete", "registration", "action")
 
 
 @click.command

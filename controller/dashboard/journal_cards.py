@@ -19,6 +19,8 @@ _ICONS: Final = {
     "refusal": ("block", "sl-bad"),
     "state": ("swap_horiz", "sl-soft"),
     "held": ("hourglass_bottom", "sl-warn"),
+    "holding": ("hourglass_top", "sl-warn"),
+    "pause": ("pause", "sl-warn"),
     "incomplete": ("rule", "sl-warn"),
     "action": ("person", "sl-good"),
     "registration": ("badge", "sl-soft"),

@@ -17,11 +17,12 @@ class Cadence:
     one, teaches nothing.
     """
 
-    __slots__ = ("_excluded", "_last", "moving_since", "usual_ms")
+    __slots__ = ("_excluded", "_first", "_last", "moving_since", "usual_ms")
 
     def __init__(self) -> None:
         self.usual_ms: float | None = None  # not before the second mark
         self.moving_since: int | None = None  # the first mark after which no pause was too long
+        self._first: int | None = None
         self._last: int | None = None
         self._excluded: tuple[str, ...] = ()  # by the last mark
 
@@ -30,7 +31,7 @@ class Cadence:
         last, self._last = self._last, at
         before, self._excluded = self._excluded, excluded
         if last is None:
-            self.moving_since = at
+            self.moving_since = self._first = at
             return
         pause: float = at - last
         if pause <= 0:
@@ -43,6 +44,11 @@ class Cadence:
             return
         usual = self.usual_ms
         self.usual_ms = pause if usual is None else usual + (pause - usual) * pause / (pause + CADENCE_PAUSES * usual)
+
+    def resume(self, moving_since: int) -> None:
+        """Since when time moves by marks older than those that were taken, if these had no pause."""
+        if self.moving_since is not None and self.moving_since == self._first:
+            self.moving_since = min(moving_since, self.moving_since)
 
     @property
     def still_ms(self) -> float:

@@ -37,8 +37,9 @@ class HeldTime:
         self._counted_until = 0
         self._most = most
 
-    def begin(self, holder: str, state: str, now: int) -> None:
-        self.holder, self.state, self.since = holder, state, now
+    def begin(self, holder: str, state: str, now: int, since: int) -> None:
+        """`since` is earlier than now where the holder is known from before this process."""
+        self.holder, self.state, self.since = holder, state, since
         self._counted_until = now
         self.told = False
 
@@ -134,12 +135,13 @@ class StreamCounts:
         all_count = recent == RATE_MARKS
         return recent * 1000 / (max(1, now - made[0]) if all_count else RATE_MS)
 
-    def hold(self, key: str, writer: str | None, state: str, now: int) -> None:
-        """Records that a writer begins to hold time back; None means that too few writers have noted."""
+    def hold(self, key: str, writer: str | None, state: str, now: int, since: int | None = None) -> None:
+        """Records that a writer begins to hold time back, or has done so since an earlier moment; None means that too
+        few writers have noted."""
         held = self.held.get(key)
         if held is None:
             held = self.held[key] = HeldTime()
-        held.begin(writer or "", state, now)
+        held.begin(writer or "", state, now, now if since is None else since)
         self._holding.add(self)
 
     def released(self, key: str, now: int) -> None:
@@ -147,7 +149,7 @@ class StreamCounts:
             self.held[key].end(now)
 
     def loaded(self) -> None:
-        """Resets the holders after the stream was loaded from the store, which does not have them."""
+        """Resets the holders after the stream was loaded from the store."""
         for held in self.held.values():
             held.holder = None
 

@@ -29,7 +29,9 @@ from strandline.wire.problems import to_problem
 REFUSALS = "refusal"
 STATES = "state"
 HELD = "held"
+HOLDING = "holding"  # a span that is not over
 INCOMPLETE = "incomplete"
+PAUSES = "pause"
 ACTIONS = "action"
 REGISTRATIONS = "registration"
 
@@ -139,6 +141,8 @@ def log_entries(what: str, name: str, told: list[Told]) -> None:
         match entry.topic:
             case "refusal" | "registration":
                 continue  # logged when it happened, whether or not the entry became durable
+            case "holding" | "pause":
+                continue  # a holder is logged as `time_held`, whether or not anybody notes
             case "state" if what == "stream":
                 before, after = entry.details["before"], entry.details["after"]
                 if before not in LOGGED_STATES and after not in LOGGED_STATES:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from controller.limits import JOURNAL_HELD_MS, JOURNAL_NAMES
+from controller.limits import JOURNAL_HELD_MS, JOURNAL_NAMES, STILL_LEAST_MS
+from controller.records.cadence import NO_CADENCE, Cadence
 from controller.records.counts import StreamCounts
-from controller.records.journal import HELD, INCOMPLETE, STATES, Journal
+from controller.records.journal import HELD, HOLDING, INCOMPLETE, PAUSES, STATES, Journal
+from controller.storage.journal import StoredEntry
 from strandline.core.aggregate import Holder
 from strandline.core.changes import Changes, StateChange
 from strandline.core.mark import Mark
@@ -15,18 +17,19 @@ from strandline.core.stream import Stream
 from strandline.core.writer import WriterState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Span:
     """A writer holds time back since then: others have noted later times, and no mark was made."""
 
     holder: Holder
     since: int
+    told: bool = False  # an entry says that it has begun
 
 
 class JournalRecorder:
     """Follows the changes of one stream when they are added to a commit."""
 
-    __slots__ = ("_counts", "_held", "_incomplete", "_journal", "_newest")
+    __slots__ = ("_counts", "_held", "_incomplete", "_journal", "_made_at", "_newest", "_told")
 
     def __init__(self, journal: Journal, counts: StreamCounts) -> None:
         self._journal = journal
@@ -35,16 +38,42 @@ class JournalRecorder:
         self._held: dict[str, _Span] = {}
         self._incomplete: dict[str, Mark] = {}  # by key, the first mark that leaves out the same writers as the newest
         self._newest: dict[str, Mark] = {}  # by key, the newest incomplete mark
+        self._made_at: dict[str, int] = {}  # by key, when the newest mark was made
+        self._told: Sequence[StoredEntry] = ()  # until the holders are known
 
-    def resume(self, marks: Mapping[str, Sequence[Mark]]) -> None:
-        """Continues from the newest stored marks of each key, already journaled. Earlier holders are unknown."""
+    def resume(self, marks: Mapping[str, Sequence[Mark]], told: Sequence[StoredEntry]) -> None:
+        """Continues from the newest stored marks of each key, already journaled, and from the newest entries of the
+        journal, newest first. Holders follow with `resume_holders`."""
+        self._told = told
         for key, of_key in marks.items():
+            if of_key:
+                self._made_at[key] = of_key[-1].created_at
             if of_key and of_key[-1].excluded:
                 self._newest[key] = of_key[-1]
                 for mark in reversed(of_key):
                     if mark.excluded != of_key[-1].excluded:
                         break
                     self._incomplete[key] = mark
+                self._incomplete[key] = _earlier(self._incomplete[key], _newest_about(told, INCOMPLETE, key))
+
+    def resume_holders(self, stream: Stream, now: int) -> None:
+        """Continues the spans of those who held time back when the stream was stored.
+
+        A span of which there is no entry began less than JOURNAL_HELD_MS before somebody noted last, or just then.
+        """
+        told, self._told = self._told, ()
+        if len(stream.writers) < 2 and stream.config.min_writers < 2:
+            return
+        holders = {key: holder for key in stream.keys if (holder := stream.held_by(key, stream.clock)) is not None}
+        marked_at = {key: mark.created_at for key, mark in stream.last_marks.items()}
+        noted = _noted_since(stream, holders, marked_at)
+        for key, holder in holders.items():
+            entry = _newest_about(told, HOLDING, key)
+            began = _told_since(entry, holder, marked_at.get(key, -1))
+            since = noted.get(key) if began is None else began
+            if since is not None:
+                self._held[key] = _Span(holder, since, told=began is not None)
+                self._counts.hold(key, holder.writer, holder.state, now, since)
 
     def follow(self, changes: Changes, stream: Stream) -> None:
         """Adds the entries for these changes to the journal."""
@@ -59,6 +88,7 @@ class JournalRecorder:
                 details |= _how_late(state, stream)
             self._journal.tell(STATES, "state", state.at, details)
         for mark in changes.marks:
+            self._follow_pause(mark)
             if mark.key in self._held:
                 self._release(mark.key, mark.created_at)
             if mark.excluded or mark.key in self._incomplete:
@@ -80,7 +110,10 @@ class JournalRecorder:
         times: Mapping[str, int] | None = None
         for key in self._keys(changes, stream):
             span = self._held.get(key)
-            if key in marked or (span is not None and not changes.stream and not _concerns(span, changes)):
+            if key in marked:
+                continue
+            if span is not None and not changes.stream and not _concerns(span, changes):
+                self._tell_holding(key, span, stream.clock)
                 continue
             holder = stream.held_by(key, stream.clock)
             if span is None:
@@ -94,6 +127,8 @@ class JournalRecorder:
                 self._release(key, stream.clock)
                 if holder is not None:
                     self._hold(key, holder, stream.clock)
+            else:
+                self._tell_holding(key, span, stream.clock)
 
     def _keys(self, changes: Changes, stream: Stream) -> Iterable[str]:
         keys = stream.keys
@@ -106,6 +141,14 @@ class JournalRecorder:
         self._held[key] = _Span(holder, now)
         self._counts.hold(key, holder.writer, holder.state, now)
 
+    def _tell_holding(self, key: str, span: _Span, now: int) -> None:
+        """Journals once that a span has lasted for a while, so that whoever loads the stream next knows since when."""
+        if span.told or now - span.since < JOURNAL_HELD_MS:
+            return
+        span.told, holder = True, span.holder
+        details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
+        self._journal.tell(HOLDING, "holding", now, {**details, "from": span.since})
+
     def _release(self, key: str, now: int) -> None:
         span = self._held.pop(key)
         self._counts.released(key, now)
@@ -113,6 +156,19 @@ class JournalRecorder:
             holder = span.holder
             details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
             self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
+
+    # -- pauses --------------------------------------------------------------------------------------------------
+
+    def _follow_pause(self, mark: Mark) -> None:
+        """Journals the first mark of a key, and each that comes after too long a pause: time moves since then."""
+        key, at = mark.key, mark.created_at
+        last = self._made_at.get(key)
+        self._made_at[key] = at
+        if last is None:
+            if mark.seq == 1:
+                self._journal.tell(PAUSES, "first_mark", at, {"key": key, "to": at})
+        elif at - last > STILL_LEAST_MS and at - last > self._counts.cadences.get(key, NO_CADENCE).still_ms:
+            self._journal.tell(PAUSES, "pause_ended", at, {"key": key, "from": last, "to": at})
 
     # -- incomplete marks ----------------------------------------------------------------------------------------
 
@@ -133,6 +189,54 @@ class JournalRecorder:
             if first is None:
                 self._incomplete[mark.key] = mark
                 self._journal.tell(INCOMPLETE, "incomplete", mark.created_at, _marks(mark))
+
+
+def resume_cadence(cadence: Cadence, key: str, told: Sequence[StoredEntry]) -> None:
+    """Since when time moves, by the newest entries of the journal, newest first."""
+    entry = _newest_about(told, PAUSES, key)
+    since = None if entry is None else entry.details.get("to")
+    if isinstance(since, int):
+        cadence.resume(since)
+
+
+def _newest_about(told: Sequence[StoredEntry], topic: str, key: str) -> StoredEntry | None:
+    """The first of these entries that is about a topic and a key."""
+    return next((each for each in told if each.topic == topic and each.details.get("key") == key), None)
+
+
+def _earlier(first: Mark, entry: StoredEntry | None) -> Mark:
+    """The first mark that leaves out the same writers: that of an entry, if it is the same span and earlier."""
+    if entry is None or entry.kind != "incomplete":
+        return first
+    told, now = entry.details, _marks(first)
+    same = all(told.get(name) == now[name] for name in ("excluded", "excluded_writers"))
+    seq, time, since = (told.get(name) for name in ("from_seq", "from_time", "from"))
+    if not (same and isinstance(seq, int) and isinstance(time, int) and isinstance(since, int) and 0 < seq < first.seq):
+        return first
+    return replace(first, seq=seq, time=time, created_at=since)
+
+
+def _told_since(entry: StoredEntry | None, holder: Holder, marked_at: int) -> int | None:
+    """Since when a writer holds time back by an entry; None if that is about an earlier span."""
+    if entry is None or entry.details.get("writer") != holder.writer:
+        return None
+    since = entry.details.get("from")
+    return since if isinstance(since, int) and since >= marked_at else None
+
+
+def _noted_since(stream: Stream, holders: Mapping[str, Holder], marked_at: Mapping[str, int]) -> dict[str, int]:
+    """By key: of those that noted a later time than the holder since the newest mark, when the first was last heard."""
+    found: dict[str, int] = {}
+    for writer in stream.writers.values() if holders else ():
+        if writer.excluded_at is not None:
+            continue
+        for key, key_state in writer.key_states.items():
+            holder = holders.get(key)
+            if holder is None or key_state.time is None or writer.heard_at <= marked_at.get(key, -1):
+                continue
+            if holder.time is None or key_state.time > holder.time:
+                found[key] = min(writer.heard_at, found.get(key, writer.heard_at))
+    return found
 
 
 def _how_late(state: StateChange, stream: Stream) -> dict[str, object]:

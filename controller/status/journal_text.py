@@ -24,6 +24,12 @@ def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> s
             return f"{told['writer']} registered{f' by {by}' if by else ''}, with epoch {told['epoch']}"
         case "held":
             return f"{told['writer'] or 'too few writers'} held time back for {span(told['to'] - told['from'])}{key}"
+        case "holding":
+            return f"{told['writer'] or 'too few writers'} has held time back since {times.show(told['from'])}{key}"
+        case "first_mark":
+            return f"the first mark was made{key}"
+        case "pause_ended":
+            return f"a mark was made, after {span(told['to'] - told['from'])} without one{key}"
         case "incomplete":
             return f"marks leave out {left_out(told)} from {times.show(told['from_time'])} on{key}"
         case "incomplete_ended":

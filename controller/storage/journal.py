@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Row, Table, bindparam, func, select
+from sqlalchemy import Connection, Table, bindparam, func, literal_column, or_, select
 
-from controller.limits import JOURNAL_ENTRIES
+from controller.limits import JOURNAL_ENTRIES, JOURNAL_RESUMED
 from controller.storage import schema
 from controller.storage.checksums import corrupt
 from controller.storage.queries import Query
 from controller.storage.rows import AnyRow, Values, to_json
+from strandline.errors import StoreCorrupt
 
+# Topics that say since when something holds: a stream that is loaded goes on from their newest entries.
+RESUMED: Final = ("holding", "incomplete", "pause")
 # By topic: the slot and the seq of its newest entry.
 Ends: TypeAlias = dict[str, tuple[int, int]]
 
@@ -48,6 +51,9 @@ class JournalTable:
         self.ends = Query(
             select(column.topic, column.slot, column.seq).join(newest, column.seq == newest.c.seq).where(whose)
         )
+        resumed = or_(*(column.topic == literal_column(f"'{topic}'") for topic in RESUMED))
+        in_order = select(table).where(whose, resumed).order_by(column.seq.desc())
+        self.resumed = Query(in_order.limit(literal_column(str(JOURNAL_RESUMED))).offset(literal_column("0")))
         after = column.seq > bindparam("after")
         self.newest = select(table).where(whose).order_by(column.seq.desc()).limit(bindparam("entries"))
         self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))
@@ -77,6 +83,17 @@ def next_slot(ends: Ends, topic: str) -> int:
 def ends_of(rows: Iterable[AnyRow]) -> Ends:
     """The newest slot and seq of each topic."""
     return {row.topic: (row.slot, row.seq) for row in rows}
+
+
+def resumed_entries(rows: Iterable[AnyRow]) -> Sequence[StoredEntry]:
+    """The entries, newest first, without damaged ones: nothing but an age depends on them."""
+    found = []
+    for row in rows:
+        try:
+            found.append(_entry(row))
+        except StoreCorrupt:
+            continue
+    return found
 
 
 def journal_entries(
@@ -116,9 +133,9 @@ def _is_about(entry: StoredEntry, writer: str) -> bool:
     return writer in (details.get("writer"), details.get("name")) or writer in details.get("excluded", ())
 
 
-def _entry(row: Row[Any]) -> StoredEntry:
+def _entry(row: AnyRow) -> StoredEntry:
     try:
-        details = msgspec.json.decode(row.details)
+        details = msgspec.json.decode(row.details, type=dict[str, Any])
     except ValueError as error:
         table = schema.journal if "stream" in row._mapping else schema.group_journal
         raise corrupt(table, dict(row._mapping), f"it cannot be read: {error}") from error

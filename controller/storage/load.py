@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, ScalarSelect, bindparam, func,
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt
-from controller.storage.journal import JOURNAL_OF_STREAM, Ends, ends_of
+from controller.storage.journal import JOURNAL_OF_STREAM, RESUMED, Ends, StoredEntry, ends_of, resumed_entries
 from controller.storage.queries import Query, StoreReader
 from controller.storage.rows import (
     AnyRow,
@@ -87,6 +87,7 @@ class StoredStream:
     places: dict[str, int]  # of the segments; a dropped one leaves a gap
     noted_at: dict[str, int]  # when each segment was last noted, if that was stored
     journal: Ends
+    told: Sequence[StoredEntry]  # entries that say since when something holds, newest first
     log: StoredLog
 
 
@@ -150,6 +151,7 @@ class _FirstPages(NamedTuple):
     keys: list[AnyRow]
     journal: list[AnyRow]
     newest: Sequence[AnyRow] = ()  # marks of the first key
+    told: Sequence[AnyRow] = ()  # entries of the journal
 
 
 # For the first pages, in their order; each with the parameter `after`, if it has that.
@@ -164,7 +166,8 @@ _FIRST_QUERIES: Final[Sequence[tuple[Query, Any]]] = (
 
 
 def _first_pages(reader: StoreReader, names: Sequence[str]) -> list[_FirstPages]:
-    """In two round trips: the marks are looked up by the keys and seqs that the first one finds."""
+    """In two round trips: the marks are looked up by the keys and seqs that the first one finds, and entries of a
+    journal only where it has some that matter."""
     rows = reader.rows_together(
         [
             (query, first_page({"stream": name, "owner": name}, after))
@@ -173,9 +176,21 @@ def _first_pages(reader: StoreReader, names: Sequence[str]) -> list[_FirstPages]
         ]
     )
     found = [_FirstPages(*each) for each in zip(*[iter(rows)] * len(_FIRST_QUERIES), strict=True)]
-    keyed = [(name, each.keys[0]) for name, each in zip(names, found, strict=True) if each.keys]
-    newest = iter(reader.rows_together([(_NEWEST, _newest_of(name, key)) for name, key in keyed]))
-    return [each._replace(newest=next(newest)) if each.keys else each for each in found]
+    asked: list[tuple[Query, Values]] = []
+    for name, each in zip(names, found, strict=True):
+        if each.keys:
+            asked.append((_NEWEST, _newest_of(name, each.keys[0])))
+        if _tells(each):
+            asked.append((JOURNAL_OF_STREAM.resumed, {"owner": name}))
+    more = iter(reader.rows_together(asked))
+    return [
+        each._replace(newest=next(more) if each.keys else (), told=next(more) if _tells(each) else ()) for each in found
+    ]
+
+
+def _tells(found: _FirstPages) -> bool:
+    """Whether the journal has entries that say since when something holds."""
+    return any(row.topic in RESUMED for row in found.journal)
 
 
 def _newest_of(stream: str, key: AnyRow) -> Values:
@@ -222,6 +237,7 @@ def _stream_steps(reader: StoreReader, name: str, unserved: Unserved, first: _Fi
         places=places,
         noted_at=noted_at,
         journal=ends_of(first.journal),
+        told=resumed_entries(first.told),
         log=stored.log,
     )
 

@@ -12,7 +12,7 @@ from controller.commit.writer_log import WriterLog
 from controller.limits import NEVER, NOTED_AT_MS, RECENT_MARKS
 from controller.records.counts import StreamCounts
 from controller.records.journal import Act, Journal, Told, log_entries
-from controller.records.journal_recorder import JournalRecorder
+from controller.records.journal_recorder import JournalRecorder, resume_cadence
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
 from controller.storage.load import StoredStream
@@ -89,13 +89,14 @@ class LoadedStream:
         for key, marks in stored.heads.items():
             if key not in loaded.counts.made_at:
                 loaded.counts.made(key, marks)
+                resume_cadence(loaded.counts.cadences[key], key, stored.told)
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
         loaded.noted_at = stored.noted_at
         loaded.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         loaded._recorder = JournalRecorder(loaded.journal, loaded.counts)
-        loaded._recorder.resume(stored.heads)
+        loaded._recorder.resume(stored.heads, stored.told)
         return loaded
 
     @property
@@ -106,6 +107,11 @@ class LoadedStream:
     def discarded(self) -> bool:
         """Whether it must not be served or written: it is not equal to the store, or its tenure is over."""
         return self._discarded or self.tenure.over
+
+    def resume_holders(self, now: int) -> None:
+        """Finds out who holds time back, and since when, before anything changes after it was loaded. It looks at every
+        writer."""
+        self._recorder.resume_holders(self.stream, now)
 
     def held_since(self, key: str) -> int | None:
         """Since when a writer has held time back in a key, if that is known."""

@@ -159,6 +159,7 @@ class Streams:
         restored_at = loaded.tenure.restored_at(fence)
         if restored_at is not None:
             loaded.begin_anew(restored_at)
+        loaded.resume_holders(moment.now)
         for writer in stream.writers.values():
             writer.forgive(moment.served - began.served, moment.served)
         return bool(stream.advance(moment.now)) or restored_at is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES
+from controller.limits import CADENCE_PAUSES, LOADED_MARKS, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES
 from controller.records.cadence import Cadence
 from controller.status.condition import State
 from controller.status.stream_status import KeyStatus, StreamStatus, status_steps
@@ -280,6 +280,94 @@ def test_the_state_and_its_age_survive_a_restart(tmp_path: Path) -> None:
         states.append(key(served))
     before, after = ((each.state, each.since, each.usual_ms, each.too_long_ms) for each in states)
     assert before == after and before[0] is State.STALLED
+
+
+def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> None:
+    #   slow   10 ─────────────────────────────────────────────
+    #   fast      11 (held from here) ── again, restart ── again, restart
+    clock, ages = ManualClock(), []
+    with InProcess(tmp_path / "store.db", clock) as served:
+        create(served)
+        for second in range(10):
+            for writer in ("slow", "fast"):
+                served.note(writer, second, {"0": 2 * second})
+            served.pass_time(SECOND)
+        served.note("slow", 9, {"0": 20})
+        served.pass_time(SECOND)
+        began = clock.now
+        for second in range(11, 20):
+            served.note("fast", second, {})
+            served.note("slow", 9, {})
+            served.pass_time(SECOND)
+        ages.append(key(served))
+    for _ in range(2):
+        clock.now += 3 * SECOND
+        with InProcess(tmp_path / "store.db", clock) as served:
+            served.call("GET", "/v1/streams/s")
+            ages.append(key(served))
+            served.note("fast", 30, {})
+            (entry,) = served.told("holding")
+    assert [(each.state, each.since, each.held_since) for each in ages] == [(State.STUCK, began, began)] * 3
+    assert (entry["details"]["writer"], entry["details"]["from"]) == ("slow", began)
+
+
+def test_a_hold_that_nobody_noted_in_again_goes_on_from_its_note(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with InProcess(tmp_path / "store.db", clock) as served:
+        create(served, min_writers=2, writer_timeout_ms=None)
+        began = clock.now
+        served.note("a", 5, {})
+    clock.now += 60 * SECOND
+    with InProcess(tmp_path / "store.db", clock) as served:
+        served.call("GET", "/v1/streams/s")
+        assert (key(served).state, key(served).since) == (State.HELD, began)
+
+
+def test_a_hold_that_is_over_is_not_taken_up_again(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with InProcess(tmp_path / "store.db", clock) as served:
+        create(served, writer_timeout_ms=None)
+        for writer, time in (("slow", 1), ("fast", 1), ("fast", 5)):
+            served.note(writer, time, {})
+        served.pass_time(10 * SECOND)
+        served.note("fast", 5, {})  # the hold is in the journal
+        served.note("slow", 5, {})  # and over
+        assert served.told("holding") and served.told("held")
+    with InProcess(tmp_path / "store.db", clock) as served:
+        served.pass_time(10 * SECOND)
+        began = clock.now
+        served.note("fast", 6, {})
+        served.pass_time(10 * SECOND)
+        assert key(served).held_since is None or key(served).held_since == began
+
+
+def test_the_age_of_what_began_many_marks_ago_survives_a_restart(tmp_path: Path) -> None:
+    clock, ages = ManualClock(), []
+    with InProcess(tmp_path / "store.db", clock) as served:
+        create(served, writer_timeout_ms=None)
+        served.note("dead", 0, {})
+        served.note("w", 1, {})
+        served.pass_time(30 * SECOND)
+        served.note("dead", 1, {})
+        moving = clock.now
+        for turn in range(LOADED_MARKS + 5):
+            served.note("w", 2 + turn, {})
+            served.note("dead", 2 + turn, {})
+            served.pass_time(SECOND)
+        ages.append((key(served).state, key(served).since))
+    for _ in range(2):
+        with InProcess(tmp_path / "store.db", clock) as served:
+            served.call("GET", "/v1/streams/s")
+            ages.append((key(served).state, key(served).since))
+            if key(served).state is State.INCOMPLETE:
+                break
+            served.call("POST", "/v1/streams/s/writers/dead/exclude")
+            left_out = clock.now
+            for turn in range(LOADED_MARKS + 5):
+                served.note("w", 1_000 + turn, {})
+                served.pass_time(SECOND)
+            ages.append((key(served).state, key(served).since))
+    assert ages == [(State.FINE, moving)] * 2 + [(State.INCOMPLETE, left_out)] * 2
 
 
 # -- cadence
