@@ -20,6 +20,7 @@ from strandline.client.calls import (
     Clocked,
     ask,
     clocked,
+    journals_path,
     marks_at_query,
     query,
     status_path,
@@ -44,7 +45,7 @@ from strandline.errors import (
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.controllers import ControllersReply
 from strandline.wire.groups import GroupDescription, GroupNames, GroupWindow
-from strandline.wire.journal import JournalPage
+from strandline.wire.journal import JournalPage, JournalsPage
 from strandline.wire.problems import to_problem
 from strandline.wire.shapes import read, reader_of
 from strandline.wire.status import StatusPage
@@ -238,6 +239,11 @@ def journal(stream: str | None, group: str | None, *, after: int) -> Call[Comman
     path = stream_path(stream or "") if group is None else group_path(group)
     asked = query(after=after or None, limit=PAGE_ENTRIES)
     return ask("GET", f"{path}/journal{asked}", _both(reader_of(JournalPage)))
+
+
+def journals(**asked: Any) -> Call[CommandAnswer[JournalsPage]]:
+    """A page of what happened to all streams, newest first; arguments are those of `journals_path`."""
+    return ask("GET", journals_path(**asked), _both(reader_of(JournalsPage)))
 
 
 def list_writers(stream: str, after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:

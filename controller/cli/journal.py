@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from controller.cli.client import ControllerClient, calls_controller, journal
+from controller.cli.client import ControllerClient, calls_controller, journal, journals
 from controller.cli.limits import ENTRIES_SHOWN, REFRESH_MS
 from controller.cli.options import Whole, group_option, json_option, name_of, one_of, option, times_option
 from controller.cli.screen import table
@@ -15,13 +15,14 @@ from controller.format import NOTHING, Times, compact, indented
 from controller.status.journal_text import story
 from controller.terminal import say
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
-
-TOPICS = ("refusal", "state", "held", "holding", "pause", "incomplete", "registration", "action")
+from strandline.wire.journal import TOPICS
 
 
 @click.command
 @click.argument("stream", required=False, type=name_of("stream"), help="the stream")
 @group_option
+@option("--all", "of_all", is_flag=True, help="of all streams, in place of one")
+@option("--search", metavar="WORDS", help="with --all: only entries with these words, in any order")
 @option("--topic", type=click.Choice(TOPICS), help="only entries on this")
 @option(
     "--after", type=Whole(0, TIME_BOUND_MS - 1), metavar="SEQ", help="from the entry after this seq, not the newest"
@@ -35,6 +36,8 @@ def command(
     client: ControllerClient,
     stream: str | None,
     group: str | None,
+    of_all: bool,
+    search: str | None,
     topic: str | None,
     after: int | None,
     limit: int,
@@ -42,10 +45,17 @@ def command(
     as_json: bool,
     times: Times,
 ) -> None:
-    """Show what happened to a stream or a reader group.
+    """Show what happened to a stream, a reader group, or all streams.
 
     The journal has refusals, changes of state, who held time back, and what administrators did.
     """
+    if of_all:
+        if stream is not None or group is not None or after is not None:
+            raise click.UsageError("--all is in place of a stream or a reader group, and has no --after.")
+        _show_all(client, search or "", topic, limit, follow=follow, as_json=as_json, times=times)
+        return
+    if search is not None:
+        raise click.UsageError("--search goes with --all.")
     one_of(stream, group)
     found, omitted = _entries(client, stream, group, after or 0)
     wanted = [each for each in found if topic in (None, each["topic"])]
@@ -66,6 +76,38 @@ def command(
         found, _ = _entries(client, stream, group, seen)
         seen = found[-1]["seq"] if found else seen
         shown = [each for each in found if topic in (None, each["topic"])]
+
+
+def _show_all(
+    client: ControllerClient, search: str, topic: str | None, limit: int, *, follow: bool, as_json: bool, times: Times
+) -> None:
+    """Shows the newest entries of all streams, oldest first."""
+    topics = () if topic is None else (topic,)
+    page = client.run(journals(topics=topics, search=search, limit=limit)).json
+    shown = page["entries"][::-1]
+    if not follow:
+        if as_json:
+            say(indented({"entries": shown, "next": page["next"]}))
+            return
+        header = ("at", "stream", "topic", "by", "what")
+        lines = table(header, [_row_of_all(each, times) for each in shown])
+        say("\n".join(lines) if shown else "nothing was told yet")
+        return
+    newest, seen = 0, set[tuple[str, int]]()  # the moment of the newest entry, and the entries of that moment
+    while True:
+        for each in shown:
+            say(compact(each) if as_json else "  ".join(_row_of_all(each, times)))
+            if each["at"] > newest:
+                newest, seen = each["at"], set()
+            seen.add((each["stream"], each["seq"]))
+        time.sleep(REFRESH_MS / 1000)
+        asked = journals(topics=topics, search=search, since=newest, limit=PAGE_ENTRIES)
+        shown = [each for each in client.run(asked).json["entries"][::-1] if (each["stream"], each["seq"]) not in seen]
+
+
+def _row_of_all(entry: dict[str, Any], times: Times) -> tuple[str, ...]:
+    _, at, topic, by, text = _row(entry, times)
+    return at, entry["stream"], topic, by, text
 
 
 def _entries(

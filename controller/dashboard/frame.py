@@ -20,6 +20,7 @@ from controller.dashboard.visitors import SIGN_IN, SIGNED_IN, THEME_COOKIE, Visi
 from strandline.errors import StrandlineError, Unauthenticated
 
 CONTROLLERS: Final = "/controllers"
+JOURNAL: Final = "/journal"
 _SEEN: Final = "strandline_seen"
 _TELL_SEEN: Final = f"""<script>
 document.addEventListener("visibilitychange", () => emitEvent("{_SEEN}", !document.hidden))
@@ -179,6 +180,7 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
         with ui.link(target="/").classes("sl-link row items-center no-wrap").style("gap: 8px"):
             ui.icon("waves", size="22px")
             ui.label("Strandline").style("font-size: 17px; font-weight: 700")
+        ui.link("Journal", JOURNAL).classes("sl-link")
         if visitor.may_see_every_stream:
             ui.link("Controllers", CONTROLLERS).classes("sl-link")
         ui.space()

@@ -25,7 +25,7 @@ _ICONS: Final = {
     "action": ("person", "sl-good"),
     "registration": ("badge", "sl-soft"),
 }
-_WHEN: Final = """<span class="row items-center no-wrap" style="gap: 8px"><q-icon :name="props.row.icon" size="18px"
+WHEN: Final = """<span class="row items-center no-wrap" style="gap: 8px"><q-icon :name="props.row.icon" size="18px"
 :class="props.row.colour"></q-icon><span style="white-space: nowrap">{{ props.row.when }}</span></span>"""
 
 
@@ -50,7 +50,7 @@ class JournalCard:
     def __init__(self, title: str = "Journal", *, empty: str = "Nothing has happened yet.") -> None:
         self._now = 0
         columns: list[Column[Folded]] = [
-            Column("when", "When", sort=lambda found: found.entry.seq, html=_WHEN),
+            Column("when", "When", sort=lambda found: found.entry.seq, html=WHEN),
             Column("what", "What happened"),
         ]
         with card(title):
@@ -68,18 +68,22 @@ class JournalCard:
 
     def _text(self, found: Folded) -> str:
         times = f": {found.times} times since {moment(found.first_at, self._now)}" if found.times > 1 else ""
-        return _text(found.entry) + times
+        return entry_text(found.entry) + times
 
     def _row(self, found: Folded) -> dict[str, Any]:
-        entry = found.entry
-        icon, colour = _ICONS.get(entry.topic, ("circle", "sl-soft"))
-        return {
-            "id": entry.seq,
-            "when": moment(entry.at, self._now),
-            "icon": icon,
-            "colour": colour,
-            "what": self._text(found),
-        }
+        return {**entry_row(found.entry, self._now), "what": self._text(found)}
+
+
+def entry_row(entry: StoredEntry, now: int) -> dict[str, Any]:
+    """An entry as the fields of a row; WHEN shows `when` with an icon."""
+    icon, colour = _ICONS.get(entry.topic, ("circle", "sl-soft"))
+    return {
+        "id": entry.seq,
+        "when": moment(entry.at, now),
+        "icon": icon,
+        "colour": colour,
+        "what": entry_text(entry),
+    }
 
 
 class Folded(NamedTuple):
@@ -103,7 +107,8 @@ def folded(entries: Sequence[StoredEntry]) -> list[Folded]:
     return list(found.values())
 
 
-def _text(entry: StoredEntry) -> str:
+def entry_text(entry: StoredEntry) -> str:
+    """An entry as a sentence."""
     return story(entry.kind, entry.details, Times(), by=entry.by)
 
 

@@ -22,6 +22,9 @@ CHART_SPAN_MS: Final = 3_600_000  # the time that a chart shows
 
 SEGMENTS_DRAWN: Final = 60  # the newest, of a stream that was scaled
 JOURNAL_READ: Final = 300  # the newest entries, of which refusals of one kind become one
+JOURNALS_READ: Final = 2_000  # the newest entries of all streams that fit a search
+JOURNALS_REFRESH_MS: Final = 5_000  # between two reads of these
+JOURNALS_REST: Final = 20  # times as long as a read took, if that is longer
 JOURNAL_SHOWN: Final = 60  # of those, the newest
 DURATION_CHARACTERS: Final = 60  # of a duration in a form
 EXPORT_ROWS: Final = 20_000  # of a table, as CSV or JSON

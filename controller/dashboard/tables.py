@@ -70,9 +70,12 @@ class PagedTable(Generic[T]):
         text: Callable[[T], str],
         rows_per_page: int = PAGE_ROWS,
         act: Callable[[str], Awaitable[None]] | None = None,
+        filters: bool = True,
     ) -> None:
-        """`row` has an `id`; a filter looks for what was typed in `text`. `act` is called with what a cell's template
-        emits as `act`. Of several tables of one page with the same noun each needs a `name`, for the address."""
+        """`row` has an `id`; a filter, unless the page has one of its own, looks for what was typed in `text`. `act` is
+        called with what a cell's template emits as `act`. Of several tables of one page with the same noun each needs a
+        `name`, for the address."""
+        self._filters = filters
         self._address = Address(name or noun)
         self._row, self._text = row, text
         self._rows_per_page = rows_per_page
@@ -114,7 +117,7 @@ class PagedTable(Generic[T]):
         self._items = items
         self._table.set_visibility(bool(items))
         self._download.set_visibility(bool(items))
-        if len(items) > FILTER_ROWS or self._filter.value:
+        if self._filters and (len(items) > FILTER_ROWS or self._filter.value):
             self._filter.set_visibility(True)
         self._render()
 

@@ -11,11 +11,15 @@ from controller.storage.journal import (
     JOURNAL_OF_GROUP,
     JOURNAL_OF_STREAM,
     JournalTable,
+    Place,
     StoredEntry,
+    Wanted,
+    entries_of_all,
     journal_entries,
     newest_entries,
 )
 from controller.streams.registry import Streams
+from strandline.access import fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,14 @@ class JournalSlice:
     entries: Sequence[StoredEntry]
     next: int | None
     omitted: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalsSlice:
+    """Entries of all streams, each with its stream, newest first; `next` is the place to continue after, or null."""
+
+    entries: Sequence[tuple[str, StoredEntry]]
+    next: Place | None
 
 
 class JournalReads:
@@ -52,6 +64,15 @@ class JournalReads:
         """The newest entries, of some topics or all, about one writer or all; oldest first. None for a stream that does
         not exist."""
         return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit, topics=topics, writer=writer)
+
+    async def of_all(self, wanted: Wanted, before: Place | None, limit: int) -> JournalsSlice:
+        """The newest entries of the journals of all streams, or those after a place. Raises StoreUnavailable."""
+        found = await self._store.read(entries_of_all, wanted, before, limit + 1)
+        entries = found[:limit]
+        stream, last = entries[-1] if entries else ("", None)
+        following = Place(last.at, stream, last.seq) if last is not None and len(found) > limit else None
+        allowed = [each for each in entries if all(fits(pattern, each[0]) for pattern in wanted.patterns)]
+        return JournalsSlice(allowed, following)
 
     async def newest_of_group(self, name: str, limit: int) -> Sequence[StoredEntry]:
         """The newest entries, oldest first. None for a group that does not exist."""

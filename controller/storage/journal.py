@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Table, bindparam, func, literal_column, or_, select
+from sqlalchemy import Connection, Table, and_, bindparam, func, literal_column, or_, select
 
 from controller.limits import JOURNAL_ENTRIES, JOURNAL_RESUMED
 from controller.storage import schema
 from controller.storage.checksums import corrupt
 from controller.storage.queries import Query
 from controller.storage.rows import AnyRow, Values, to_json
+from strandline.access import EVERYTHING
 from strandline.errors import StoreCorrupt
 
 # Topics that say since when something holds: a stream that is loaded goes on from their newest entries.
@@ -32,6 +33,26 @@ class StoredEntry:
     kind: str
     by: str | None
     details: dict[str, Any]
+
+
+class Place(NamedTuple):
+    """An entry's place in the journals of all streams: newest first, then by stream."""
+
+    at: int
+    stream: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which entries of the journals of all streams: of streams whose names fit every pattern, on some topics or all, in
+    which each of the words occurs somewhere, and that were made from `since` on and before `until`."""
+
+    patterns: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
 
 
 class JournalTable:
@@ -126,6 +147,43 @@ def newest_entries(
         rows = connection.execute(query, given).all()
     entries = [_entry(row) for row in reversed(rows)]
     return [each for each in entries if writer is None or _is_about(each, writer)]
+
+
+def entries_of_all(
+    connection: Connection, wanted: Wanted, before: Place | None, limit: int
+) -> Sequence[tuple[str, StoredEntry]]:
+    """The newest entries of the journals of all streams that come after a place, each with its stream, newest first. A
+    damaged entry says so in its place. The time grows with the number of all entries."""
+    entry = schema.journal.c
+    query = select(schema.journal).order_by(entry.at.desc(), entry.stream, entry.seq.desc()).limit(limit)
+    for pattern in wanted.patterns:
+        if pattern != EVERYTHING:  # a superset where the database takes A for a: `fits` checks each name
+            like = pattern.replace("/", "//").replace("_", "/_").replace("%", "/%").replace("*", "%")
+            query = query.where(entry.stream.like(like, escape="/"))
+    if wanted.topics:
+        query = query.where(entry.topic.in_(wanted.topics))
+    for word in wanted.words:
+        texts = (entry.stream, entry.topic, entry.kind, entry.by, entry.details)
+        query = query.where(or_(*(text.icontains(word, autoescape=True) for text in texts)))
+    if wanted.since is not None:
+        query = query.where(entry.at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(entry.at < wanted.until)
+    if before is not None:
+        later_seq = and_(entry.stream == before.stream, entry.seq < before.seq)
+        same_moment = and_(entry.at == before.at, or_(entry.stream > before.stream, later_seq))
+        query = query.where(or_(entry.at < before.at, same_moment))
+    with connection.begin():
+        rows = connection.execute(query).all()
+    return [(row.stream, _entry_or_damage(row)) for row in rows]
+
+
+def _entry_or_damage(row: AnyRow) -> StoredEntry:
+    try:
+        return _entry(row)
+    except StoreCorrupt as error:
+        told = {"reason": error.reason}
+        return StoredEntry(seq=row.seq, at=row.at, topic=row.topic, kind="damaged_entry", by=row.by, details=told)
 
 
 def _is_about(entry: StoredEntry, writer: str) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from strandline.wire.shapes import Time
+
+TOPICS: Final = ("refusal", "state", "held", "holding", "pause", "incomplete", "registration", "action")  # of streams
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +24,20 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     by: str | None
     details: Mapping[str, Any]
+
+
+class StreamJournalEntry(JournalEntry, frozen=True, kw_only=True):
+    """An event in the journal of a stream; `seq` counts in that journal."""
+
+    stream: str
+
+
+class JournalsPage(msgspec.Struct, frozen=True):
+    """Entries of all streams, newest first. The next page has what is older: ask for it with `next` as `before`; null:
+    this is the last page."""
+
+    entries: tuple[StreamJournalEntry, ...]
+    next: str | None
 
 
 class JournalPage(msgspec.Struct, frozen=True):

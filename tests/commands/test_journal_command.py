@@ -85,16 +85,27 @@ def test_a_reader_groups_journal_is_shown_by_its_name(
     assert failed.code == 1 and f"did you mean {group}?" in failed.err
 
 
+def test_the_journal_of_all_streams_is_searched(served: Any, eventful: str, strandline: Callable[..., Any]) -> None:
+    out = strandline("journal", "--all", "--search", f"{eventful} REFUSED a").out.splitlines()
+    assert out[0].split() == ["AT", "STREAM", "TOPIC", "BY", "WHAT"]
+    assert len(out) == 3 and all(f" {eventful} " in line and " refusal " in line for line in out[1:])
+    entries = json.loads(strandline("journal", "--all", "--json", "--topic", "action", "--limit", "1").out)["entries"]
+    assert [(each["stream"], each["kind"]) for each in entries] == [(eventful, "excluded")]
+
+
 def test_either_a_stream_or_a_group_is_named(outside: Callable[..., Any]) -> None:
-    for words in ([], ["s", "--group", "g"], ["s", "--topic", "weather"]):
+    for words in ([], ["s", "--group", "g"], ["s", "--topic", "weather"], ["s", "--all"], ["s", "--search", "x"]):
         assert outside("journal", *words).code == 2
 
 
 def test_following_prints_each_entry_as_it_comes(
     served: Any, eventful: str, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    process = start("journal", eventful, "--follow", "--json", "--topic", "action")
-    assert process.stdout is not None
-    assert [json.loads(process.stdout.readline())["kind"] for _ in range(2)] == ["created", "excluded"]
+    one = start("journal", eventful, "--follow", "--json", "--topic", "action")
+    every = start("journal", "--all", "--search", eventful, "--follow", "--json", "--topic", "action")
+    for process in (one, every):
+        assert process.stdout is not None
+        assert [json.loads(process.stdout.readline())["kind"] for _ in range(2)] == ["created", "excluded"]
     served.call("DELETE", f"/v1/streams/{eventful}/writers/a/exclude")
-    assert json.loads(process.stdout.readline())["kind"] == "included"
+    for process in (one, every):
+        assert process.stdout is not None and json.loads(process.stdout.readline())["kind"] == "included"

@@ -289,6 +289,46 @@ def test_nothing_is_written_for_a_note_that_changes_nothing_else() -> None:
     assert commit.put == {}
 
 
+def found(controller: Any, query: str = "") -> list[tuple[str, str]]:
+    entries = controller.call("GET", f"/v1/journal?limit=1000&{query}")["entries"]
+    return [(each["stream"], each["kind"]) for each in entries]
+
+
+def test_the_journals_of_all_streams_are_one_newest_first(controller: Any) -> None:
+    for name in ("s_1", "sx1", "t"):
+        controller.call("PUT", f"/v1/streams/{name}", CONFIG)
+        controller.clock.now += 1_000
+    began = controller.clock.now
+    for name in ("t", "sx1"):
+        controller.call("POST", f"/v1/streams/{name}/writers/till-7/exclude", expect=404)
+    controller.call("PATCH", "/v1/streams/s_1", {"min_writers": 7})
+    controller.told(path="/v1/streams/t")
+
+    everything = [("s_1", "configured"), ("sx1", "refused"), ("t", "refused")]
+    everything += [("t", "created"), ("sx1", "created"), ("s_1", "created")]
+    assert found(controller) == everything
+    pages, before = [], ""
+    while before is not None:
+        page = controller.call("GET", f"/v1/journal?limit=2&before={before}")
+        pages += [(each["stream"], each["kind"]) for each in page["entries"]]
+        before = page["next"]
+    assert pages == everything
+    assert (
+        found(controller, f"since={began}") == everything[:3] and found(controller, f"until={began}") == everything[3:]
+    )
+    assert found(controller, "topic=refusal&topic=action&stream=t") == [("t", "refused"), ("t", "created")]
+    assert found(controller, "stream=s_*") == [everything[0], everything[5]]
+    assert found(controller, "search=TILL-7+sx1") == [("sx1", "refused")]
+    assert found(controller, "search=till_7") == found(controller, "search=100%25") == []
+
+
+@pytest.mark.parametrize(
+    "query", ["topic=weather", "before=5", "before=1.2.a/b", "stream=a/b", "since=-1", "limit=0", f"search={'a+' * 9}"]
+)
+def test_bad_questions_about_all_journals_are_problems(controller: Any, query: str) -> None:
+    assert controller.call("GET", f"/v1/journal?{query}", expect=422)["code"] == "invalid_parameter"
+
+
 @pytest.mark.parametrize("query", ["after=-1", "after=x", "limit=0", "limit=1001"])
 def test_bad_pages_are_problems(controller: Any, query: str) -> None:
     controller.call("PUT", STREAM, CONFIG)

@@ -136,6 +136,15 @@ def test_the_journal_tells_whose_token_it_was(keyed: Any, streams: str) -> None:
     assert {each["by"] for each in entries if each["kind"] == "configured"} == {keyed.names[streams]}
 
 
+def test_the_journal_of_all_streams_has_only_permitted_ones(keyed: Any, streams: str) -> None:
+    of_orders = keyed.make("reader", "orders-*")
+    admin, some = (
+        {each["stream"] for each in keyed.call(token, "GET", "/v1/journal")["entries"]}
+        for token in (streams, of_orders)
+    )
+    assert some == {name for name in admin if name.startswith("orders-")} and some < admin
+
+
 # -- patterns within a call --------------------------------------------------------------------------------------
 
 

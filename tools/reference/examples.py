@@ -137,6 +137,7 @@ def _read(call: _Caller) -> None:
     call(f"GET {STREAM}/segments/0/time-index?limit=2")
     call.committed()
     call(f"GET {STREAM}/journal?limit=2")
+    call("GET /v1/journal?topic=registration&search=till&limit=2")
 
 
 def _group(call: _Caller) -> None:

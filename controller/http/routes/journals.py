@@ -2,16 +2,82 @@
 
 from __future__ import annotations
 
-from fastapi import Response
+import re
+from typing import Annotated, Final
+
+from fastapi import Query, Response
 
 from controller.http.declared import Routes, RuleScope
-from controller.http.dependencies import DEFAULT_LIMIT, Limit, Seq, Served
+from controller.http.dependencies import DEFAULT_LIMIT, Granted, Limit, Seq, Served
 from controller.http.responses import answer
+from controller.limits import JOURNAL_SEARCH_CHARACTERS, JOURNAL_WORDS
 from controller.status.journal_reads import JournalSlice
-from strandline.access import Role
-from strandline.wire.journal import JournalEntry, JournalPage
+from controller.storage.journal import Place, Wanted
+from strandline.access import EVERYTHING, PATTERN, Role
+from strandline.errors import InvalidParameter
+from strandline.limits import TIME_BOUND_MS
+from strandline.names import NAME
+from strandline.wire.journal import TOPICS, JournalEntry, JournalPage, JournalsPage, StreamJournalEntry
 
 router = Routes("journal")
+
+_PLACE: Final = re.compile(rf"(\d{{1,15}})\.(\d{{1,15}})\.({NAME.pattern})")
+
+
+@router.declare(
+    "GET /v1/journal", "What happened to all streams, newest first", Role.READER, RuleScope.EACH, gives=[JournalsPage]
+)
+async def of_all(
+    controller: Served,
+    grant: Granted,
+    topic: Annotated[list[str], Query(description="only on these topics", default_factory=list)],
+    stream: Annotated[str, Query(description="only of streams that this name, or pattern with *, fits")] = EVERYTHING,
+    search: Annotated[str, Query(description="only with these words, in any order, anywhere in an entry")] = "",
+    since: Annotated[
+        int | None,
+        Query(ge=0, lt=TIME_BOUND_MS, description="only of this moment or later, in milliseconds since 1970"),
+    ] = None,
+    until: Annotated[int | None, Query(ge=0, lt=TIME_BOUND_MS, description="only of before this moment")] = None,
+    before: Annotated[str, Query(description="the page begins after this place: the `next` of the page before")] = "",
+    limit: Limit = DEFAULT_LIMIT,
+) -> Response:
+    if PATTERN.fullmatch(stream) is None:
+        raise InvalidParameter(name="stream", value=stream, wanted="a name, in which * stands for any characters")
+    for each in topic:
+        if each not in TOPICS:
+            raise InvalidParameter(name="topic", value=each, wanted=f"one of {', '.join(TOPICS)}")
+    words = tuple(search.split())
+    if len(search) > JOURNAL_SEARCH_CHARACTERS or len(words) > JOURNAL_WORDS:
+        wanted = f"at most {JOURNAL_WORDS} words, of {JOURNAL_SEARCH_CHARACTERS} characters together"
+        raise InvalidParameter(name="search", value=search, wanted=wanted)
+    patterns = (stream,) if grant is None else (stream, grant.pattern)
+    wanted_entries = Wanted(patterns=patterns, topics=tuple(topic), words=words, since=since, until=until)
+    found = await controller.journals.of_all(wanted_entries, _place(before), limit)
+    entries = tuple(
+        StreamJournalEntry(
+            stream=name,
+            seq=entry.seq,
+            at=entry.at,
+            topic=entry.topic,
+            kind=entry.kind,
+            by=entry.by,
+            details=entry.details,
+        )
+        for name, entry in found.entries
+    )
+    following = found.next
+    return answer(
+        JournalsPage(entries, None if following is None else f"{following.at}.{following.seq}.{following.stream}")
+    )
+
+
+def _place(before: str) -> Place | None:
+    if not before:
+        return None
+    found = _PLACE.fullmatch(before)
+    if found is None:
+        raise InvalidParameter(name="before", value=before, wanted="the `next` of the page before")
+    return Place(int(found[1]), found[3], int(found[2]))
 
 
 @router.declare("GET /v1/streams/{stream}/journal", "What happened to a stream", Role.READER, gives=[JournalPage])
