@@ -32,6 +32,7 @@ def test_the_journal_tells_in_words_what_happened(eventful: str, strandline: Cal
     assert [topic for topic, _ in told] == [
         "action",
         "state",
+        "pause",
         "state",
         "refusal",
         "refusal",
@@ -41,11 +42,11 @@ def test_the_journal_tells_in_words_what_happened(eventful: str, strandline: Cal
     ]
     texts = [text for _, text in told]
     assert texts[0].startswith("created: time_domain event, ") and texts[1] == "a became active"
-    assert texts[3].startswith("refused (a) as time_went_back: ") and texts[4].startswith(
-        "refused (position) as invalid"
-    )
-    assert texts[5:7] == ["excluded: writer a", "a went from active to excluded"]
-    assert texts[7].startswith("marks leave out a from ")
+    assert texts[2] == "the first mark was made"
+    assert texts[4].startswith("refused (a) as time_went_back: ")
+    assert texts[5].startswith("refused (position) as invalid")
+    assert texts[6:8] == ["excluded: writer a", "a went from active to excluded"]
+    assert texts[8].startswith("marks leave out a from ")
 
 
 def test_json_is_as_the_api_has_it_and_a_topic_narrows_it(
@@ -61,9 +62,9 @@ def test_the_newest_are_shown_or_those_after_a_seq(eventful: str, strandline: Ca
     def seqs(*words: str) -> list[int]:
         return [each["seq"] for each in json.loads(strandline("journal", eventful, "--json", *words).out)["entries"]]
 
-    assert seqs("--limit", "2") == [7, 8]
+    assert seqs("--limit", "2") == [8, 9]
     assert seqs("--limit", "2", "--after", "3") == [4, 5]
-    assert strandline("journal", eventful, "--after", "8").out == "nothing was told yet\n"
+    assert strandline("journal", eventful, "--after", "9").out == "nothing was told yet\n"
 
 
 def test_what_came_too_fast_is_said(served: Any, strandline: Callable[..., Any]) -> None:

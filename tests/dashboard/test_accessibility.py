@@ -21,6 +21,7 @@ PAGES = {
     "/streams/orders/writers/app-7": "app-7",
     "/reader-groups/billing": "r1",
     "/controllers": "live",
+    "/journal": "crowd",
     "/streams/none-such": "Not here",
     "/sign-in": "Token",
 }

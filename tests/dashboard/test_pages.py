@@ -20,6 +20,7 @@ PAGES = [
     "/streams/orders/writers/app-7",
     "/reader-groups/billing",
     "/controllers",
+    "/journal",
     "/streams/none-such",
     "/sign-in",
 ]
@@ -167,6 +168,24 @@ def test_a_table_is_saved_as_it_was_filtered_and_sorted(
     names = re.findall(r"w-\d{4}", text)
     assert names == [f"w-{number}" for number in range(2799, 2699, -1)]
     assert saved.value.suggested_filename == f"writers.{form.lower()}"
+
+
+def test_a_search_of_all_journals_is_there_again_after_back(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/journal?topic=action")
+    rows = page.locator("tbody tr")
+    expect(rows.filter(has_text="quiet")).to_contain_text("created")
+    page.get_by_label("Search").fill("EXCLUDED lost")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("excluded: writer lost")
+    page.wait_for_url("**/journal?topic=action&search=EXCLUDED+lost")
+    rows.get_by_role("link", name="lossy").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("lossy")
+    page.go_back()
+    expect(page.get_by_label("Search")).to_have_value("EXCLUDED lost")
+    expect(rows).to_have_count(1)
+    page.get_by_label("Search").fill("nowhere")
+    expect(page.get_by_text("Nothing in the journals fits.")).to_be_visible()
 
 
 def test_an_empty_chart_says_why(world: World, open_page: Callable[..., Page]) -> None:
