@@ -37,9 +37,9 @@ class HeldTime:
         self._counted_until = 0
         self._most = most
 
-    def begin(self, holder: str, state: str, now: int, since: int) -> None:
-        """`since` is earlier than now where the holder is known from before this process."""
-        self.holder, self.state, self.since = holder, state, since
+    def begin(self, holder: str, state: str, now: int, since: int | None = None) -> None:
+        """`since` is given where the holder is known from before this process."""
+        self.holder, self.state, self.since = holder, state, now if since is None else since
         self._counted_until = now
         self.told = False
 
@@ -141,7 +141,7 @@ class StreamCounts:
         held = self.held.get(key)
         if held is None:
             held = self.held[key] = HeldTime()
-        held.begin(writer or "", state, now, now if since is None else since)
+        held.begin(writer or "", state, now, since)
         self._holding.add(self)
 
     def released(self, key: str, now: int) -> None:
