@@ -7,7 +7,7 @@ KILLS ?= 1000
 CHAOS ?=
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench growth pictures soak chaos test quick coverage check reference format lock release clean
+.PHONY: help environment servers jars demo bench growth pictures soak chaos test quick coverage check reference site format lock release clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -77,6 +77,9 @@ check: environment ## Lint, check the format, the types and the import contracts
 reference: environment ## Write docs/reference again, from the code
 	$(BIN)/python -m tools.reference
 
+site: ## Make web pages of docs, with search and the public names of Python, in .site/pages; nothing on them needs a network
+	@$(PYTHON) tools/preflight.py --run website
+
 format: environment ## Put the code in the format that check asks for
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
@@ -88,6 +91,7 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile 
 lock: environment ## Compile the requirement files again, on Python 3.11; LOCK=--upgrade takes newer versions
 	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make lock needs the oldest Python supported, 3.11: make PYTHON=python3.11 lock")'
 	$(COMPILE) --output-file requirements/build.txt requirements/build.in
+	$(COMPILE) --output-file requirements/site.txt requirements/site.in
 	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --extra dashboard --extra postgres --constraint requirements/dev.txt --output-file container/requirements.txt pyproject.toml
 
@@ -95,5 +99,5 @@ release: environment servers ## Check that this version can be released, test an
 	$(BIN)/python -m tools.release
 
 clean: ## Remove what the targets made
-	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .jars .site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

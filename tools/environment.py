@@ -1,7 +1,8 @@
-"""Creates the virtual environment .venv, or updates it to match the requirement files if they changed.
+"""Creates the virtual environment .venv, or updates it to match its requirement files if they changed.
 
 All packages come from requirements/*.txt, by version and hash; the project itself is installed editable.
-No step uses build isolation, which would fetch unpinned packages. preflight.py has checked this Python.
+`separate` makes the environments that other tools have for themselves. No step uses build isolation, which would fetch
+unpinned packages. preflight.py has checked this Python.
 """
 
 import fcntl
@@ -18,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES_PER_LINE = 20
 TAIL_LINES = 30
+OF_THE_WORKSHOP = ("build", "dev")  # what .venv has; other files of requirements/ are for environments of their own
 # Lines of pip's output to show: large downloads and long steps.
 WORTH_SHOWING = re.compile(
     r"\s*(Downloading \S+ \(\d{2,}(\.\d+)? MB\)|Building wheel .*: started|Installing collected)"
@@ -28,10 +30,11 @@ class SetupError(Exception):
     """A step failed. The message names the step, and has the last output of its tool."""
 
 
-def requirements_fingerprint(root: Path) -> str:
+def requirements_fingerprint(root: Path, *names: str) -> str:
     """Changes with the pinned requirements, the Python and the path of the checkout, which scripts contain."""
     digest = hashlib.sha256(f"{root}\0{sys.version}\0{os.path.realpath(sys.executable)}".encode())
-    for file in sorted((root / "requirements").glob("*.txt")):
+    for name in names or OF_THE_WORKSHOP:
+        file = root / "requirements" / f"{name}.txt"
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -109,6 +112,24 @@ def set_up() -> bool:
     run("installing strandline", *install)
     project_stamp.write_text(project_fingerprint(ROOT))
     return True
+
+
+def separate(folder: Path, *names: str) -> Path:
+    """An environment with what these files of requirements/ pin, made again when they change; returns its Python."""
+    python, stamp = folder / "bin" / "python", folder / "requirements.stamp"
+    fingerprint = requirements_fingerprint(ROOT, *names)
+    if python.exists() and is_stamped(stamp, fingerprint):
+        return python
+    shown = folder.relative_to(ROOT)
+    run(f"creating {shown}", sys.executable, "-I", "-m", "venv", "--clear", folder)
+    install = (python, "-I", "-u", "-m", "pip", "install", "--progress-bar", "off", "--require-hashes")
+    isolation = ("--no-build-isolation",) if "build" in names else ("--only-binary", ":all:")
+    for name in names:
+        file = ROOT / "requirements" / f"{name}.txt"
+        say(f"strandline: installing the {pinned(file)} packages pinned in requirements/{name}.txt, in {shown}")
+        run(f"installing requirements/{name}.txt", *install, *isolation, "-r", file, total=pinned(file))
+    stamp.write_text(fingerprint)
+    return python
 
 
 @contextmanager

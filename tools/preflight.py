@@ -1,4 +1,4 @@
-"""Checks the needs of the set-up, then runs environment.py under a Python that is new enough.
+"""Checks the needs of the set-up, then runs environment.py, or another tool, under a Python that is new enough.
 
 If something is missing, the first line of the output names it, with the command that installs it, and the
 exit status is 1. This file alone must also run on old Pythons (3.6), so that they name the problem instead of
@@ -199,6 +199,7 @@ def main() -> int:
     parser.add_argument("--chromium", action="store_true", help="the tests of the dashboard will run as well")
     parser.add_argument("--wrk", action="store_true", help="the benchmarks over HTTP will run as well")
     parser.add_argument("--check-only", action="store_true", help="check the needs and set up nothing")
+    parser.add_argument("--run", metavar="TOOL", help="run this tool instead of setting up .venv, as website")
     arguments = parser.parse_args()
     try:
         python = find_python()
@@ -216,6 +217,9 @@ def main() -> int:
     except NeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    if arguments.run:
+        os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        os.execvp(python, [python, "-m", "tools." + arguments.run])
     if not arguments.check_only:
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "environment.py")
         os.execvp(python, [python, "-I", script])

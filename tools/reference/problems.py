@@ -77,6 +77,7 @@ def _says(kind: type[StrandlineError]) -> str:
     said = _sentence(own.fget) if isinstance(own, property) and own.fget is not None else ""
     own_words = vars(kind).get("__doc__") or ""
     told = "" if own_words.startswith(f"{kind.__name__}(") else " ".join(own_words.split())
+    said = said.replace("][", "]\\[")  # two brackets side by side would be a link
     return f"{told} *{said}*".strip() if told else said
 
 

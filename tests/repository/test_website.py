@@ -1,0 +1,84 @@
+"""The web pages have every page once, and what they would fetch from elsewhere, or lead to in vain, is found."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tools.website import PUBLIC, PYTHON_PAGES, Nav, configuration, pages, public_names, stage, wrong
+
+
+def entries(nav: Nav) -> list[str]:
+    """The pages that a navigation names, in its order."""
+    found: list[str] = []
+    for each in nav:
+        for what in each.values():
+            found += [what] if isinstance(what, str) else entries(what)
+    return found
+
+
+@pytest.fixture(scope="module")
+def source(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pages are made of."""
+    folder = tmp_path_factory.mktemp("site") / "source"
+    stage(root, folder)
+    return folder
+
+
+def test_the_navigation_names_every_page_once(root: Path, source: Path) -> None:
+    project = tomllib.loads(configuration(root))["project"]
+    named = Counter(entries(project["nav"]))
+    python = [f"{PYTHON_PAGES}/{module}.md" for module in PUBLIC]
+    assert named == Counter([*pages(root), *python])
+    assert [name for name in named if not (source / name).is_file()] == []
+
+
+def test_every_page_has_beside_it_what_it_links_to(source: Path) -> None:
+    """As the Markdown has its links; the pages that are made of it are checked when they are made."""
+    assert (source / "controller" / "operations" / "alerts.yml").is_file()
+    assert "haproxy.cfg" in (source / "deploy" / "index.md").read_text()
+    assert "[deploy](deploy/index.md)" in (source / "README.md").read_text()
+
+
+@pytest.mark.parametrize("module", ["writer_client", "reader_client", "spark_integration", "strandline.testing"])
+def test_the_page_of_a_package_has_the_names_that_it_offers(module: str, root: Path, source: Path) -> None:
+    names = public_names(root, module)
+    assert names == [name for name in importlib.import_module(module).__all__ if not name.startswith("__")]
+    assert f"members: [{', '.join(names)}]" in (source / PYTHON_PAGES / f"{module}.md").read_text()
+
+
+def test_a_module_without_a_list_of_names_offers_its_classes(root: Path) -> None:
+    assert public_names(root, "strandline.logs.sqlite") == ["SqliteLog"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('<a href="b.html#top">', None),
+        ('<a href="https://example.org/x#y">', None),
+        ('<a href="c.html">', "a.html links to c.html, where nothing is"),
+        ('<a href="b.html#end">', "a.html links to b.html#end, but that page has no such heading"),
+        ('<img src="picture.png">', "a.html links to picture.png, where nothing is"),
+        ('<script src="https://example.org/x.js">', "a.html fetches https://example.org/x.js"),
+        ('<link rel="stylesheet" href="//example.org/x.css">', "a.html fetches //example.org/x.css"),
+        ('<link rel="preconnect" href="https://example.org">', "a.html fetches https://example.org"),
+    ],
+)
+def test_a_page_that_leads_nowhere_or_fetches_is_told(tmp_path: Path, text: str, problem: str | None) -> None:
+    (tmp_path / "a.html").write_text(f"<p>{text}</p>")
+    (tmp_path / "b.html").write_text('<h2 id="top">B</h2>')
+    assert wrong(tmp_path) == ([problem] if problem else [])
+
+
+def test_a_style_that_fetches_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.html").touch()
+    (tmp_path / "a.css").write_text('@import "https://example.org/a.css"; b { background: url(//example.org/b.png) }')
+    assert wrong(tmp_path) == ["a.css fetches https://example.org/a.css", "a.css fetches //example.org/b.png"]
+
+
+def test_no_pages_at_all_are_a_problem(tmp_path: Path) -> None:
+    assert wrong(tmp_path) == [f"there are no pages in {tmp_path.name}"]
