@@ -51,15 +51,6 @@ class Gathered:
         if self.time is None or time > self.time:
             self.time = time
 
-    def with_all(self, other: Gathered) -> Gathered:
-        """Itself, after everything of another one is added."""
-        self.names |= other.names
-        if other.time is not None:
-            self.add_time(other.time)
-        for shape, theirs in other.rows.items():
-            join_row(self.rows, shape, theirs)
-        return self
-
     @property
     def cut(self) -> Cut:
         return cut_of_rows(self.rows)
@@ -129,9 +120,9 @@ class Contributions:
     def take(self, time: int) -> list[Gathered]:
         """Removes and returns what is in a mark at `time`, which is made now."""
         taken: list[Gathered] = [self._next, *self._remove_below(time)]
-        self._next = Gathered()
-        for each in self._remove_below(time + 1):  # with an `above` of `time`: it is in every later mark
-            self._next = each.with_all(self._next)
+        later = self._remove_below(time + 1)  # with an `above` of `time`: in every later mark
+        assert len(later) <= 1, "positions with one `above` share a span"
+        self._next = later[0] if later else Gathered()
         return taken
 
     def _remove_below(self, time: int) -> list[Span]:

@@ -90,13 +90,15 @@ def check_time(name: str, time: int) -> None:
 def position_cut(position: Mapping[str, int]) -> Cut:
     """A position as a cut that is not closed. Raises what `check_position` raises."""
     names = tuple(position)
-    try:
-        shape = SHAPES.get(names) or shape_of(names)
-        values = shape.pick(position)
-        row = int.from_bytes(shape.pack(*values), "little")
-    except (struct.error, TypeError):
+    shape = SHAPES.get(names)
+    if shape is None:
         check_position(position)
-        raise
+        shape = shape_of(names)
+    values = shape.pick(position)
+    try:
+        row = int.from_bytes(shape.pack(*values), "little")
+    except struct.error:  # an offset is no whole number, or far out of bounds
+        row = shape.beyond
     # All offsets are checked at once, and one by one only to say which is wrong. A bool has passed so far.
     if row & shape.beyond or not shape.valid:
         check_position(position)

@@ -671,9 +671,8 @@ class Stream:
         Returns the keys in which they are lost now.
         """
         timeout = self.config.writer_timeout_ms
+        assert timeout, "without a timeout there is no deadline"
         keys: set[str] = set()
-        if not timeout:
-            return keys
         served = self._served(now)
         for name in self._deadlines.due(served, most=SILENT_PER_CALL):
             writer = self.writers[name]

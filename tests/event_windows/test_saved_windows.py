@@ -203,3 +203,12 @@ def test_a_reopened_part_takes_older_events_until_the_next_bound() -> None:
     assert [event[-1] for event in saved["events"]] == [12, 5]
     assert [each.events for each in windows.advance(11)] == [(5,)]
     assert not windows.add(5, 5, part="1")
+
+
+def test_an_open_session_is_saved_whole_however_far_back_it_began() -> None:
+    windows, again = EventWindows[int](Session(10)), EventWindows[int](Session(10))
+    for time in (0, 9, 18, 27):
+        assert windows.add(time, time, "a")
+    assert windows.advance(25) == []
+    again.load(through_json(windows.save()))
+    assert contents(again.finish()) == contents(windows.finish())

@@ -331,3 +331,13 @@ def test_a_successor_follows_only_segments_whose_keys_it_takes() -> None:
     graph = SegmentGraph.equal_shares(2, 0)
     graph.scale({"0": 1, "1": 2}, [new("2", 0.0, 0.5), new("3", 0.5, 0.75), new("4", 0.75, 1.0)], 0)
     assert [graph[name].predecessors for name in ("2", "3", "4")] == [("0",), ("1",), ("1",)]
+
+
+def test_a_position_is_closed_alike_however_many_kinds_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strandline.core.segment.SHAPES_KNOWN_TO_GROW", 2)
+    graph = SegmentGraph.equal_shares(4, 0)
+    for _ in range(2):
+        for name in "0123":
+            assert graph.cut({name: 5}) == Cut({name: 5})
+    with pytest.raises(UnknownSegment):
+        graph.cut({"4": 5})
