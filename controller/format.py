@@ -1,4 +1,4 @@
-"""Values as text for people: times, spans, positions, tables, and holders of time."""
+"""Values as text for people: times, spans, positions, tables, and holders of time; and times and positions back."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.limits import EPOCH_END_MS, EPOCH_FIRST_MS, POSITION_SEGMENTS_SHOWN
+from strandline.core.note import check_position
+from strandline.errors import StrandlineError
+from strandline.limits import TIME_BOUND_MS
 
 if TYPE_CHECKING:
     from strandline.core.aggregate import Holder
@@ -70,6 +73,54 @@ def offsets(position: Mapping[str, int]) -> str:
     shown = [f"{segment}={offset}" for segment, offset in ordered[:POSITION_SEGMENTS_SHOWN]]
     more = len(position) - len(shown)
     return ",".join(shown) + (f" and {more} more" if more else "") if shown else NOTHING
+
+
+def read_offsets(text: str) -> dict[str, int]:
+    """A position: `0=5,1=7`, or a JSON object of the same; empty for an empty text. Raises ValueError with a sentence
+    for whoever wrote it."""
+    try:
+        pairs = _pairs_of_json(text) if text.lstrip().startswith("{") else _pairs_of_text(text)
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("it names a segment twice")
+        check_position(found)
+    except (ValueError, RecursionError, StrandlineError) as error:
+        wanted = 'an offset for each segment, as 0=5,1=7 or {"0": 5, "1": 7}'
+        raise ValueError(f"{text[:200]!r} is no position ({error}): give {wanted}") from None
+    return found
+
+
+def _pairs_of_json(text: str) -> Sequence[tuple[str, Any]]:
+    return json.loads(text, object_pairs_hook=lambda pairs: pairs)  # type: ignore[no-any-return]  # checked by the caller
+
+
+def _pairs_of_text(text: str) -> Sequence[tuple[str, int]]:
+    pairs = []
+    for each in text.split(",") if text.strip() else ():
+        segment, equals, offset = each.strip().partition("=")
+        if not equals or not offset.isascii() or not offset.isdecimal() or len(offset) > 20:
+            raise ValueError(f"{each.strip()!r} is no segment=offset")
+        pairs.append((segment, int(offset)))
+    return pairs
+
+
+def read_time(text: str) -> int:
+    """A time: a whole number, as notes have it, or a date, which is in UTC where it names no other zone. Raises
+    ValueError with a sentence for whoever wrote it."""
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdecimal() and len(digits) < 20:
+        number = int(text)
+    else:
+        try:
+            given = datetime.fromisoformat(text)
+        except ValueError:
+            wanted = "a whole number of milliseconds, or a date such as 2026-01-31T12:00:00Z"
+            raise ValueError(f"{text[:200]!r} is no time: give {wanted}") from None
+        aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+        number = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    if not -TIME_BOUND_MS < number < TIME_BOUND_MS:
+        raise ValueError(f"{text[:200]!r} is no time: it has to lie within ±{TIME_BOUND_MS - 1}")
+    return number
 
 
 def key_name(key: str) -> str:

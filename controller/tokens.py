@@ -7,7 +7,18 @@ from typing import Final
 
 from controller.clock import Clock
 from controller.commit.store import Store
-from controller.storage.tokens import TokenState, changed_tokens, note_use
+from controller.records.operator_log import log_event
+from controller.storage.tokens import (
+    StoredToken,
+    TokenState,
+    changed_tokens,
+    digest_of,
+    end_token,
+    new_token,
+    note_use,
+    store_token,
+    stored_tokens,
+)
 from strandline.access import Grant
 from strandline.errors import Unauthenticated
 
@@ -50,6 +61,11 @@ class Tokens:
         self._used.add(grant.name)
         return grant
 
+    @property
+    def state(self) -> TokenState | None:
+        """Differs whenever a token was made or revoked."""
+        return self._state
+
     def still_allows(self, grant: Grant | None) -> bool:
         """Whether a caller that was admitted with this grant, or without one, still is: for long answers."""
         if grant is None:
@@ -66,3 +82,24 @@ class Tokens:
         except BaseException:
             self._used |= used
             raise
+
+    # -- what an administrator does on the dashboard ---------------------------------------------------------------
+
+    async def stored(self) -> list[StoredToken]:
+        """All tokens that were ever made, by name; raises StoreUnavailable."""
+        return await self._store.read(stored_tokens)
+
+    async def create(self, grant: Grant, by: str | None) -> str:
+        """Makes a token and returns it, which nobody can do again. Raises TokenRefused, StoreUnavailable and
+        StoreUndecided."""
+        token = new_token()
+        await self._store.write(store_token, grant, digest_of(token.encode()), self._clock.now())
+        log_event("token_created", by=by, token=grant.name, role=str(grant.role), pattern=grant.pattern)
+        await self.refresh()
+        return token
+
+    async def revoke(self, name: str, by: str | None) -> None:
+        """Revokes a token. Raises TokenRefused for an unknown name, StoreUnavailable and StoreUndecided."""
+        await self._store.write(end_token, name, self._clock.now())
+        log_event("token_revoked", by=by, token=name)
+        await self.refresh()

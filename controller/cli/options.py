@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
-from controller.format import Times
+from controller.format import Times, read_offsets, read_time
 from controller.terminal import Failure
-from strandline.core.note import check_position
-from strandline.errors import InvalidName, StrandlineError
-from strandline.limits import TIME_BOUND_MS
+from strandline.errors import InvalidName
 from strandline.names import check_name
 
 _SPAN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(ms|s|min|h|d)?")
@@ -69,20 +65,10 @@ def time_key(text: str) -> str:
 
 def moment(text: str) -> int:
     """A time: a whole number, as notes have it, or a date, which is in UTC where it names no other zone."""
-    digits = text.removeprefix("-")
-    if digits.isascii() and digits.isdecimal() and len(digits) < 20:
-        number = int(text)
-    else:
-        try:
-            given = datetime.fromisoformat(text)
-        except ValueError:
-            wanted = "a whole number of milliseconds, or a date such as 2026-01-31T12:00:00Z"
-            raise click.BadParameter(f"{text[:200]!r} is no time: give {wanted}") from None
-        aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-        number = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    if not -TIME_BOUND_MS < number < TIME_BOUND_MS:
-        raise click.BadParameter(f"{text[:200]!r} is no time: it has to lie within ±{TIME_BOUND_MS - 1}")
-    return number
+    try:
+        return read_time(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def duration(bound_ms: int) -> Callable[[str], int]:
@@ -103,29 +89,9 @@ def duration(bound_ms: int) -> Callable[[str], int]:
 def position(text: str) -> dict[str, int]:
     """A position: `0=5,1=7`, or a JSON object of the same. An empty one has read nothing."""
     try:
-        pairs = _pairs_of_json(text) if text.lstrip().startswith("{") else _pairs_of_text(text)
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise ValueError("it names a segment twice")
-        check_position(found)
-    except (ValueError, RecursionError, StrandlineError) as error:
-        wanted = 'an offset for each segment, as 0=5,1=7 or {"0": 5, "1": 7}'
-        raise click.BadParameter(f"{text[:200]!r} is no position ({error}): give {wanted}") from None
-    return found
-
-
-def _pairs_of_json(text: str) -> Sequence[tuple[str, Any]]:
-    return json.loads(text, object_pairs_hook=lambda pairs: pairs)  # type: ignore[no-any-return]  # checked by the caller
-
-
-def _pairs_of_text(text: str) -> Sequence[tuple[str, int]]:
-    pairs = []
-    for each in text.split(",") if text.strip() else ():
-        segment, equals, offset = each.strip().partition("=")
-        if not equals or not offset.isascii() or not offset.isdecimal() or len(offset) > 20:
-            raise ValueError(f"{each.strip()!r} is no segment=offset")
-        pairs.append((segment, int(offset)))
-    return pairs
+        return read_offsets(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def settings_file(file: Path | None) -> dict[str, str]:

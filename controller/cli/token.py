@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -19,12 +18,10 @@ from controller.format import NOTHING, Times, indented
 from controller.terminal import Failure, say
 from strandline.access import EVERYTHING, Grant, Role, check_pattern
 from strandline.errors import InvalidConfig
-from strandline.redaction import TOKEN_PREFIX
 
 if TYPE_CHECKING:
     from controller.storage.tokens import StoredToken
 
-TOKEN_BYTES = 32
 DAY_MS = 86_400_000
 LONGEST_DAYS = 36_500
 
@@ -107,7 +104,7 @@ def create(
     name: str, role: str, pattern: str, writers: str | None, expires_in: int | None, database: str, as_json: bool
 ) -> None:
     """Make a token and print it. Nobody can print it again: the store keeps its SHA-256 alone."""
-    from controller.storage.tokens import add_token, digest_of, open_tokens
+    from controller.storage.tokens import add_token, digest_of, new_token, open_tokens
 
     now = _now()
     try:
@@ -120,7 +117,7 @@ def create(
         )
     except InvalidConfig as error:
         raise Failure(str(error)) from None
-    token = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    token = new_token()
     with open_tokens(database, make=True) as connection:
         add_token(connection, grant, digest_of(token.encode()), now)
     if as_json:
@@ -175,7 +172,7 @@ def _row(token: StoredToken, now: int, times: Times) -> tuple[str, ...]:
         str(token.grant.role),
         token.grant.pattern,
         token.grant.writers if token.grant.role is Role.WRITER else NOTHING,
-        _state(token, now),
+        token.state(now),
         times.show(token.created_at),
         times.show(token.grant.expires_at),
         times.show(token.last_used_at),
@@ -186,12 +183,6 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _state(token: StoredToken, now: int) -> str:
-    if token.revoked_at is not None:
-        return "revoked"
-    return "expired" if token.grant.expires_at is not None and token.grant.expires_at <= now else "valid"
-
-
 def _grant_json(grant: Grant) -> dict[str, Any]:
     values = {"name": grant.name, "role": grant.role, "pattern": grant.pattern, "writers": grant.writers}
     return {**values, "expires_at": grant.expires_at}
@@ -199,4 +190,4 @@ def _grant_json(grant: Grant) -> dict[str, Any]:
 
 def _token_json(token: StoredToken, now: int) -> dict[str, Any]:
     times = {"created_at": token.created_at, "revoked_at": token.revoked_at, "last_used_at": token.last_used_at}
-    return {**_grant_json(token.grant), "state": _state(token, now), **times}
+    return {**_grant_json(token.grant), "state": token.state(now), **times}

@@ -1,205 +1,423 @@
-"""What an administrator can do on a page: each action is confirmed first, and its result is shown."""
+"""What an administrator can do from a page. Each act is a call of the API, made with the visitor's token; `dialogs.py`
+asks first, and shows what came of it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from nicegui import ui
+from starlette.types import ASGIApp
 
-from controller.controller import Controller
-from controller.dashboard.durations import duration_text, read_duration
+from controller.dashboard.dialogs import Act, Values
+from controller.dashboard.durations import read_duration
+from controller.dashboard.fields import (
+    FORM,
+    Field,
+    changes,
+    read_count,
+    read_names,
+    read_segments,
+    read_some_names,
+    read_some_offsets,
+    read_start,
+    setting_field,
+)
+from controller.dashboard.own_calls import OwnCalls
+from controller.dashboard.scaling import successors
 from controller.dashboard.visitors import Visitor
-from controller.dashboard.widgets import heading
-from controller.format import Times
-from controller.records.journal import Act
-from controller.status.status_view import StatusView
-from strandline.client.calls import stream_path, writer_path
-from strandline.core.config import SETTINGS, Setting, StreamConfig
-from strandline.core.mark import Mark
-from strandline.errors import StrandlineError
-from strandline.wire.streams import WireMark, read_evaluated, read_stream
+from controller.format import Times, offsets, read_offsets
+from controller.tokens import Tokens
+from strandline.access import EVERYTHING, Grant, Role, check_pattern, check_role
+from strandline.client import calls, group_calls
+from strandline.client.calls import stream_path, tell, writer_path
+from strandline.core.config import SETTINGS, StreamConfig
+from strandline.core.segment import NewSegment
+from strandline.limits import SEGMENTS_PER_STREAM
+from strandline.names import check_name
+from strandline.wire.groups import GROUP_SETTINGS, FromHead, GroupOptions, GroupSettings, Start
 
-Doing = Callable[[], Awaitable[str]]
-
-
-async def confirm(question: str, consequence: str, button: str, do: Doing) -> None:
-    """Asks the visitor, then does it and shows the result or the error."""
-    with ui.dialog().props('aria-label="Are you sure"') as dialog, ui.card().style("max-width: 480px; gap: 12px"):
-        heading(question)
-        ui.label(consequence)
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat no-caps color=secondary")
-            ui.button(button, on_click=lambda: dialog.submit(True)).props("unelevated no-caps color=negative autofocus")
-    sure = await dialog
-    dialog.delete()
-    if sure:
-        await tell(do)
-
-
-async def tell(do: Doing) -> None:
-    """Does something and shows the result or the error."""
-    try:
-        ui.notify(await do(), type="positive")
-    except StrandlineError as error:
-        ui.notify(str(error), type="negative", multi_line=True, timeout=10_000, close_button="Close")
+_SEGMENTS: Final = "segments"
+_NAME: Final = "name"
+_STREAMS: Final = "streams"
+_START: Final = "start"
+_OFFSETS: Final = "final offsets"
+_COUNT: Final = "successors"
+_NAMES: Final = "their names"
+_HEAD: Final = "head"
+_SEGMENT: Final = "segment"
+_ROLE: Final = "role"
+_WRITERS: Final = "writers"
+_LASTS: Final = "lasts"
 
 
 class Acts:
-    """What a visitor may do. It is done where the stream is served, which may be at another controller."""
+    """What a visitor may do. Whether the visitor may, the API decides at each call."""
 
-    def __init__(self, controller: Controller, status: StatusView, who: Visitor) -> None:
-        self._controller = controller
-        self._status = status
+    def __init__(self, app: ASGIApp, who: Visitor) -> None:
+        self._make = OwnCalls(app, who).make
         self._who = who
 
-    async def ask_exclude(self, stream: str, writer: str) -> None:
-        await confirm(
-            f"Exclude {writer}?",
-            "Time goes on without it at once. What it writes below the marks' time will be late, and every mark names "
-            "it until it is included or registers again.",
-            "Exclude",
-            lambda: self.exclude(stream, writer),
+    # -- writers -----------------------------------------------------------------------------------------------------
+
+    def exclude(self, stream: str, writer: str) -> Act:
+        async def do(_: Values) -> str:
+            await self._make(tell("POST", f"{writer_path(stream, writer)}/exclude"))
+            return f"{writer} is excluded: marks go on without it, and name it"
+
+        return Act(
+            question=f"Exclude {writer}?",
+            consequence="Time goes on without it at once. What it writes below the marks' time will be late, and every "
+            "mark names it until it is included or registers again.",
+            button="Exclude",
+            do=do,
         )
 
-    async def ask_include(self, stream: str, writer: str) -> None:
-        await confirm(
-            f"Include {writer} again?",
-            "It counts again from its last note on. Time may stand still until it has caught up.",
-            "Include",
-            lambda: self.include(stream, writer),
+    def include(self, stream: str, writer: str) -> Act:
+        async def do(_: Values) -> str:
+            await self._make(tell("DELETE", f"{writer_path(stream, writer)}/exclude"))
+            return f"{writer} is included again"
+
+        return Act(
+            question=f"Include {writer} again?",
+            consequence="It counts again from its last note on. Time may stand still until it has caught up.",
+            button="Include",
+            do=do,
         )
 
-    async def exclude(self, stream: str, writer: str) -> str:
-        self._who.check_acting(stream)
-        if await self._status.pass_on(stream, "POST", _exclusion(stream, writer)) is None:
-            act = Act("excluded", self._who.name, {"writer": writer})
-            await self._controller.streams.change(stream, lambda each, now: each.exclude(writer, now), act)
-        return f"{writer} is excluded: marks go on without it, and name it"
+    def close(self, stream: str, writer: str) -> Act:
+        async def do(_: Values) -> str:
+            await self._make(calls.close(stream, writer))
+            return f"{writer} is closed: time need not wait for it"
 
-    async def include(self, stream: str, writer: str) -> str:
-        self._who.check_acting(stream)
-        if await self._status.pass_on(stream, "DELETE", _exclusion(stream, writer)) is None:
-            act = Act("included", self._who.name, {"writer": writer})
-            await self._controller.streams.change(stream, lambda each, now: each.include(writer, now), act)
-        return f"{writer} is included again"
+        return Act(
+            question=f"Close {writer}?",
+            consequence="This says in its place that it has written all: time does not wait for it any more, and marks "
+            "stay complete. If it writes older events all the same, they are late.",
+            button="Close",
+            do=do,
+        )
 
-    async def evaluate(self, stream: str, key: str) -> str:
-        self._who.check_acting(stream)
-        mark: Mark | WireMark | None
-        body = await self._status.pass_on(stream, "POST", f"{stream_path(stream)}/marks", {"key": key})
-        if body is None:
-            mark, holder, _ = await self._controller.streams.evaluate(stream, key)
-        else:
-            evaluated = read_evaluated(body)
+    # -- streams -----------------------------------------------------------------------------------------------------
+
+    def create_stream(self) -> Act:
+        async def do(values: Values) -> str:
+            name = values[_NAME]
+            config = StreamConfig(**{each: values[each] for each in SETTINGS})
+            is_new = await self._make(calls.create_stream(name, values[_SEGMENTS], config))
+            return f"{name} is created" if is_new else f"{name} exists already, and is as it was"
+
+        def says(values: Values) -> str:
+            return f"{values[_NAME]}, with {_SEGMENTS}: {values[_SEGMENTS]}"
+
+        default = StreamConfig()
+        return Act(
+            question="Create a stream?",
+            consequence="Its segments are those of its log. Settings can be changed later, the time domain cannot.",
+            button="Create",
+            fields=(
+                Field(_NAME, "letters, digits, and . _ -", partial(check_name, "stream")),
+                Field(_SEGMENTS, "how many it begins with, or open: each begins when it is first named", read_segments),
+                *(setting_field(each, getattr(default, each.name)) for each in SETTINGS.values()),
+            ),
+            says=says,
+            do=do,
+        )
+
+    async def configure(self, stream: str) -> Act:
+        config = (await self._make(calls.describe(stream))).config
+
+        async def do(values: Values) -> str:
+            changed = changes(values, config)
+            await self._make(tell("PATCH", stream_path(stream), changed))
+            return "the configuration is changed: " + _listed(changed, " = ")
+
+        return Act(
+            question=f"Change the configuration of {stream}?",
+            consequence="It is in effect at once.",
+            button="Change",
+            fields=[setting_field(each, getattr(config, each.name)) for each in FORM],
+            says=lambda values: _listed(changes(values, config), ": "),
+            do=do,
+        )
+
+    def evaluate(self, stream: str, key: str) -> Act:
+        async def do(_: Values) -> str:
+            evaluated = await self._make(calls.evaluate(stream, key=key))
             mark, holder = evaluated.mark, evaluated.held_by
-        if mark is not None:
-            return f"mark {mark.seq} was made, at {Times().show(mark.time)}"
-        return "no mark is possible" + (f": {holder.writer} holds time back" if holder and holder.writer else "")
+            if mark is not None:
+                return f"mark {mark.seq} was made, at {Times().show(mark.time)}"
+            return "no mark is possible" + (f": {holder.writer} holds time back" if holder and holder.writer else "")
 
-    async def config(self, stream: str) -> StreamConfig:
-        """The configuration of a stream."""
-        self._who.check_acting(stream)
-        body = await self._status.pass_on(stream, "GET", stream_path(stream))
-        if body is None:
-            return (await self._controller.streams.get(stream)).stream.config
-        return read_stream(body).config
+        return Act(
+            question=f"Evaluate {stream} now?",
+            consequence="Makes a mark at once if one is possible, whatever the interval.",
+            button="Evaluate",
+            do=do,
+        )
 
-    async def configure(self, stream: str, settings: dict[str, Any]) -> str:
-        self._who.check_acting(stream)
-        if await self._status.pass_on(stream, "PATCH", stream_path(stream), settings) is None:
-            act = Act("configured", self._who.name, settings)
-            await self._controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
-        return "the configuration is changed: " + ", ".join(f"{name} = {value}" for name, value in settings.items())
+    async def scale(self, stream: str) -> Act:
+        segments = [each.segment for each in (await self._make(calls.describe(stream))).segments]
+
+        def planned(values: Values) -> list[NewSegment]:
+            return successors(segments, values[_OFFSETS].keys(), values[_COUNT], values[_NAMES])
+
+        async def do(values: Values) -> str:
+            ending, new = values[_OFFSETS], planned(values)
+            await self._make(calls.scale(stream, ending, new))
+            return f"{', '.join(ending)} has ended, and {', '.join(each.id for each in new)} has begun"
+
+        def says(values: Values) -> str:
+            ends = ", ".join(f"{segment} at {offset}" for segment, offset in values[_OFFSETS].items())
+            return f"Ends {ends}.\nBegins {', '.join(map(_ranged, planned(values)))}."
+
+        return Act(
+            question=f"Split or merge segments of {stream}?",
+            consequence="This tells the stream what its log has done already: scale the log first. A segment that has "
+            "ended takes no more notes past its final offset, for good.",
+            button="Scale",
+            fields=(
+                Field(_OFFSETS, "of the segments that end, as 0=300 or 0=300,1=400", read_some_offsets),
+                Field(
+                    _COUNT,
+                    "how many, with equal shares of the keys",
+                    partial(read_count, most=SEGMENTS_PER_STREAM),
+                    "2",
+                ),
+                Field(_NAMES, "as 4,5; empty: the next free numbers", partial(read_names, "segment")),
+            ),
+            says=says,
+            do=do,
+        )
+
+    def drop_segment(self, stream: str) -> Act:
+        async def do(values: Values) -> str:
+            await self._make(tell("DELETE", f"{stream_path(stream)}/segments/{values[_SEGMENT]}"))
+            return f"segment {values[_SEGMENT]} is dropped"
+
+        return Act(
+            question=f"Drop a segment of {stream}?",
+            consequence="For a segment that the log does not have, such as one that was named by mistake. Writers and "
+            "later marks forget it.",
+            button="Drop",
+            fields=[Field(_SEGMENT, "its name", partial(check_name, "segment"))],
+            says=lambda values: f"Drops the segment {values[_SEGMENT]}.",
+            do=do,
+        )
+
+    def truncate(self, stream: str) -> Act:
+        async def do(values: Values) -> str:
+            await self._make(calls.truncate(stream, values[_HEAD]))
+            return f"{stream} is truncated at {offsets(values[_HEAD])}"
+
+        return Act(
+            question=f"Truncate {stream}?",
+            consequence="This tells the stream that its log has removed what is older. Marks that lie wholly below are "
+            "removed for good, except the newest of them.",
+            button="Truncate",
+            fields=[Field(_HEAD, "where the log begins now, as 0=300,1=400", read_some_offsets)],
+            says=lambda values: f"The log of {stream} begins at {offsets(values[_HEAD])}.",
+            do=do,
+        )
+
+    def seal(self, stream: str) -> Act:
+        async def do(values: Values) -> str:
+            await self._make(calls.seal(stream, values[_OFFSETS]))
+            return f"{stream} is sealed"
+
+        def says(values: Values) -> str:
+            final = values[_OFFSETS]
+            return f"{stream} ends " + (f"at {offsets(final)}." if final else "where each segment was noted last.")
+
+        return Act(
+            question=f"Seal {stream}?",
+            consequence="It takes no more notes after that, for good: its writers are closed, and readers come to its "
+            "end.",
+            button="Seal",
+            fields=[Field(_OFFSETS, "as 0=300,1=400; empty: where each segment was noted last", read_offsets)],
+            says=says,
+            typed=stream,
+            do=do,
+        )
+
+    def delete_stream(self, stream: str) -> Act:
+        async def do(_: Values) -> str:
+            await self._make(calls.delete_stream(stream))
+            return f"{stream} is deleted"
+
+        return Act(
+            question=f"Delete {stream}?",
+            consequence="Its writers, marks and journal are deleted with it. This cannot be undone. The log stays.",
+            button="Delete",
+            typed=stream,
+            then="/",
+            do=do,
+        )
+
+    # -- reader groups -------------------------------------------------------------------------------------------------
+
+    def create_group(self) -> Act:
+        async def do(values: Values) -> str:
+            name, start = values[_NAME], values[_START] or FromHead()
+            settings = GroupSettings(streams=values[_STREAMS], start=start, **_group_settings(values))
+            is_new = await self._make(group_calls.create_group(name, settings))
+            return f"{name} is created" if is_new else f"{name} exists already, and is as it was"
+
+        default = GroupOptions(streams=())
+        return Act(
+            question="Create a reader group?",
+            consequence="It begins to count once a reader registers.",
+            button="Create",
+            fields=(
+                Field(_NAME, "letters, digits, and . _ -", partial(check_name, "group")),
+                Field(_STREAMS, "that it reads, as orders,payments", partial(read_some_names, "stream")),
+                Field(_START, "where it begins: head, or a time as 2026-01-31T12:00:00Z", read_start, "head"),
+                *(setting_field(each, getattr(default, each.name)) for each in GROUP_SETTINGS.values()),
+            ),
+            says=lambda values: f"{values[_NAME]}, which reads {', '.join(values[_STREAMS])}",
+            do=do,
+        )
+
+    async def configure_group(self, group: str) -> Act:
+        before = await self._make(group_calls.describe_group(group))
+
+        def changed(values: Values) -> dict[str, Any]:
+            return changes({_STREAMS: values[_STREAMS], **_group_settings(values)}, before)
+
+        async def do(values: Values) -> str:
+            start: Start | None = values[_START]
+            await self._make(group_calls.change_group(group, changed(values), start))
+            return f"{group} is changed: " + _listed(changed(values), " = ")
+
+        return Act(
+            question=f"Change {group}?",
+            consequence="A stream that is left out is forgotten with its positions.",
+            button="Change",
+            fields=(
+                Field(_STREAMS, "that it reads", partial(read_some_names, "stream"), ",".join(before.streams)),
+                Field(_START, "where added streams begin: head, or a time", read_start),
+                *(setting_field(each, getattr(before, each.name)) for each in GROUP_SETTINGS.values()),
+            ),
+            says=lambda values: _listed(changed(values), ": "),
+            do=do,
+        )
+
+    def delete_group(self, group: str) -> Act:
+        async def do(_: Values) -> str:
+            await self._make(group_calls.delete_group(group))
+            return f"{group} is deleted"
+
+        return Act(
+            question=f"Delete the reader group {group}?",
+            consequence="Its positions and its journal are deleted with it: its readers would begin anew. This cannot "
+            "be undone.",
+            button="Delete",
+            typed=group,
+            then="/",
+            do=do,
+        )
+
+    # -- controllers ---------------------------------------------------------------------------------------------------
+
+    def drain(self, controller: str) -> Act:
+        async def do(_: Values) -> str:
+            await self._make(calls.drain_controller(controller))
+            return f"{controller} hands everything over, and then ends"
+
+        return Act(
+            question=f"Drain {controller}?",
+            consequence="It hands everything that it serves over to the other controllers, and its process ends.",
+            button="Drain",
+            do=do,
+        )
+
+    # -- tokens, which only the store has ------------------------------------------------------------------------------
+
+    def create_token(self, tokens: Tokens, now: int) -> Act:
+        who = self._who
+
+        def grant(values: Values) -> Grant:
+            most = None if who.grant is None else who.grant.expires_at
+            expires = most if values[_LASTS] is None else now + values[_LASTS]
+            if most is not None and expires is not None and expires > most:
+                raise ValueError(f"it cannot last longer than your own token, until {Times().show(most)}")
+            return Grant(
+                name=values[_NAME],
+                role=check_role(values[_ROLE]),
+                pattern=values[_STREAMS],
+                writers=values[_WRITERS],
+                expires_at=expires,
+            )
+
+        async def do(values: Values) -> str:
+            who.check_tokens("create a token")
+            return await tokens.create(grant(values), who.name)
+
+        def says(values: Values) -> str:
+            made = grant(values)
+            bound = "" if made.writers == EVERYTHING else f", bound to the writers {made.writers}"
+            until = "for good" if made.expires_at is None else f"until {Times().show(made.expires_at)}"
+            return f"{made.name}: {made.role} of {made.pattern}{bound}, {until}"
+
+        return Act(
+            question="Create a token?",
+            consequence="Whoever has it may do this. Its name is never used again, since journals keep it.",
+            button="Create",
+            fields=(
+                Field(_NAME, "whose it is: journals name it", partial(check_name, "token")),
+                Field(_ROLE, "what it may do", str, Role.READER, tuple(Role)),
+                Field(_STREAMS, "those that it is for; * stands for any characters", check_pattern, EVERYTHING),
+                Field(_WRITERS, "of a writer's token: those that it speaks for", _read_writers, EVERYTHING),
+                Field(_LASTS, "how long it lasts, as 90 d; empty: as long as yours", _read_lasting),
+            ),
+            says=says,
+            keep="Copy the token now: nobody can show it again.",
+            do=do,
+        )
+
+    def revoke_token(self, tokens: Tokens, name: str) -> Act:
+        async def do(_: Values) -> str:
+            self._who.check_tokens("revoke a token")
+            await tokens.revoke(name, self._who.name)
+            return f"{name} is revoked"
+
+        own = " It is your own: you are signed out." if name == self._who.name else ""
+        return Act(
+            question=f"Revoke the token {name}?",
+            consequence="Within a second no controller lets anybody in with it, and its name stays taken. This cannot "
+            f"be undone.{own}",
+            button="Revoke",
+            do=do,
+        )
 
 
-def _exclusion(stream: str, writer: str) -> str:
-    return f"{writer_path(stream, writer)}/exclude"
+def _read_writers(text: str) -> str:
+    return check_pattern(text, "writers")
 
 
-FORM = [setting for setting in SETTINGS.values() if not setting.says.stays]
+def _read_lasting(text: str) -> int | None:
+    if not text:
+        return None
+    lasting = read_duration(text)
+    if not lasting:
+        raise ValueError("longer than that")
+    return lasting
 
 
-async def edit(config: StreamConfig) -> dict[str, Any] | None:
-    """Shows a form with the settings; returns those that were changed, or None if the visitor cancelled. A value that
-    cannot be is refused where it stands, and the form stays open."""
-    fields: dict[str, ui.input | ui.select] = {}
-    settings = ui.dialog().props('aria-label="Change the configuration"')
-    with settings as dialog, ui.card().style("width: 560px; max-width: 96vw; gap: 8px"):
-        heading("Change the configuration")
-        with ui.column().classes("w-full").style("max-height: 62vh; overflow-y: auto; gap: 6px; flex-wrap: nowrap"):
-            for setting in FORM:
-                fields[setting.name] = _field(setting, getattr(config, setting.name))
-
-        def save() -> None:
-            wrong = [each for each in fields.values() if not each.validate()]  # each of them says what is wrong
-            if not wrong:
-                dialog.submit(True)
-
-        with ui.row().classes("w-full justify-end"):
-            ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat no-caps color=secondary")
-            ui.button("Save", on_click=save).props("unelevated no-caps")
-    sure = await dialog
-    given = {name: field.value for name, field in fields.items()}
-    dialog.delete()
-    return changed(config, given) if sure else None
+_read_successors = partial(read_count, most=SEGMENTS_PER_STREAM)
 
 
-def _field(setting: Setting, value: Any) -> ui.input | ui.select:
-    """The field of the form for a setting."""
-    made = (
-        ui.input(setting.name, value=as_text(setting, value), validation=lambda text: refusal(setting, text))
-        if setting.choices is None
-        else ui.select([str(choice) for choice in setting.choices], label=setting.name, value=str(value))
-    )
-    made.props(f'dense hint="{setting.says.meaning}"').classes("w-full")
-    return made
+def _group_settings(values: Values) -> dict[str, Any]:
+    return {name: values[name] for name in GROUP_SETTINGS}
 
 
-def _is_duration(setting: Setting) -> bool:
-    return setting.name.endswith("_ms")
+def _listed(values: Mapping[str, Any], between: str) -> str:
+    return ", ".join(f"{name}{between}{_shown(value)}" for name, value in values.items())
 
 
-def as_text(setting: Setting, value: Any) -> str:
-    """A value as it stands in the form."""
-    return duration_text(value) if _is_duration(setting) else str(value)
+def _shown(value: Any) -> str:
+    return "none" if value is None else ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def read_text(setting: Setting, text: str | None) -> Any:
-    """The value that a text of the form means. Raises ValueError with a sentence for the visitor."""
-    given, says = (text or "").strip(), setting.says
-    if setting.choices is not None:
-        return given
-    if not given:
-        if setting.or_null:
-            return None
-        raise ValueError("this cannot be empty")
-    if _is_duration(setting):
-        value = read_duration(given)
-    else:
-        if re.fullmatch(r"-?[0-9]{1,18}", given) is None:
-            raise ValueError("not a whole number")
-        value = int(given)
-    shown = partial(as_text, setting)
-    if value < says.least:
-        raise ValueError(f"at least {shown(says.least)}")
-    if says.most is not None and value > says.most:
-        raise ValueError(f"at most {shown(says.most)}")
-    return value
-
-
-def refusal(setting: Setting, text: str | None) -> str | None:
-    """What is wrong with a text of the form; None if nothing is."""
-    try:
-        read_text(setting, text)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def changed(config: StreamConfig, given: Mapping[str, str | None]) -> dict[str, Any]:
-    """The settings that differ from the configuration, by the texts of the form."""
-    values = {setting.name: read_text(setting, given[setting.name]) for setting in FORM if setting.name in given}
-    return {name: value for name, value in values.items() if value != getattr(config, name)}
+def _ranged(new: NewSegment) -> str:
+    return new.id if new.low is None or new.high is None else f"{new.id} (keys {new.low:.4g} to {new.high:.4g})"

@@ -21,6 +21,7 @@ from strandline.errors import StrandlineError, Unauthenticated
 
 CONTROLLERS: Final = "/controllers"
 JOURNAL: Final = "/journal"
+TOKENS: Final = "/tokens"
 _SEEN: Final = "strandline_seen"
 _TELL_SEEN: Final = f"""<script>
 document.addEventListener("visibilitychange", () => emitEvent("{_SEEN}", !document.hidden))
@@ -63,6 +64,8 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-page .nicegui-link, .sl-page .nicegui-label { overflow-wrap: anywhere; min-width: 0; }
 .sl-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .sl-download { position: absolute !important; top: 8px; right: 8px; }
+.sl-corner { position: absolute !important; top: 8px; right: 48px; }
+.q-dialog .q-card { background: var(--sl-card); color: var(--sl-ink); border-radius: 12px; }
 .sl-sort { all: unset; cursor: pointer; }
 .sl-page .q-table__container { width: 100%; }
 .body--dark { --q-primary: #2dd4bf !important; --q-negative: #f87171 !important; --q-secondary: #9aa8bc !important;
@@ -183,6 +186,8 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
         ui.link("Journal", JOURNAL).classes("sl-link")
         if visitor.may_see_every_stream:
             ui.link("Controllers", CONTROLLERS).classes("sl-link")
+        if visitor.may_manage_tokens:
+            ui.link("Tokens", TOKENS).classes("sl-link")
         ui.space()
         ui.label("times in UTC").classes("sl-soft")
         ui.button(icon="contrast", on_click=partial(_turn, theme)).props(

@@ -29,6 +29,7 @@ JOURNAL_SHOWN: Final = 60  # of those, the newest
 DURATION_CHARACTERS: Final = 60  # of a duration in a form
 EXPORT_ROWS: Final = 20_000  # of a table, as CSV or JSON
 EXPORT_SLICE_ROWS: Final = 200  # between two turns of others, while they are made
+TOKENS_READ_MS: Final = 10_000  # how old the page of the tokens may be where none was made or revoked
 NOTES_SHOWN: Final = 30  # the newest of a writer
 NAMED_WRITERS: Final = 5  # in one cell
 ATTENTION_STREAMS: Final = 4  # shown large, above the table

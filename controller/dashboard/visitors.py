@@ -59,23 +59,28 @@ class Visitor:
     def may_see_every_stream(self) -> bool:
         return self.grant is None or self.grant.allows_every_stream
 
-    def check_every_stream(self, *, acting: str | None = None) -> None:
-        """Like `check`, for what is about all streams. `acting` is a change."""
+    def check_every_stream(self) -> None:
+        """Like `check`, for what is about all streams."""
         self.check()
-        if self.grant is None:
-            return
-        if acting is not None and not self.may_act:
-            raise Forbidden(role=self.grant.role, call=acting, needs=Role.ADMIN)
-        if not self.may_see_every_stream:
-            grant, call = self.grant, acting or "see this"
-            needs = Role.READER if acting is None else Role.ADMIN
-            raise Forbidden(role=grant.role, call=call, pattern=grant.pattern, needs=needs, stream=EVERYTHING)
+        if self.grant is not None and not self.may_see_every_stream:
+            raise self._refused("see this", Role.READER)
 
-    def check_acting(self, stream: str) -> None:
-        """Like `check`, for a change."""
-        self.check(stream)
-        if self.grant is not None and not self.may_act:
-            raise Forbidden(role=self.grant.role, call=f"act on {stream}", needs=Role.ADMIN)
+    @property
+    def may_manage_tokens(self) -> bool:
+        """Whether the visitor may see, create and revoke tokens: with an administrator's for every stream. Without
+        tokens nobody may: the first one is made where the store is."""
+        return self.grant is not None and self.may_act and self.may_see_every_stream
+
+    def check_tokens(self, call: str) -> None:
+        """Like `check`, for tokens."""
+        self.check()
+        if self.grant is not None and not self.may_manage_tokens:
+            raise self._refused(call, Role.ADMIN)
+
+    def _refused(self, call: str, needs: Role) -> Forbidden:
+        assert self.grant is not None
+        pattern = self.grant.pattern
+        return Forbidden(role=self.grant.role, call=call, pattern=pattern, needs=needs, stream=EVERYTHING)
 
 
 def visitor(connection: HTTPConnection) -> Visitor | None:

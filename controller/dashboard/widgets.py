@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from controller.dashboard.visitors import Visitor
 from controller.format import NOTHING
 from strandline.errors import StrandlineError
 
+SMALL: Final = "outline no-caps dense padding='4px 12px'"  # a button at the top of a page
 BADGE_COLOURS: Final = {"sl-bad": "negative", "sl-warn": "warning", "sl-good": "positive"}
 
 
@@ -55,6 +56,13 @@ def tiles(*names: str, large: bool = False) -> dict[str, Tile]:
         return {name: Tile(name, large=large) for name in names}
 
 
+def menu(name: str, acts: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
+    """A button with a menu of what is seldom done."""
+    with ui.button(name, icon="more_vert").props(SMALL), ui.menu():
+        for text, act in acts.items():
+            ui.menu_item(text, act)
+
+
 def served_by() -> ui.label:
     """Which controller serves what the page is about; hidden where there is one."""
     label = ui.label().classes("sl-soft")
@@ -77,6 +85,14 @@ def gone(error: StrandlineError) -> None:
         ui.link("To the overview", "/").classes("sl-link")
 
 
+def not_allowed(error: StrandlineError) -> None:
+    """Shows that a page is not for this visitor's token."""
+    ui.context.client.status_code = error.status
+    with ui.column().classes("sl-card"):
+        heading("Not for this token", level=1)
+        ui.label(str(error))
+
+
 def curl(who: Visitor, method: str, url: str, body: Any) -> str:
     """A call of the API, as a command to copy."""
     token = ' -H "authorization: Bearer $STRANDLINE_TOKEN"' if who.name is not None else ""
@@ -89,12 +105,17 @@ def empty_state(icon: str, text: str, command: str | None = None) -> ui.column:
         ui.icon(icon, size="36px").classes("sl-soft")
         ui.label(text).classes("text-center")
         if command is not None:
-            with ui.row().classes("items-start no-wrap w-full").style("max-width: 760px"):
-                ui.label(command).classes("sl-code")
-                ui.button(icon="content_copy", on_click=lambda: _copy(command)).props(
-                    'flat round dense color=secondary aria-label="Copy the command"'
-                )
+            code(command, "Copy the command")
     return column
+
+
+def code(text: str, copy: str) -> None:
+    """A text to copy, with a button whose label is `copy`."""
+    with ui.row().classes("items-start no-wrap w-full").style("max-width: 760px"):
+        ui.label(text).classes("sl-code")
+        ui.button(icon="content_copy", on_click=lambda: _copy(text)).props(
+            f'flat round dense color=secondary aria-label="{copy}"'
+        )
 
 
 def _copy(text: str) -> None:

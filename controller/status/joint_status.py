@@ -116,7 +116,7 @@ class JointStatus:
     async def _ask(self, asked: _Asked, _: Yielding) -> Any:
         try:
             async with asyncio.timeout(STATUS_ASK_MS / 1000):
-                answer = await self.others.ask(asked.kind, asked.name, "GET", asked.path, asked.viewer)
+                answer = await self.others.ask(asked.kind, asked.name, asked.path, asked.viewer)
                 return None if answer is None else decode_details(asked.shape, answer)
         except (TimeoutError, NotUnderstood) as error:
             reason = str(error) or f"its controller has not answered for {STATUS_ASK_MS} ms"
@@ -173,9 +173,6 @@ class JointView:
 
     def served_by(self, kind: Kind, name: str) -> str | None:
         return self._status.others.name_of(self._status.others.serving(kind, name))
-
-    async def pass_on(self, stream: str, method: str, path: str, body: object = None) -> bytes | None:
-        return await self._status.others.ask(Kind.STREAM, stream, method, path, self._viewer, body)
 
     def slices(self) -> Yielding:
         return self._status.own.slices()

@@ -156,9 +156,6 @@ class StatusReader:
     def served_by(self, kind: Kind, name: str) -> None:
         """There is one controller, so that there is nothing to tell apart."""
 
-    async def pass_on(self, stream: str, method: str, path: str, body: object = None) -> None:
-        """Every stream is served here."""
-
     def slices(self) -> Yielding:
         """Slices for further work on a result."""
         return Yielding(self._stopwatch)

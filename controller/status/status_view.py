@@ -68,11 +68,6 @@ class StatusView(Protocol):
         """The name of the controller that serves a stream or group; None if it is not known, or if there is one."""
         ...
 
-    async def pass_on(self, stream: str, method: str, path: str, body: object = None) -> bytes | None:
-        """Makes a call about a stream where it is served; returns the answer's body, or None if that is here. Raises
-        the problem that was answered."""
-        ...
-
     def slices(self) -> Yielding:
         """Slices for further work on a result."""
         ...
@@ -104,9 +99,7 @@ class Others(Protocol):
         not reached, or OwnerUndecided without an answer."""
         ...
 
-    async def ask(
-        self, kind: Kind, name: str, method: str, path: str, viewer: Viewer, body: object = None
-    ) -> bytes | None:
-        """Makes a call about one stream or group where it is served; returns the answer's body, or None if that is
-        here. Raises as `part` does."""
+    async def ask(self, kind: Kind, name: str, path: str, viewer: Viewer) -> bytes | None:
+        """Asks about one stream or group where it is served; returns the answer's body, or None if that is here.
+        Raises as `part` does."""
         ...

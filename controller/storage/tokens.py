@@ -7,10 +7,11 @@ had a token keeps requiring one.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import URL, Connection, Engine, Row, func, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -24,6 +25,9 @@ from controller.storage.schema import token as table
 from controller.storage.sqlite import sqlite_engine
 from controller.storage.transaction import CommitUnknown, transaction
 from strandline.access import EVERYTHING, Grant, Role
+from strandline.redaction import TOKEN_PREFIX
+
+TOKEN_BYTES: Final = 32
 
 
 class TokenState(NamedTuple):
@@ -42,9 +46,20 @@ class StoredToken:
     revoked_at: int | None
     last_used_at: int | None
 
+    def state(self, now: int) -> str:
+        """`valid`, `expired` or `revoked`."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.grant.expires_at is not None and self.grant.expires_at <= now else "valid"
+
 
 class TokenRefused(StoreRefused):
     """A token cannot be made or revoked. The message says why, and what to do."""
+
+
+def new_token() -> str:
+    """A token that nobody has."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def digest_of(token: bytes) -> str:
@@ -67,6 +82,27 @@ def note_use(connection: Connection, names: Iterable[str], now: int) -> None:
     older = or_(table.c.last_used_at.is_(None), table.c.last_used_at < now)
     with transaction(connection):
         connection.execute(update(table).where(table.c.name.in_(list(names)), older).values(last_used_at=now))
+
+
+# -- for the dashboard ---------------------------------------------------------------------------------------------
+
+
+def stored_tokens(connection: Connection) -> list[StoredToken]:
+    """All tokens, sorted by name."""
+    with connection.begin():
+        return list_tokens(connection)
+
+
+def store_token(connection: Connection, grant: Grant, digest: str, now: int) -> None:
+    """Adds a token. Raises what `add_token` raises."""
+    with transaction(connection):
+        add_token(connection, grant, digest, now)
+
+
+def end_token(connection: Connection, name: str, now: int) -> bool:
+    """Revokes a token. Returns and raises what `revoke_token` does."""
+    with transaction(connection):
+        return revoke_token(connection, name, now)
 
 
 # -- for the command line, while a controller may be serving -----------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from controller.dashboard.actions import FORM, as_text, changed
+from controller.dashboard.fields import FORM, changes, setting_field
 from controller.http.bodies import GroupBody, GroupChangesBody, SettingsBody, StreamBody, settings_body
 from reader_client import AsyncReaderGroup, ReaderGroup
 from reader_client.groups import CHANGEABLE
@@ -88,10 +88,13 @@ def test_a_setting_is_checked_as_it_is_declared(setting: Setting, made: Callable
 
 
 def test_the_form_gives_what_was_changed() -> None:
-    config = StreamConfig()
-    same = {setting.name: as_text(setting, getattr(config, setting.name)) for setting in FORM}
-    assert changed(config, same) == {}
-    assert changed(config, same | {"late_writers": "skip", "min_writers": "2"}) == {
+    config = StreamConfig(max_ahead_ms=None)
+    fields = {each.name: setting_field(each, getattr(config, each.name)) for each in FORM}
+    same = {name: field.value for name, field in fields.items()}
+    texts = same | {"late_writers": "skip", "min_writers": "2"}
+    assert changes({name: fields[name].read(text) for name, text in texts.items()}, config) == {
         "late_writers": "skip",
         "min_writers": 2,
     }
+    with pytest.raises(ValueError, match="nothing is changed"):
+        changes({name: fields[name].read(text) for name, text in same.items()}, config)

@@ -4,11 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.dashboard.actions import FORM, as_text, changed, refusal
 from controller.dashboard.durations import duration_text, read_duration
-from strandline.core.config import StreamConfig
-
-SETTINGS = {setting.name: setting for setting in FORM}
+from controller.dashboard.fields import FORM, setting_field
 
 
 @given(st.integers(0, 1 << 53))
@@ -39,16 +36,9 @@ def test_what_is_no_duration_is_refused_with_a_sentence(text: str) -> None:
         read_duration(text)
 
 
-def test_a_form_that_was_not_touched_changes_nothing() -> None:
-    config = StreamConfig(writer_timeout_ms=61_001, max_ahead_ms=None)
-    given = {name: as_text(setting, getattr(config, name)) for name, setting in SETTINGS.items()}
-    assert changed(config, {**given, "late_writers": "hold"}) == {}
-    assert changed(config, {**given, "writer_timeout_ms": ""}) == {"writer_timeout_ms": None}
-
-
 def test_a_value_is_refused_outside_of_its_bounds_alone() -> None:
-    assert refusal(SETTINGS["max_writers"], "0") == "at least 1"
-    assert refusal(SETTINGS["max_writers"], "99999999999") is not None
-    assert refusal(SETTINGS["max_writers"], "12") is None
-    assert refusal(SETTINGS["idle_lag_ms"], "") == "this cannot be empty"
-    assert refusal(SETTINGS["writer_timeout_ms"], "") is None
+    fields = {setting.name: setting_field(setting, 0) for setting in FORM}
+    assert fields["max_writers"].refusal("0") == "at least 1"
+    assert fields["max_writers"].refusal("99999999999") is not None
+    assert fields["max_writers"].refusal("12") is None
+    assert fields["idle_lag_ms"].refusal("") == "this cannot be empty"

@@ -54,7 +54,7 @@ def test_a_page_shows_streams_of_both_controllers_until_one_is_killed(
         expect(stream.get_by_text("excluded by anna: writer slow")).to_be_visible()
         stream.get_by_role("button", name="Configure").click()
         stream.get_by_label("min_writers").fill("2")
-        stream.get_by_role("button", name="Save").click()
+        stream.get_by_role("button", name="Continue").click()
         stream.get_by_role("dialog").get_by_role("button", name="Change").click()
         expect(stream.get_by_text("the configuration is changed")).to_be_visible()
         assert both.ask(both.two, f"/v1/streams/{THERE}").json()["min_writers"] == 2

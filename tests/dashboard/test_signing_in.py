@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +9,15 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from controller.dashboard import actions
+from controller.dashboard.actions import Acts
 from controller.dashboard.visitors import Visitor
+from controller.status.status_view import Viewer
 from controller.storage.tokens import add_token, digest_of, open_tokens, revoke_token
 from strandline.access import Grant, Role
+from strandline.core.config import StreamConfig
 from strandline.errors import Forbidden
 from strandline.redaction import TOKEN_PREFIX
+from strandline.wire.streams import settings_by_name
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
 PATTERNS = {"anna": (Role.ADMIN, "*"), "ben": (Role.READER, "orders*"), "carl": (Role.READER, "*")}
@@ -106,25 +109,74 @@ def test_a_page_whose_token_is_revoked_leads_to_the_sign_in_and_back(
     expect(page.get_by_role("link", name="w1").first).to_be_visible()
 
 
-def test_a_readers_act_is_refused_whatever_a_page_shows(tmp_path: Path) -> None:
-    with InProcess(tmp_path / "store.db", ManualClock()) as served:
-        served.call("PUT", "/v1/streams/orders", {"segments": 1, "max_ahead_ms": None})
-        served.note("w1", 1, {"0": 1}, "orders")
-        grant = Grant(name="ben", role=Role.READER, pattern="*")
-        ben = Visitor("ben", False, grant)
+def test_a_token_is_created_shown_once_and_revoked_from_the_page(
+    guarded: Guarded, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    dialog = page.get_by_role("dialog")
+    guarded.sign_in(page, guarded.tokens["anna"], "/tokens")
+    page.get_by_role("button", name="Create a token").click()
+    dialog.get_by_label("name", exact=True).fill("dora")
+    dialog.get_by_label("streams", exact=True).fill("orders*")
+    dialog.get_by_label("lasts", exact=True).fill("2 h")
+    dialog.get_by_role("button", name="Continue").click()
+    expect(dialog.get_by_text("dora: reader of orders*, until")).to_be_visible()
+    dialog.get_by_role("button", name="Create").click()
+    made = dialog.get_by_text(TOKEN_PREFIX).inner_text()
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_text(made)).to_have_count(0)
+    asked = {"Authorization": f"Bearer {made}"}
+    assert guarded.process.client.get("/v1/streams/orders", headers=asked).status_code == 200
+    assert guarded.process.client.get("/v1/streams/secret", headers=asked).status_code == 403
+    row = page.get_by_role("row").filter(has_text="dora")
+    page.get_by_role("button", name="Revoke dora").click()
+    dialog.get_by_role("button", name="Revoke").click()
+    expect(row).to_contain_text("revoked")
+    assert guarded.process.client.get("/v1/streams/orders", headers=asked).status_code == 401
+
+
+def test_who_may_not_manage_tokens_sees_none(guarded: Guarded, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    guarded.sign_in(page, guarded.tokens["ben"], "/tokens")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not for this token")
+    expect(page.get_by_role("link", name="Tokens")).to_have_count(0)
+
+
+def test_an_act_is_refused_to_a_token_that_may_not_call(tmp_path: Path) -> None:
+    database = str(tmp_path / "store.db")
+    grants = (
+        Grant(name="ben", role=Role.READER),
+        Grant(name="eva", role=Role.ADMIN, pattern="other*"),
+        Grant(name="anna", role=Role.ADMIN),
+    )
+    with open_tokens(database, make=True) as connection:
+        for grant in grants:
+            add_token(connection, grant, digest_of(grant.name.encode()), NOON)
+    with InProcess(database, ManualClock()) as served:
         controller = served.app.state.controller
-        bens = actions.Acts(controller, controller.status, ben)
-        acts: list[Callable[[], Awaitable[object]]] = [
-            lambda: bens.exclude("orders", "w1"),
-            lambda: bens.include("orders", "w1"),
-            lambda: bens.evaluate("orders", ""),
-            lambda: bens.config("orders"),
-            lambda: bens.configure("orders", {"min_writers": 9}),
-        ]
-        for act in acts:
+        ben, eva, anna = (
+            Acts(
+                served.app,
+                Visitor(
+                    each.name,
+                    may_act=each.role is Role.ADMIN,
+                    grant=each,
+                    tokens=controller.tokens,
+                    viewer=Viewer(b"Bearer " + each.name.encode()),
+                ),
+            )
+            for each in grants
+        )
+        values = {"name": "orders", "segments": 1, **settings_by_name(StreamConfig())}
+        assert served.portal.call(anna.create_stream().do, values) == "orders is created"
+        for acts in (ben, eva):
+            for act in (acts.exclude("orders", "w"), acts.seal("orders"), acts.delete_stream("orders")):
+                with pytest.raises(Forbidden):
+                    served.portal.call(act.do, {"final offsets": {}})
             with pytest.raises(Forbidden):
-                served.portal.call(act)
-        assert served.call("GET", "/v1/streams/orders")["min_writers"] == 1
+                served.portal.call(acts.revoke_token(controller.tokens, "anna").do, {})
+        assert served.portal.call(anna.delete_stream("orders").do, {}) == "orders is deleted"
 
 
 def sign_in_by_form(guarded: Guarded, **headers: str) -> httpx.Response:

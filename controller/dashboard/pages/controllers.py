@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -10,14 +9,13 @@ from fastapi.responses import RedirectResponse
 from nicegui import ui
 
 from controller.controller import Controller
-from controller.dashboard.actions import confirm
+from controller.dashboard.actions import Acts
+from controller.dashboard.dialogs import ask
 from controller.dashboard.frame import CONTROLLERS, Refresh, frame
 from controller.dashboard.tables import STATE, Column, PagedTable
-from controller.dashboard.visitors import COOKIE, Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import heading
+from controller.dashboard.visitors import Visitor, to_sign_in, visitor
+from controller.dashboard.widgets import heading, not_allowed
 from controller.format import NOTHING, moment, span
-from controller.http.drain import drain
-from controller.http.forwarding.forwarding import Forwarding
 from strandline.errors import StrandlineError
 from strandline.wire.controllers import ControllerReply, ControllerState
 
@@ -41,12 +39,9 @@ def add(app: FastAPI) -> None:
             try:
                 who.check_every_stream()
             except StrandlineError as error:
-                ui.context.client.status_code = error.status
-                with ui.column().classes("sl-card"):
-                    heading("Not for this token", level=1)
-                    ui.label(str(error))
+                not_allowed(error)
                 return None
-            view = ControllersPage(app.state.controller, app.state.forwarding, who, request.cookies.get(COOKIE))
+            view = ControllersPage(app.state.controller, who, Acts(app, who))
             refresh = Refresh(view.update)
             view.build()
         await refresh.first()
@@ -56,11 +51,10 @@ def add(app: FastAPI) -> None:
 class ControllersPage:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, forwarding: Forwarding | None, who: Visitor, token: str | None) -> None:
+    def __init__(self, controller: Controller, who: Visitor, acts: Acts) -> None:
         self._controller = controller
-        self._forwarding = forwarding
         self._who = who
-        self._token = None if token is None else f"Bearer {token}".encode("latin-1", "replace")
+        self._acts = acts
 
     def build(self) -> None:
         with ui.column().classes("sl-card"):
@@ -105,14 +99,4 @@ class ControllersPage:
         }
 
     async def _ask(self, name: str) -> None:
-        await confirm(
-            f"Drain {name}?",
-            "It hands everything that it serves over to the other controllers, and its process ends.",
-            "Drain",
-            partial(self._drain, name),
-        )
-
-    async def _drain(self, name: str) -> str:
-        self._who.check_every_stream(acting=f"drain {name}")
-        await drain(self._controller, self._forwarding, name, self._token, self._who.name, force=False)
-        return f"{name} hands everything over, and then ends"
+        await ask(self._acts.drain(name))

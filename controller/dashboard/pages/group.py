@@ -11,6 +11,8 @@ from nicegui import ui
 
 from controller.cluster.records import Kind
 from controller.controller import Controller
+from controller.dashboard.actions import Acts
+from controller.dashboard.dialogs import ask, ask_about
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.journal_cards import JournalCard, News
 from controller.dashboard.labels import stream_link
@@ -18,7 +20,17 @@ from controller.dashboard.limits import GROUP_JOURNAL_READ, NAMED_WRITERS
 from controller.dashboard.pages.overview import group_lag
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import card, curl, empty_state, gone, heading, served_by, show_server, tiles
+from controller.dashboard.widgets import (
+    SMALL,
+    card,
+    curl,
+    empty_state,
+    gone,
+    heading,
+    served_by,
+    show_server,
+    tiles,
+)
 from controller.format import NOTHING, Times, is_epoch, moment, named, span, yes
 from controller.status.group_members import GroupMembers, ReaderStatus
 from controller.status.status_view import StatusView, StatusViews
@@ -61,7 +73,7 @@ def add(app: FastAPI) -> None:
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = GroupPage(app.state.controller, status, who, group)
+            view = GroupPage(app.state.controller, status, who, Acts(app, who), group)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
         await refresh.first()
@@ -71,8 +83,9 @@ def add(app: FastAPI) -> None:
 class GroupPage:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, status: StatusView, who: Visitor, group: str) -> None:
+    def __init__(self, controller: Controller, status: StatusView, who: Visitor, acts: Acts, group: str) -> None:
         self._controller = controller
+        self._acts = acts
         self._status = status
         self._who = who
         self._name = group
@@ -83,10 +96,15 @@ class GroupPage:
         self._sorted: list[SegmentRef] = []
 
     def build(self, base: str) -> None:
-        with ui.column().style("gap: 0"):
-            ui.label("Reader group").classes("sl-soft")
-            heading(self._name, level=1)
-            self._server = served_by()
+        with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
+            with ui.column().style("gap: 0; min-width: 0"):
+                ui.label("Reader group").classes("sl-soft")
+                heading(self._name, level=1)
+                self._server = served_by()
+            ui.space()
+            if self._who.may_act:
+                ui.button("Change", icon="tune", on_click=self._ask_change).props(SMALL)
+                ui.button("Delete", icon="delete", on_click=self._ask_delete).props(SMALL).props("color=negative")
         self._tiles = tiles(*_TILES)
         with card("Windows against the marks"):
             self._windows = PagedTable(
@@ -161,6 +179,12 @@ class GroupPage:
             self._sorted = sorted(places)
         self._places.show(self._sorted)
         self._no_places.set_visibility(not places)
+
+    async def _ask_change(self) -> None:
+        await ask_about(self._acts.configure_group(self._name))
+
+    async def _ask_delete(self) -> None:
+        await ask(self._acts.delete_group(self._name))
 
     def _offset(self, place: SegmentRef) -> int:
         return self._offsets.get(place, 0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from controller.dashboard.actions import Acts
+from controller.dashboard.dialogs import ask
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.labels import (
     COLOURS,
@@ -50,7 +52,7 @@ def add(app: FastAPI) -> None:
             return to_sign_in(request)
         statuses: StatusViews = app.state.status
         with frame(request, who, "Overview"):
-            view = OverviewPage(statuses.seen_by(who.viewer), who)
+            view = OverviewPage(statuses.seen_by(who.viewer), who, Acts(app, who))
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
             refresh.trouble = view.trouble
@@ -61,8 +63,9 @@ def add(app: FastAPI) -> None:
 class OverviewPage:
     """The page of one visitor."""
 
-    def __init__(self, status: StatusView, who: Visitor) -> None:
+    def __init__(self, status: StatusView, who: Visitor, acts: Acts) -> None:
         self._status = status
+        self._acts = acts
         self._who = who
         self._served_by: Mapping[str, str] = {}
         self._look: Overview | None = None
@@ -75,6 +78,7 @@ class OverviewPage:
         self._tiles = tiles(*_TILES, large=True)
         self._attention = ui.column().classes("w-full").style("gap: 12px")
         with card("Streams"):
+            self._corner("Create a stream", self._ask_stream)
             self._loading = ui.label().classes("sl-soft")
             self._streams = PagedTable(_stream_columns(), noun="streams", row=self._stream_row, text=_stream_text)
             command = curl(self._who, "PUT", f"{base}/v1/streams/orders", {"segments": 3})
@@ -85,6 +89,7 @@ class OverviewPage:
             ).classes("sl-warn")
             self._unknown = PagedTable(_unknown_columns(), noun="names", row=_unknown_row, text=_unknown_text)
         with card("Reader groups"):
+            self._corner("Create a reader group", self._ask_group)
             self._groups = PagedTable(_group_columns(), noun="groups", row=_group_row, text=_group_text)
             settings = {"streams": ["orders"], "backlog_threshold_ms": 60_000}
             command = curl(self._who, "PUT", f"{base}/v1/reader-groups/billing", settings)
@@ -120,6 +125,17 @@ class OverviewPage:
     def trouble(self) -> str:
         """What is wrong with the streams, for the title."""
         return self._trouble
+
+    def _corner(self, name: str, act: Callable[[], Awaitable[None]]) -> None:
+        """A button at the top right of a card, for visitors who may act."""
+        if self._who.may_act:
+            ui.button(name, icon="add", on_click=act).props("flat no-caps dense").classes("sl-corner")
+
+    async def _ask_stream(self) -> None:
+        await ask(self._acts.create_stream())
+
+    async def _ask_group(self) -> None:
+        await ask(self._acts.create_group())
 
     def _stream_row(self, look: StreamStatus) -> dict[str, Any]:
         controller = self._served_by.get(look.name)

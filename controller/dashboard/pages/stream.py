@@ -10,7 +10,8 @@ from nicegui import ui
 
 from controller.cluster.records import Kind
 from controller.controller import Controller
-from controller.dashboard import actions
+from controller.dashboard.actions import Acts
+from controller.dashboard.dialogs import ask, ask_about
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.journal_cards import IncompleteCard, JournalCard, News
 from controller.dashboard.labels import rate, state_of
@@ -18,7 +19,16 @@ from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_READ
 from controller.dashboard.pages.stream_cards import Charts, GroupsCard, HolderCard, KeysCard, SegmentsCard, WritersCard
 from controller.dashboard.tables import keep, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import BADGE_COLOURS, gone, heading, served_by, show_server, tiles
+from controller.dashboard.widgets import (
+    BADGE_COLOURS,
+    SMALL,
+    gone,
+    heading,
+    menu,
+    served_by,
+    show_server,
+    tiles,
+)
 from controller.format import counts
 from controller.records.journal import INCOMPLETE
 from controller.status.status_view import StatusView, StatusViews
@@ -47,7 +57,7 @@ def add(app: FastAPI) -> None:
                 gone(error)
                 return None
             key = request.query_params.get("key", DEFAULT_KEY)
-            view = StreamPage(app.state.controller, status, who, stream, key)
+            view = StreamPage(app.state.controller, status, who, Acts(app, who), stream, key)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
             refresh.trouble = view.trouble
@@ -58,10 +68,12 @@ def add(app: FastAPI) -> None:
 class StreamPage:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, status: StatusView, who: Visitor, stream: str, key: str) -> None:
+    def __init__(
+        self, controller: Controller, status: StatusView, who: Visitor, acts: Acts, stream: str, key: str
+    ) -> None:
         self._controller = controller
         self._status = status
-        self._acts = actions.Acts(controller, status, who)
+        self._acts = acts
         self._who = who
         self._name = stream
         self._keys = [key]  # until the stream says which it has
@@ -77,9 +89,19 @@ class StreamPage:
             self._select = ui.select(self._key_labels(), value=self._key, label="Time key").props("dense outlined")
             self._select.on_value_change(self._turn_key)
             if self._who.may_act:
-                small = "outline no-caps dense padding='4px 12px'"
-                ui.button("Evaluate now", icon="bolt", on_click=self._evaluate).props(small)
-                ui.button("Configure", icon="tune", on_click=self._configure).props(small)
+                ui.button("Evaluate now", icon="bolt", on_click=self._evaluate).props(SMALL)
+                ui.button("Configure", icon="tune", on_click=self._configure).props(SMALL)
+                acts, name = self._acts, self._name
+                menu(
+                    "More",
+                    {
+                        "Split or merge segments": lambda: ask_about(acts.scale(name)),
+                        "Drop a segment": lambda: ask(acts.drop_segment(name)),
+                        "Truncate": lambda: ask(acts.truncate(name)),
+                        "Seal": lambda: ask(acts.seal(name)),
+                        "Delete": lambda: ask(acts.delete_stream(name)),
+                    },
+                )
         self._holder = HolderCard(self._name, self._who, self._ask_exclude)
         with ui.column().classes("w-full").style("gap: 6px"):
             self._tiles = tiles(*_TILES)
@@ -163,26 +185,10 @@ class StreamPage:
             await self.update()
 
     async def _ask_exclude(self, writer: str) -> None:
-        await self._acts.ask_exclude(self._name, writer)
+        await ask(self._acts.exclude(self._name, writer))
 
     async def _evaluate(self) -> None:
-        await actions.confirm(
-            "Evaluate now?",
-            "Makes a mark at once if one is possible, whatever the interval.",
-            "Evaluate",
-            lambda: self._acts.evaluate(self._name, self._key),
-        )
+        await ask(self._acts.evaluate(self._name, self._key))
 
     async def _configure(self) -> None:
-        try:
-            settings = await actions.edit(await self._acts.config(self._name))
-        except StrandlineError as error:
-            ui.notify(str(error), type="negative", multi_line=True)
-            return
-        if settings:
-            await actions.confirm(
-                "Change the configuration?",
-                ", ".join(f"{name}: {value}" for name, value in settings.items()),
-                "Change",
-                lambda: self._acts.configure(self._name, settings),
-            )
+        await ask_about(self._acts.configure(self._name))

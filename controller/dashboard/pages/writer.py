@@ -10,7 +10,8 @@ from nicegui import ui
 
 from controller.cluster.records import Kind
 from controller.controller import Controller
-from controller.dashboard import actions
+from controller.dashboard.actions import Acts
+from controller.dashboard.dialogs import ask
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.journal_cards import JournalCard, News
 from controller.dashboard.labels import stream_link, writer_state
@@ -44,7 +45,7 @@ def add(app: FastAPI) -> None:
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = WriterPage(app.state.controller, status, who, stream, writer)
+            view = WriterPage(app.state.controller, status, who, Acts(app, who), stream, writer)
             refresh = Refresh(view.update)
             view.build()
         await refresh.first()
@@ -54,10 +55,12 @@ def add(app: FastAPI) -> None:
 class WriterPage:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, status: StatusView, who: Visitor, stream: str, writer: str) -> None:
+    def __init__(
+        self, controller: Controller, status: StatusView, who: Visitor, acts: Acts, stream: str, writer: str
+    ) -> None:
         self._controller = controller
         self._status = status
-        self._acts = actions.Acts(controller, status, who)
+        self._acts = acts
         self._who = who
         self._stream = stream
         self._name = writer
@@ -77,6 +80,7 @@ class WriterPage:
                 self._exclude.props("outline no-caps color=negative")
                 self._include = ui.button("Include", icon="undo", on_click=self._ask_include)
                 self._include.props("outline no-caps")
+                self._close = ui.button("Close", icon="done", on_click=self._ask_close).props("outline no-caps")
         self._tiles = tiles(*_TILES)
         keys: list[Column[dict[str, Any]]] = [
             Column("name", "Time key"),
@@ -117,6 +121,7 @@ class WriterPage:
         if self._who.may_act:
             self._exclude.set_visibility(not details.excluded and not details.closed)
             self._include.set_visibility(details.excluded)
+            self._close.set_visibility(not details.closed)
 
     def _show_keys(self, details: WriterDetails) -> None:
         now, rows = details.seen_at, []
@@ -164,10 +169,13 @@ class WriterPage:
             shown.show(entries, now)
 
     async def _ask_exclude(self) -> None:
-        await self._acts.ask_exclude(self._stream, self._name)
+        await ask(self._acts.exclude(self._stream, self._name))
 
     async def _ask_include(self) -> None:
-        await self._acts.ask_include(self._stream, self._name)
+        await ask(self._acts.include(self._stream, self._name))
+
+    async def _ask_close(self) -> None:
+        await ask(self._acts.close(self._stream, self._name))
 
 
 def _timeout(details: WriterDetails) -> str:

@@ -57,11 +57,9 @@ class OtherControllers:
         except NoAnswer as error:
             raise OwnerUndecided(reason=str(error)) from None
 
-    async def ask(
-        self, kind: Kind, name: str, method: str, path: str, viewer: Viewer, body: object = None
-    ) -> bytes | None:
+    async def ask(self, kind: Kind, name: str, path: str, viewer: Viewer) -> bytes | None:
         subject = Subject(kind, name)
-        call = PassedCall.of_ours(method, path, viewer.authorization, body)
+        call = PassedCall.of_ours("GET", path, viewer.authorization, None)
 
         async def attempt(owner: ControllerRow) -> bytes:
             async with self._peers.ask(owner, call) as answer:

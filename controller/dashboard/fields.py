@@ -1,0 +1,137 @@
+"""Fields of forms: what a visitor writes, as the value that it means. What cannot be is refused with a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+from controller.dashboard.durations import duration_text, read_duration
+from controller.format import read_offsets, read_time
+from strandline.core.config import SETTINGS, Setting
+from strandline.errors import StrandlineError
+from strandline.limits import SEGMENTS_PER_STREAM
+from strandline.names import check_name
+from strandline.wire.groups import FromHead, FromTime, Start
+
+FORM: Final = [setting for setting in SETTINGS.values() if not setting.says.stays]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a form. `read` raises ValueError or StrandlineError, whose text is for the visitor. With `choices`
+    there is nothing else to write."""
+
+    name: str
+    hint: str
+    read: Callable[[str], Any]
+    value: str = ""
+    choices: Sequence[str] | None = None
+
+    def refusal(self, text: str | None) -> str | None:
+        """What is wrong with a text; None if nothing is."""
+        try:
+            self.read((text or "").strip())
+        except (ValueError, StrandlineError) as error:
+            return str(error)
+        return None
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+def setting_field(setting: Setting, value: Any) -> Field:
+    """The field for a setting that has this value."""
+    choices = None if setting.choices is None else [str(choice) for choice in setting.choices]
+    return Field(setting.name, setting.says.meaning, partial(read_text, setting), as_text(setting, value), choices)
+
+
+def as_text(setting: Setting, value: Any) -> str:
+    """A value as it stands in the form."""
+    return duration_text(value) if _is_duration(setting) else str(value)
+
+
+def read_text(setting: Setting, text: str) -> Any:
+    """The value that a text of the form means. Raises ValueError with a sentence for the visitor."""
+    says = setting.says
+    if setting.choices is not None:
+        return text
+    if not text:
+        if setting.or_null:
+            return None
+        raise ValueError("this cannot be empty")
+    value = read_duration(text) if _is_duration(setting) else read_number(text)
+    shown = partial(as_text, setting)
+    if value < says.least:
+        raise ValueError(f"at least {shown(says.least)}")
+    if says.most is not None and value > says.most:
+        raise ValueError(f"at most {shown(says.most)}")
+    return value
+
+
+def changes(values: Mapping[str, Any], before: object) -> dict[str, Any]:
+    """The values that differ from the attributes of the same names; raises ValueError if none does."""
+    found = {name: value for name, value in values.items() if value != getattr(before, name)}
+    if not found:
+        raise ValueError("nothing is changed yet")
+    return found
+
+
+def _is_duration(setting: Setting) -> bool:
+    return setting.name.endswith("_ms")
+
+
+# -- other values ------------------------------------------------------------------------------------------------------
+
+
+def read_number(text: str) -> int:
+    if re.fullmatch(r"-?[0-9]{1,18}", text) is None:
+        raise ValueError("not a whole number")
+    return int(text)
+
+
+def read_count(text: str, most: int) -> int:
+    """A number of things, from 1 on."""
+    number = read_number(text)
+    if not 1 <= number <= most:
+        raise ValueError(f"from 1 to {most:,}")
+    return number
+
+
+def read_names(what: str, text: str) -> tuple[str, ...]:
+    """Names with commas between them; empty for none."""
+    return tuple(check_name(what, each.strip()) for each in text.split(",")) if text else ()
+
+
+def read_some_names(what: str, text: str) -> tuple[str, ...]:
+    """At least one name."""
+    if not text:
+        raise ValueError(f"at least one {what}")
+    return read_names(what, text)
+
+
+def read_some_offsets(text: str) -> dict[str, int]:
+    """The offset of at least one segment."""
+    found = read_offsets(text)
+    if not found:
+        raise ValueError("an offset for at least one segment, as 0=300,1=400")
+    return found
+
+
+def read_segments(text: str) -> int | Literal["open"]:
+    """How many segments a stream begins with, or `open`."""
+    if text == "open":
+        return "open"
+    try:
+        return read_count(text, SEGMENTS_PER_STREAM)
+    except ValueError as error:
+        raise ValueError(f"{error}, or open") from None
+
+
+def read_start(text: str) -> Start | None:
+    """Where a reader group begins to read: the head, or a time. None for an empty text."""
+    if not text:
+        return None
+    return FromHead() if text == "head" else FromTime(read_time(text))
