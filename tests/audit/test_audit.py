@@ -132,14 +132,16 @@ def test_an_event_at_the_cut_may_be_as_old_as_the_mark_and_not_older() -> None:
 
 def test_whom_one_of_the_marks_counts_is_no_excuse() -> None:
     # x is left out by the mark of 20 alone: what is older than 10 is late for that of 10 too
-    _, late = audited(THREE, [Placed(5, 12), Placed(6, 9), Placed(7, 12, "x"), Placed(7, 12, "y")])
-    assert [each.left_out for each in late] == [True, False, True, False]
+    events = [Placed(5, 10), Placed(6, 9), Placed(7, 10, "x"), Placed(7, 10, "y")]
+    assert [each.left_out for each in audited(THREE, events)[1]] == [True, False, True, False]
 
 
 def test_what_lies_at_or_above_the_newest_cut_is_judged_again_later() -> None:
     audit, _ = audited(THREE, [Placed(7, 5), Placed(8, 5)])
-    assert (audit.settled.broken, audit.open.broken) == (1, 1)
+    assert (audit.settled.broken, audit.open.broken, audit.position) == (1, 1, 8)
     assert (audit.end(9), audit.position) == (8, 8)
+    further = begun(THREE, 12)
+    assert (further.end(12), further.position) == (8, 12)
 
 
 def test_an_event_without_a_time_is_counted_where_it_lies() -> None:
@@ -155,8 +157,9 @@ def test_absences_that_were_dropped_count_as_left_out(excluded: list[set[str]], 
     whole, bounded = absences(marks), absences(marks, most)
     for mark_time in range(1, len(marks) + 1):
         for time in range(mark_time):
-            exact = whole.by_all_marks(time, mark_time)
-            assert bounded.by_all_marks(time, mark_time) == (exact or mark_time < bounded.known_from)
+            for writer in (None, "x"):
+                exact = whole.by_all_marks(time, mark_time, writer)
+                assert bounded.by_all_marks(time, mark_time, writer) == (exact or mark_time < bounded.known_from)
 
 
 def test_those_who_noted_past_an_event_and_its_time_are_named_first() -> None:
