@@ -220,7 +220,7 @@ def _verdict(stream: AuditedStream, total: AuditCounts) -> str:
         return "nothing to judge"
     if stream.oldest is None or (stream.oldest > 1 and total.events == total.unpromised):
         return "nothing is known of what was promised"
-    return "every promise was kept"
+    return "no promise is known to be broken" if total.left_out else "every promise was kept"
 
 
 def _notes(stream: AuditedStream, found: _Found) -> list[str]:
@@ -228,8 +228,9 @@ def _notes(stream: AuditedStream, found: _Found) -> list[str]:
     run, total = found.run, found.total
     lines = []
     if total.left_out:
+        more = " more" if total.broken else ""
         lines.append(
-            f"{total.left_out:,} more are late, but the marks leave out a writer (lost, excluded or behind) "
+            f"{total.left_out:,}{more} are late, but the marks leave out a writer (lost, excluded or behind) "
             f"which may have written them"
         )
     if total.unpromised and stream.oldest is not None and stream.oldest > 1:

@@ -106,13 +106,18 @@ def test_a_writer_that_lied_is_named_with_the_event_and_the_mark(
     ]  # fmt: skip
 
 
-def test_late_events_of_a_writer_that_marks_leave_out_break_no_promise(orders: Orders, audit: Audit) -> None:
+def test_late_events_of_a_writer_that_marks_leave_out_break_no_promise(
+    orders: Orders, audit: Audit, strandline: Callable[..., Any]
+) -> None:
     orders.served.call("POST", f"/v1/streams/{orders.stream}/writers/b/exclude")  # a mark of 400 leaves it out
     orders.put("1", "b", 350)
     code, found = audit()
     (late,) = found["late"]
     assert (code, found["broken"], found["left_out"]) == (0, 0, 1)
     assert (late["left_out"], late["left_out_writers"]) == (True, ["b"])
+    done = strandline("audit", orders.stream, "--path", str(orders.path), "--field", "at")
+    assert (done.code, done.out.splitlines()[0][-32:]) == (0, "no promise is known to be broken")
+    assert done.out.endswith("perhaps b (left out)\n")
     assert audit("--strict")[0] == 1
     orders.put("1", "a", 350)  # whom that mark counts
     code, found = audit("--writer", "till")
