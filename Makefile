@@ -5,9 +5,10 @@ PROCESSES ?= 3
 SOAK ?= --minutes 60 --seeds 0:1000000
 KILLS ?= 1000
 CHAOS ?=
+SPARK ?=
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench growth pictures soak chaos test quick coverage check reference site format lock release clean
+.PHONY: help environment servers jars demo bench growth pictures soak chaos test versions quick coverage check reference site format lock release clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -57,6 +58,9 @@ test: environment servers ## Run the tests, in processes side by side; TESTS=tes
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) \
 		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
 
+versions: environment servers ## Run the tests that depend on Spark's release on Spark 4.0, 4.1 and later, each in an environment of its own; SPARK=4.1.4 runs one
+	$(BIN)/python -m tools.versions $(SPARK)
+
 # What needs no server, no browser and no Java: the core, the wire, the clients' protocol, and this repository's own rules.
 QUICK := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain client clock coalesce cut disorder event_time event_windows order progress repository segment time_index tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire)
 quick: environment ## Run the tests that need no server, in a minute
@@ -99,5 +103,5 @@ release: environment servers ## Check that this version can be released, test an
 	$(BIN)/python -m tools.release
 
 clean: ## Remove what the targets made
-	rm -rf .venv .jars .site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .jars .versions .site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

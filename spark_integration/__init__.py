@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+import spark_integration.releases  # noqa: F401  # a Spark that does not work is named at once
 from strandline.lazy_names import names_from
 
 if TYPE_CHECKING:

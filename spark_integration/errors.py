@@ -15,7 +15,8 @@
     │   └── NotYetComplete           not_yet_complete
     └── EnvironmentBroken
         ├── JavaMissing              java_missing
-        └── PythonMismatch           python_mismatch
+        ├── PythonMismatch           python_mismatch
+        └── SparkMismatch            spark_mismatch
 
 While a query runs, errors are raised in a Python process that Spark starts. On the driver they are the text of a
 StreamingQueryException, so every message must be clear there.
@@ -173,4 +174,18 @@ class PythonMismatch(EnvironmentBroken):
             f"Spark starts its Python processes from {self.executable!r}, which cannot run the strandline "
             f"source ({self.reason}): set PYSPARK_PYTHON to the Python that has strandline[spark] before the "
             f"session is built"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class SparkMismatch(EnvironmentBroken):
+    code: ClassVar[str] = "spark_mismatch"
+    installed: str
+    works: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"PySpark {self.installed} is installed, and spark_integration works with {self.works}: "
+            f"install one of these, as pip install 'strandline[spark]' does"
         )

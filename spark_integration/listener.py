@@ -33,6 +33,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from spark_integration.errors import SparkMismatch
+from spark_integration.releases import HAS_LIMITS, INSTALLED
 from strandline.limits import INQUIRY_CLOSE_MS, INQUIRY_PAUSE_MS, QUERY_IDLE_MS
 
 if TYPE_CHECKING:
@@ -68,8 +70,12 @@ def listen(spark: SparkSession, listener: StreamingQueryListener) -> QueryListen
 
 
 def progress_from(report: dict[str, Any]) -> StreamingQueryProgress:
-    """Parses a batch's report from Spark's JSON. Spark omits a rate that is not a number: it is NaN here."""
+    """Parses a batch's report from Spark's JSON. Spark omits a rate that is not a number: it is NaN here. Offsets
+    become JSON again, which pyspark does itself only since 4.2."""
     for source in report["sources"]:
+        for name in ("startOffset", "endOffset", "latestOffset"):
+            if not isinstance(source[name], str):
+                source[name] = json.dumps(source[name])
         source.setdefault("inputRowsPerSecond", math.nan)
         source.setdefault("processedRowsPerSecond", math.nan)
     return StreamingQueryProgress.fromJson(report)
@@ -187,6 +193,8 @@ class PollingListener:
         pause_ms: int = INQUIRY_PAUSE_MS,
         idle_ms: int = QUERY_IDLE_MS,
     ) -> None:
+        if not HAS_LIMITS:  # such a client has no JSON of the offsets
+            raise SparkMismatch(installed=INSTALLED, works="4.2 or newer in a Spark Connect client")
         self._spark, self._listener = spark, listener
         self._pause_s, self._idle_s = pause_ms / 1000, idle_ms / 1000
         self._runs: Final[dict[str, _Run]] = {}

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import InvalidOffset, InvalidOption
 from spark_integration.group_reports import GroupFollower
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
+from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.rows import MARK, moment
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.event_time_lag import EventTimeLag

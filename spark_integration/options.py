@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypeAlias
 from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOption
 from spark_integration.log_location import KafkaTopic, Place, SqliteFile
+from spark_integration.releases import HAS_LIMITS, INSTALLED
 from strandline.client.addresses import check_addresses
 from strandline.errors import InvalidConfig
 from strandline.limits import BACKLOG_BATCH_DEFAULT_ROWS, CONTROLLER_WAIT_DEFAULT_MS, OFFSET_BOUND
@@ -46,6 +47,7 @@ OPTIONS: Final = {
     "controllerWaitMs": "how long a job waits for an unreachable controller before it fails",
 }
 KNOWN: Final = tuple(OPTIONS)
+LIMITS: Final = ("maxRowsPerBatch", "maxRowsPerBacklogBatch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ class SourceOptions:
                 meant = [known[each] for each in get_close_matches(name, known, n=1)]
                 wanted = f"there is no such option: {f'did you mean {meant[0]}? ' if meant else ''}Known are"
                 raise InvalidOption(name=name, value=value, wanted=f"{wanted} {', '.join(KNOWN)}, and {KAFKA_PREFIX}…")
+        check_limits(options, has_limits=HAS_LIMITS)
         large = whole(options, "maxRowsPerBacklogBatch")
         return cls(
             asking=Asking.parse(options, environment),
@@ -175,6 +178,19 @@ class SourceOptions:
             backlog_remaining_offsets=whole(options, "backlogRemainingOffsets"),
             max_event_time_lag_ms=duration(options, "maxEventTimeLag"),
         )
+
+
+def check_limits(options: Mapping[str, str], *, has_limits: bool) -> None:
+    """Raises InvalidOption for a limit that Spark cannot pass on. An `availableNow` run would end after one such batch,
+    because before 4.2 it is a single batch."""
+    for name in LIMITS:
+        if not has_limits and name.lower() in options:
+            raise InvalidOption(
+                name=name,
+                value=options[name.lower()],
+                wanted=f"leave it out, or install Spark 4.2 or newer; with Spark {INSTALLED}, which is installed, a "
+                "Python source cannot limit its batches",
+            )
 
 
 def _token(options: Mapping[str, str], environment: Mapping[str, str]) -> str | None:

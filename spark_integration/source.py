@@ -15,12 +15,6 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from spark_integration.batches import plan_end, split
@@ -30,6 +24,7 @@ from spark_integration.log_location import SqliteFile, open_reader
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun
 from spark_integration.options import SourceOptions
 from spark_integration.read_ranges import begin, find_range
+from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read_partition
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
@@ -101,6 +96,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._by_size = RemainingOffsetsStrategy(options.backlog_remaining_offsets)
         self._strategies = strategies
         self._target: SourceOffset | None = None  # set for availableNow: where to stop
+        self._last: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark planned last
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._options,)
@@ -124,11 +120,20 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         # Spark calls this once, and an operator may set the group's threshold later.
         return ReadMaxRows(usual if options.group is None else max(usual, options.max_rows_per_backlog_batch))
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
+    def latestOffset(  # noqa: N802  # Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
         """Returns the end of the next batch, or `start` if neither data nor the mark moved.
 
-        Spark calls it when the batch that ended at `start` is finished, so it also reports `start` to the group.
+        Spark calls it when the batch that ended at `start` is finished, so it also reports `start` to the group. Before
+        4.2 Spark gives neither `start` nor `limit`. The batch then begins where the last one ended, and has no limit.
         """
+        if start is None:
+            self._last = self._end_of_batch(self._last or self.initialOffset(), ReadAllAvailable())
+            return self._last
+        return self._end_of_batch(start, limit)
+
+    def _end_of_batch(self, start: dict[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
         begin = SourceOffset.from_json(start)
         segments = self._log().segments()
         if self._options.group is not None:
@@ -157,6 +162,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target = SourceOffset(planned, self._bound(planned))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._last = self._last or end  # before 4.2 a query that starts again shows its last batch here first
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
         if begin == until:
             return []
@@ -240,7 +246,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if threshold_ms != self._by_lag.threshold_ms:
             self._by_lag = BacklogDetector(threshold_ms)
 
-    def _rows(self, limit: ReadLimit, backlog: bool) -> int | None:
+    def _rows(self, limit: ReadLimit | None, backlog: bool) -> int | None:
         """Returns the row limit of the next batch: Spark's, or a smaller one if the job is not in backlog."""
         asked, usual = _budget(limit), self._options.max_rows_per_batch
         if asked is None or usual is None or backlog:
@@ -267,7 +273,7 @@ def _moved(begin: SourceOffset, planned: Mapping[str, int]) -> bool:
     return any(offset != begin.position(segment) for segment, offset in planned.items())
 
 
-def _budget(limit: ReadLimit) -> int | None:
+def _budget(limit: ReadLimit | None) -> int | None:
     match limit:
         case ReadAllAvailable():
             return None

@@ -110,7 +110,8 @@ def serve(listener: socket.socket) -> None:
     from importlib import import_module
 
     for name in LOADED:
-        import_module(name)
+        with suppress(ModuleNotFoundError):  # an older Spark does not have all of them
+            import_module(name)
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them here
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 POM = ROOT / "tools" / "pom.xml"
 JARS = ROOT / ".jars"
 PROFILES = ("kafka", "spark-kafka")
+CONNECTOR = "SPARK_CONNECTOR"  # a variable with the release of Spark's connector, in place of the pom's
 INSTALL = "apt-get install -y maven"
 ELSEWHERE = "make jars, where Maven Central can be reached, or a mirror of it that ~/.m2/settings.xml names"
 FETCH_DEADLINE_S = 240  # below pytest's own timeout of 300
@@ -37,22 +38,24 @@ class JarsError(Exception):
 
 def fetched(profile: str) -> Path:
     """The folder with the jars of a profile. Fetches them if they are missing, or if the pom has changed."""
-    folder, stamp = JARS / profile, JARS / f"{profile}.stamp"
+    release = os.environ.get(CONNECTOR) if profile == "spark-kafka" else None
+    name = f"{profile}-{release}" if release else profile
+    folder, stamp = JARS / name, JARS / f"{name}.stamp"
     with _alone():
         fingerprint = hashlib.sha256(POM.read_bytes()).hexdigest()
         if not (folder.is_dir() and stamp.is_file() and stamp.read_text() == fingerprint):
-            _fetch(profile, folder)
+            _fetch(profile, folder, [f"-Dspark.connector={release}"] if release else [])
             stamp.write_text(fingerprint)
     return folder
 
 
-def _fetch(profile: str, folder: Path) -> None:
+def _fetch(profile: str, folder: Path, properties: list[str]) -> None:
     if shutil.which("mvn") is None:
         raise JarsError(f"Maven, which fetches the jars of {profile}, is not installed", INSTALL)
-    draft = folder.with_name(f"{profile}.draft")
+    draft = folder.with_name(f"{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     command = ["mvn", "--batch-mode", "--quiet", "--update-snapshots", "--file", str(POM), "--activate-profiles"]
-    command += [profile, "dependency:copy-dependencies", f"-DoutputDirectory={draft}"]
+    command += [profile, "dependency:copy-dependencies", f"-DoutputDirectory={draft}", *properties]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=FETCH_DEADLINE_S, stdin=subprocess.DEVNULL

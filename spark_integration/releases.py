@@ -1,0 +1,60 @@
+"""Which releases of Spark this package works with, and what they lack.
+
+Since Spark 4.2 a Python source is told where its next batch begins and how large it may be, and it can prepare an
+`availableNow` run. The types for this come from here. Spark 4.0 and 4.1 have neither the types nor the calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark import version as pyspark_version
+
+from spark_integration.errors import SparkMismatch
+
+WORKS: Final = "4.0 or newer, below 5"
+AVAILABLE_NOW: Final = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"  # Spark's setting for older sources
+
+
+def release(version: str) -> tuple[int, int]:
+    """Returns (4, 1) for "4.1.4". Raises SparkMismatch if this package does not work with that Spark."""
+    major, minor = map(int, version.split(".")[:2])
+    if major != 4:
+        raise SparkMismatch(installed=version, works=WORKS)
+    return major, minor
+
+
+INSTALLED: Final = pyspark_version.__version__
+HAS_LIMITS: Final = release(INSTALLED) >= (4, 2)
+
+if TYPE_CHECKING or HAS_LIMITS:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable as ReadAllAvailable,
+    )
+    from pyspark.sql.streaming.datasource import (
+        ReadLimit as ReadLimit,
+    )
+    from pyspark.sql.streaming.datasource import (
+        ReadMaxRows as ReadMaxRows,
+    )
+    from pyspark.sql.streaming.datasource import (
+        SupportsTriggerAvailableNow as SupportsTriggerAvailableNow,
+    )
+else:
+
+    class ReadLimit:
+        """What a batch may have."""
+
+    @dataclass(frozen=True)
+    class ReadAllAvailable(ReadLimit):
+        """Everything."""
+
+    @dataclass(frozen=True)
+    class ReadMaxRows(ReadLimit):
+        """That many rows."""
+
+        max_rows: int
+
+    class SupportsTriggerAvailableNow:
+        """Spark does not look for it."""
