@@ -11,6 +11,7 @@ INK: Final = "#94a3b8"
 TEAL: Final = "#0d9488"
 AMBER: Final = "#d97706"
 VIOLET: Final = "#8b5cf6"
+LINE_COLOURS: Final = (AMBER, TEAL, VIOLET, "#dc2626", "#2563eb", "#65a30d", "#db2777", "#64748b")
 GRID: Final = "rgba(148, 163, 184, 0.22)"
 
 SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn
@@ -18,7 +19,7 @@ LINES: Final = 10  # of text, one above the other, are as high as a chart
 Moment = tuple[int, int]  # when a mark was made, and its time
 
 
-def _base(unit: str) -> dict[str, Any]:
+def _base(unit: str, since: int | None = None) -> dict[str, Any]:
     axis = {"axisLine": {"lineStyle": {"color": GRID}}, "axisLabel": {"color": INK, "hideOverlap": True}}
     return {
         "animation": False,
@@ -26,7 +27,7 @@ def _base(unit: str) -> dict[str, Any]:
         "grid": {"left": 8, "right": 16, "top": 28, "bottom": 4, "containLabel": True},
         "tooltip": {"trigger": "axis"},
         "textStyle": {"fontFamily": "system-ui, sans-serif"},
-        "xAxis": {"type": "time", **axis, "splitLine": {"show": False}},
+        "xAxis": {"type": "time", **axis, "splitLine": {"show": False}, "min": since},
         "yAxis": {
             "type": "value",
             "name": unit,
@@ -39,9 +40,16 @@ def _base(unit: str) -> dict[str, Any]:
     }
 
 
-def lag_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
-    """The stream's lag behind the clock. It grows with the clock, and each mark lowers it."""
-    points: list[list[float]] = []
+def lag_options(
+    moments: Sequence[Moment], now: int, *, since: int | None = None, sampled: bool = False
+) -> dict[str, Any]:
+    """The stream's lag behind the clock. It grows with the clock, and each mark lowers it. `sampled`: these are not all
+    marks, but the time that the stream had at some moments."""
+    if sampled:
+        points = [[at, (at - time) / 1000] for at, time in moments]
+        points += [[now, (now - moments[-1][1]) / 1000]] if moments else []
+        return _lag_line(points, since)
+    points = []
     before: int | None = None
     for at, time in moments:
         if before is not None:
@@ -51,6 +59,10 @@ def lag_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
         before = time
     if before is not None:
         points.append([now, (now - before) / 1000])
+    return _lag_line(points, since)
+
+
+def _lag_line(points: list[list[float]], since: int | None) -> dict[str, Any]:
     line = {
         "type": "line",
         "name": "lag, seconds",
@@ -60,12 +72,27 @@ def lag_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
         "itemStyle": {"color": AMBER},
         "areaStyle": {"color": AMBER, "opacity": 0.12},
     }
-    options = _base("seconds")
+    options = _base("seconds", since)
     options["yAxis"]["min"] = 0
     return {**options, "series": [line]}
 
 
-def time_options(moments: Sequence[Moment], now: int, read: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+def lags_options(lines: Sequence[tuple[str, Sequence[tuple[int, int]]]], since: int) -> dict[str, Any]:
+    """The lags of several streams: (name, (moment, lag))."""
+    options = _base("seconds", since)
+    options["yAxis"]["min"] = 0
+    options["legend"] = {"type": "scroll", "top": 0, "right": 0, "left": 70, "textStyle": {"color": INK}}
+    options["color"] = list(LINE_COLOURS)
+    series = [
+        {"type": "line", "name": name, "showSymbol": False, "data": [[at, lag / 1000] for at, lag in points]}
+        for name, points in lines
+    ]
+    return {**options, "series": series}
+
+
+def time_options(
+    moments: Sequence[Moment], now: int, read: Sequence[tuple[str, int]] = (), *, since: int | None = None
+) -> dict[str, Any]:
     """The stream's time by its marks, and lines for groups: (group, lower bound)."""
     points = [[at, time] for at, time in moments]
     if moments:
@@ -88,7 +115,7 @@ def time_options(moments: Sequence[Moment], now: int, read: Sequence[tuple[str, 
             "lineStyle": {"color": VIOLET, "type": "dashed"},
             "label": {"formatter": "read by {b}", "position": "insideStartBottom", "color": VIOLET},
         }
-    options = _base("")
+    options = _base("", since)
     if dates:
         options["yAxis"]["type"] = "time"
     return {**options, "series": [line]}

@@ -21,6 +21,7 @@ from strandline.errors import StrandlineError, Unauthenticated
 
 CONTROLLERS: Final = "/controllers"
 JOURNAL: Final = "/journal"
+LAG: Final = "/lag"
 TOKENS: Final = "/tokens"
 _SEEN: Final = "strandline_seen"
 _TELL_SEEN: Final = f"""<script>
@@ -183,6 +184,7 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
         with ui.link(target="/").classes("sl-link row items-center no-wrap").style("gap: 8px"):
             ui.icon("waves", size="22px")
             ui.label("Strandline").style("font-size: 17px; font-weight: 700")
+        ui.link("Lag", LAG).classes("sl-link")
         ui.link("Journal", JOURNAL).classes("sl-link")
         if visitor.may_see_every_stream:
             ui.link("Controllers", CONTROLLERS).classes("sl-link")

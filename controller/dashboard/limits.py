@@ -18,7 +18,12 @@ ROWS_A_PAGE: Final = (10, 25, 50, 100)  # that a visitor can choose from
 LAST_PAGE: Final = 1_000_000  # of a table, that an address can name
 FILTER_CHARACTERS: Final = 300  # of what a table is filtered by
 CHART_POINTS: Final = 240  # of a line in a chart
-CHART_SPAN_MS: Final = 3_600_000  # the time that a chart shows
+CHART_LEAST_MS: Final = 60_000  # the least time that a chart of all that is kept shows
+SETTLED_MS: Final = 2_000  # so long ago all marks of a moment are in the store
+LAG_POINTS: Final = 120  # of the lag of one of all streams
+LAG_STREAMS_TOGETHER: Final = 10  # whose lag is read in one go
+LAG_KEYS: Final = 8  # of a stream, by name
+LAG_LINES: Final = 8  # in the chart with those that were furthest behind
 
 SEGMENTS_DRAWN: Final = 60  # the newest, of a stream that was scaled
 JOURNAL_READ: Final = 300  # the newest entries, of which refusals of one kind become one

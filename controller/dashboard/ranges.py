@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from nicegui import ui
 
+from controller.dashboard.limits import SETTLED_MS
 from controller.dashboard.tables import keep
 
 _MINUTE_MS: Final = 60_000
@@ -20,6 +21,21 @@ RANGES: Final[dict[str, tuple[str, int | None]]] = {
     "7d": ("7 days", 7 * 24 * _HOUR_MS),
     "all": ("all that is kept", None),
 }
+
+# Between two moments at which something is looked at.
+_WIDTHS_MS: Final = tuple(
+    1_000 * each
+    for each in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)
+)
+
+
+def moments_between(since: int, now: int, most: int) -> list[int]:
+    """At most so many moments after `since` and up to almost now, at equal distances. They are the same whenever they
+    are asked for, as long as the distance is: what was drawn does not change when it is drawn again."""
+    now -= SETTLED_MS
+    fitting = (width for width in _WIDTHS_MS if (now - since) // width <= most)
+    width = next(fitting, None) or -(-(now - since) // most)
+    return list(range(now - now % width, since, -width))[:most][::-1]
 
 
 class RangePicker:
@@ -35,6 +51,11 @@ class RangePicker:
         self._select = ui.select(words, value=chosen, label="Time range").props("dense outlined")
         self._select.style("min-width: 150px")
         self._select.on_value_change(self._turn)
+
+    @property
+    def chosen(self) -> str:
+        """The word for it."""
+        return str(self._select.value)
 
     @property
     def span_ms(self) -> int | None:

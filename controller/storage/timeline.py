@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from sqlalchemy import Connection, bindparam, func, select
@@ -12,40 +13,81 @@ from controller.storage.rows import AnyRow
 
 Moment: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
-_PROBE_MARKS: Final = 256  # the first step back from the newest mark; each further step is twice as long
+_GALLOP: Final = 8  # each step back from the newest mark is so many times as long as the one before
 
 _mark = schema.mark.c
 _OF_KEY = (_mark.stream == bindparam("stream")) & (_mark.key == bindparam("key"))
 _ENDS = select(func.min(_mark.seq), func.max(_mark.seq)).where(_OF_KEY)
-_MADE_AT = select(_mark.created_at).where(_OF_KEY, _mark.seq == bindparam("seq"))
-_EVERY = (
-    select(schema.mark)
-    .where(
-        _OF_KEY,
-        _mark.seq >= bindparam("first"),
-        (_mark.seq - bindparam("first")) % bindparam("step") == 0,
-        _mark.created_at >= bindparam("since"),
-    )
-    .order_by(_mark.seq)
-)
+_OLDEST = select(_mark.created_at).where(_OF_KEY).order_by(_mark.seq).limit(1)
+_NEWEST = select(schema.mark).where(_OF_KEY).order_by(_mark.seq.desc()).limit(bindparam("rows"))
+_SOME = select(_mark.seq, _mark.created_at, _mark.time).where(_OF_KEY, _mark.seq.in_(bindparam("seqs", expanding=True)))
 
 
-def timeline(connection: Connection, stream: str, key: str, since: int, points: int) -> list[Moment]:
-    """The marks made since a time, oldest first; of very many, about `points` of them at equal distances."""
-    of_key = {"stream": stream, "key": key}
+def timeline(connection: Connection, stream: str, key: str, since: int, most: int) -> list[Moment] | None:
+    """The marks made since a time, oldest first; None if they are more than `most`."""
     with connection.begin():
-        oldest, newest = connection.execute(_ENDS, of_key).one()
-        if newest is None:
-            return []
-        back = _PROBE_MARKS
-        while (first := max(oldest, newest - back)) > oldest:
-            made_at = connection.execute(_MADE_AT, {**of_key, "seq": first}).scalar_one_or_none()
-            if made_at is None or made_at < since:
-                break
-            back *= 2
-        step = max(1, (newest - first) // points)
-        found = connection.execute(_EVERY, {**of_key, "first": first, "step": step, "since": since})
-        return [CHECKSUMS[schema.mark].decoded(row, _moment_of) for row in found]
+        rows = connection.execute(_NEWEST, {"stream": stream, "key": key, "rows": most + 1}).all()
+        found = [CHECKSUMS[schema.mark].decoded(row, _moment_of) for row in reversed(rows)]
+    recent = [each for each in found if each[0] >= since]
+    return recent if len(recent) <= most else None
+
+
+def times_at(
+    connection: Connection, asked: Iterable[tuple[str, str]], moments: Sequence[int]
+) -> list[list[int | None]]:
+    """For each stream and key: which time it had at each of these moments, which rise; None before its oldest mark.
+
+    The answer for a moment that is over never changes while its marks are kept. Searches are binary, for all moments
+    in one query, so that the number of marks between them hardly matters.
+    """
+    with connection.begin():
+        return [_times_of(connection, {"stream": stream, "key": key}, moments) for stream, key in asked]
+
+
+def oldest_mark(connection: Connection, asked: Iterable[tuple[str, str]]) -> int | None:
+    """When the oldest mark of these streams and keys was made that is kept."""
+    with connection.begin():
+        found = [
+            connection.execute(_OLDEST, {"stream": stream, "key": key}).scalar_one_or_none() for stream, key in asked
+        ]
+    return min((each for each in found if each is not None), default=None)
+
+
+def _times_of(connection: Connection, of_key: dict[str, str], moments: Sequence[int]) -> list[int | None]:
+    oldest, newest = connection.execute(_ENDS, of_key).one()
+    if newest is None or not moments:
+        return [None] * len(moments)
+    times: dict[int, int] = {}
+    low, high = [oldest - 1] * len(moments), [newest + 1] * len(moments)  # the mark is at low, or between
+
+    def look(seqs: Iterable[int]) -> dict[int, int]:
+        """When these marks were made; one that is damaged may be missing."""
+        rows = connection.execute(_SOME, {**of_key, "seqs": list(seqs)}).all()
+        times.update((row.seq, row.time) for row in rows)
+        return {row.seq: row.created_at for row in rows}
+
+    back = 1
+    while True:
+        seq = max(oldest, newest + 1 - back)
+        made_at = look([seq]).get(seq)
+        for place, moment in enumerate(moments):
+            if made_at is not None and made_at <= moment:
+                low[place] = max(low[place], seq)
+            elif made_at is not None:
+                high[place] = min(high[place], seq)
+        if seq == oldest or made_at is None or made_at <= moments[0]:
+            break
+        back *= _GALLOP
+    while middles := {
+        place: (begin + end) // 2 for place, (begin, end) in enumerate(zip(low, high, strict=True)) if end - begin > 1
+    }:
+        made = look(set(middles.values()))
+        for place, seq in middles.items():
+            if seq in made and made[seq] <= moments[place]:
+                low[place] = seq
+            else:
+                high[place] = seq
+    return [times.get(seq) for seq in low]
 
 
 def _moment_of(row: AnyRow) -> Moment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from controller.commit.store import Store
 from controller.limits import REST_TELLING_MS
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
-from controller.storage.timeline import Moment, timeline
+from controller.storage.timeline import Moment, oldest_mark, timeline, times_at
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.past_shelf import PastShelf
 from controller.streams.registry import Streams
@@ -237,11 +237,19 @@ class Reads:
         begins = floor.cut if floor is not None else NOTHING
         return MarksAround(floor, ceiling, begins, floor is None, graph, standing)
 
-    async def timeline(self, stream: str, key: str, since: int, points: int) -> list[Moment]:
-        """When the marks since a time were made, and their times: all, or about `points` of them; oldest first. None
-        for a stream that does not exist."""
+    async def timeline(self, stream: str, key: str, since: int, most: int) -> list[Moment] | None:
+        """When the marks since a time were made, and their times, oldest first; None if they are more than `most`."""
         check_key(key)
-        return await self._store.read(timeline, stream, key, since, points)
+        return await self._store.read(timeline, stream, key, since, most)
+
+    async def times_at(self, asked: Sequence[tuple[str, str]], moments: Sequence[int]) -> list[list[int | None]]:
+        """For each stream and key: which time it had at each of these moments, which rise; None before its oldest
+        mark."""
+        return await self._store.read(times_at, asked, moments)
+
+    async def oldest_mark(self, asked: Sequence[tuple[str, str]]) -> int | None:
+        """When the oldest mark of these streams and keys was made that is kept."""
+        return await self._store.read(oldest_mark, asked)
 
     # -- windows -------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ PAGES = {
     "/reader-groups/billing": "r1",
     "/controllers": "live",
     "/journal": "crowd",
+    "/lag": "lossy",
     "/streams/none-such": "Not here",
     "/sign-in": "Token",
 }

@@ -21,6 +21,7 @@ PAGES = [
     "/reader-groups/billing",
     "/controllers",
     "/journal",
+    "/lag",
     "/streams/none-such",
     "/sign-in",
 ]
@@ -80,8 +81,8 @@ def test_times_that_are_no_dates_stay_numbers_and_have_no_lag(world: World, open
     page = open_page()
     page.goto(f"{world.url}/streams/counter")
     expect(page.get_by_role("cell", name=re.compile(r"^4[27]"))).to_be_visible()
-    expect(page.get_by_text("Lag over the last hour")).to_be_hidden()
-    expect(page.get_by_text("Event time over the last hour")).to_be_visible()
+    expect(page.get_by_role("heading", name="Event time", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Lag", exact=True)).to_be_hidden()
 
 
 def test_splits_and_merges_are_drawn(world: World, open_page: Callable[..., Page]) -> None:
@@ -168,6 +169,23 @@ def test_a_table_is_saved_as_it_was_filtered_and_sorted(
     names = re.findall(r"w-\d{4}", text)
     assert names == [f"w-{number}" for number in range(2799, 2699, -1)]
     assert saved.value.suggested_filename == f"writers.{form.lower()}"
+
+
+def test_the_lag_of_all_streams_is_drawn_over_a_range_that_back_keeps(
+    world: World, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/lag")
+    page.get_by_label("Time range").click()
+    page.get_by_role("option", name="15 min").click()
+    page.wait_for_url("**/lag?range=15min")
+    row = page.get_by_role("row").filter(has_text="lossy")
+    expect(row.locator("svg")).to_have_attribute("aria-label", re.compile("^lag of lossy: "), timeout=60_000)
+    expect(page.get_by_role("row").filter(has_text="counter").locator("svg")).to_have_count(0)  # its times are no dates
+    row.get_by_role("link", name="lossy").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("lossy")
+    page.go_back()
+    expect(page.get_by_label("Time range")).to_have_value("15 min")
 
 
 def test_a_search_of_all_journals_is_there_again_after_back(world: World, open_page: Callable[..., Page]) -> None:

@@ -1,4 +1,4 @@
-"""The page of a stream: which writer holds time back, its last hour, its writers, groups, segments and journal."""
+"""The page of a stream: which writer holds time back, its lag, its writers, groups, segments and journal."""
 
 from __future__ import annotations
 

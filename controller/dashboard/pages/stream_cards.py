@@ -13,12 +13,13 @@ from controller.dashboard.labels import COLOURS, EDGES, group_link, hold_story, 
 from controller.dashboard.limits import (
     CHART_GROUPS,
     CHART_IDLE_MS,
+    CHART_LEAST_MS,
     CHART_POINTS,
     CHART_REFRESH_MS,
-    CHART_SPAN_MS,
     NAMED_WRITERS,
     SEGMENTS_DRAWN,
 )
+from controller.dashboard.ranges import RangePicker, moments_between
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import card, curl, empty_state
@@ -87,49 +88,67 @@ class HolderCard:
 
 
 class Charts:
-    """Lag and event time over the last hour, drawn again only when there are new marks."""
+    """Lag and event time over a range of time, drawn again only when there are new marks."""
 
     def __init__(self, controller: Controller, stream: str) -> None:
         self._controller = controller
         self._stream = stream
-        self._key: str | None = None
         self._moments: list[Moment] = []
+        self._read: tuple[Any, ...] = ()  # what the moments are of
+        self._since = 0
+        self._sampled = False
         self._drawn_at = 0
         self._drawn: tuple[Any, ...] = ()
+        self._range = RangePicker("1h", self._turn)
         with ui.element("div").classes("sl-two"):
-            with card("Lag over the last hour") as self._lag_card:
+            with card("Lag") as self._lag_card:
                 self._why_no_lag = ui.label().classes("sl-soft")
                 self._lag_chart = ui.echart(lag_options([], 0)).style("height: 220px")
-            with card("Event time over the last hour"):
+            with card("Event time"):
                 self._why_no_time = ui.label().classes("sl-soft")
                 self._time_chart = ui.echart(time_options([], 0)).style("height: 220px")
 
     async def show(self, key: KeyStatus, read: Sequence[tuple[str, int]], now: int) -> None:
         """`read`: how far groups have read, by name."""
-        if key.key != self._key:
-            since = now - CHART_SPAN_MS
-            moments = await self._controller.reading.timeline(self._stream, key.key, since, CHART_POINTS)
-            self._key, self._moments, self._drawn_at = key.key, moments, 0
-        newest = self._moments[-1][0] if self._moments else 0
-        if key.marked_at is not None and key.time is not None and key.marked_at > newest:
-            self._moments.append((key.marked_at, key.time))
-        if len(self._moments) > 2 * CHART_POINTS:
-            self._moments = self._moments[len(self._moments) % 2 :: 2]
-        drawn = (self._moments[-1:], tuple(read))
-        if now - self._drawn_at < (CHART_REFRESH_MS if drawn != self._drawn else CHART_IDLE_MS):
+        drawn = (key.key, self._range.chosen, key.marked_at, tuple(read))
+        same_chart = drawn[:2] == self._drawn[:2]
+        if same_chart and now - self._drawn_at < (CHART_REFRESH_MS if drawn != self._drawn else CHART_IDLE_MS):
             return
         self._drawn, self._drawn_at = drawn, now
-        self._moments = [each for each in self._moments if each[0] >= now - CHART_SPAN_MS]
+        await self._look(key, now)
         self._lag_card.set_visibility(key.time is None or is_epoch(key.time))
         why = why_empty(key, now) if not self._moments else ""
         for label in (self._why_no_lag, self._why_no_time):
             label.set_text(why)
             label.set_visibility(bool(why))
+        since, shown = self._since, [each for each in self._moments if each[0] >= self._since]
         for chart, options in (
-            (self._lag_chart, lag_options(self._moments, now)),
-            (self._time_chart, time_options(self._moments, now, read)),
+            (self._lag_chart, lag_options(shown, now, since=since, sampled=self._sampled)),
+            (self._time_chart, time_options(shown, now, read, since=since)),
         ):
             chart.props["options"] = options
+
+    async def _look(self, key: KeyStatus, now: int) -> None:
+        """All marks of the range, if they are few; else which time the stream had at moments that stay the same, so
+        that the past looks the same whenever somebody looks."""
+        reading, asked, span_ms = self._controller.reading, [(self._stream, key.key)], self._range.span_ms
+        if span_ms is None:
+            oldest = await reading.oldest_mark(asked)
+            self._since = now - CHART_LEAST_MS if oldest is None else min(oldest, now - CHART_LEAST_MS)
+        else:
+            self._since = now - span_ms
+        at = moments_between(self._since, now, CHART_POINTS)
+        if self._sampled and self._read == (*self._drawn[:2], at[-1]):
+            return
+        marks = await reading.timeline(self._stream, key.key, self._since, CHART_POINTS)
+        self._sampled, self._read = marks is None, (*self._drawn[:2], at[-1])
+        if marks is None:
+            (times,) = await reading.times_at(asked, at)
+            marks = [(moment, time) for moment, time in zip(at, times, strict=True) if time is not None]
+        self._moments = marks
+
+    async def _turn(self) -> None:
+        self._drawn = ()  # the page draws it anew in a moment
 
 
 def why_empty(key: KeyStatus, now: int) -> str:

@@ -1,0 +1,42 @@
+"""Which time a stream had in the past, from its stored marks."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.served import InProcess, ManualClock
+
+MARKS = 300
+
+
+@pytest.fixture
+def served(store_url: str) -> Any:
+    with InProcess(store_url, ManualClock()) as controller:
+        yield controller
+
+
+def test_the_past_is_that_of_the_marks_whenever_somebody_looks(served: InProcess) -> None:
+    draw, clock = random.Random(5), served.app.state.controller.clock
+    served.call("PUT", "/v1/streams/s", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+    served.call("PUT", "/v1/streams/none", {"segments": 1})
+    began, asked = clock.now(), [("s", ""), ("none", ""), ("s", "no-key")]
+
+    def look() -> list[list[int | None]]:
+        found: list[list[int | None]] = served.portal.call(served.app.state.controller.reading.times_at, asked, moments)
+        return found
+
+    moments: list[int] = []
+    first = look()
+    for turn in range(MARKS):
+        served.note("w", turn, {"0": turn})
+        served.pass_time(draw.choice([0, 1, 7, 500, 20_000]))
+        if turn == MARKS // 2:
+            moments = sorted(draw.randrange(began - 10_000, clock.now()) for _ in range(100))
+            first = look()
+    marks = [(each["created_at"], each["time"]) for each in served.marks()]
+    naive = [max((time for made_at, time in marks if made_at <= moment), default=None) for moment in moments]
+    assert first == look() == [naive, [None] * 100, [None] * 100]
+    assert served.portal.call(served.app.state.controller.reading.oldest_mark, asked) == marks[0][0]
