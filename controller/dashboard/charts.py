@@ -81,7 +81,7 @@ def lags_options(lines: Sequence[tuple[str, Sequence[tuple[int, int]]]], since: 
     """The lags of several streams: (name, (moment, lag))."""
     options = _base("seconds", since)
     options["yAxis"]["min"] = 0
-    options["legend"] = {"type": "scroll", "top": 0, "right": 0, "left": 70, "textStyle": {"color": INK}}
+    options["legend"] = {"type": "scroll", "top": 0, "right": 0, "left": 140, "textStyle": {"color": INK}}
     options["color"] = list(LINE_COLOURS)
     series = [
         {"type": "line", "name": name, "showSymbol": False, "data": [[at, lag / 1000] for at, lag in points]}
