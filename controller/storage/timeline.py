@@ -17,7 +17,8 @@ _GALLOP: Final = 8  # each step back from the newest mark is so many times as lo
 
 _mark = schema.mark.c
 _OF_KEY = (_mark.stream == bindparam("stream")) & (_mark.key == bindparam("key"))
-_ENDS = select(func.min(_mark.seq), func.max(_mark.seq)).where(_OF_KEY)
+# Two queries: with both in one, SQLite reads all rows.
+_ENDS = select(*(select(end(_mark.seq)).where(_OF_KEY).scalar_subquery() for end in (func.min, func.max)))
 _OLDEST = select(_mark.created_at).where(_OF_KEY).order_by(_mark.seq).limit(1)
 _NEWEST = select(schema.mark).where(_OF_KEY).order_by(_mark.seq.desc()).limit(bindparam("rows"))
 _SOME = select(_mark.seq, _mark.created_at, _mark.time).where(_OF_KEY, _mark.seq.in_(bindparam("seqs", expanding=True)))
