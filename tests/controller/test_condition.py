@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +17,7 @@ from controller.records.cadence import Cadence
 from controller.status.condition import State
 from controller.status.stream_status import KeyStatus, StreamStatus, status_steps
 from controller.yielding import at_once
-from tests.served import NOON, InProcess, ManualClock
+from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
 DECISION = Path(__file__).parents[2] / "docs/decisions/0103-one-state-of-a-stream.md"
 SECOND = 1_000
@@ -309,6 +310,32 @@ def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> No
             told = served.told("holding")
     assert [(each.state, each.since, each.held_since) for each in ages] == [(State.STUCK, began, began)] * 3
     assert [(each["details"]["writer"], each["details"]["from"]) for each in told] == [("slow", began)]
+
+
+def test_a_hold_goes_on_after_the_controller_was_killed(database: Path, serve: Callable[..., OwnProcess]) -> None:
+    process = serve()
+
+    def note(writer: str, time: int) -> None:
+        body = {"writer": writer, "time": time, "position": {}}
+        assert process.client.post("/v1/streams/s/notes", json=body).status_code == 200
+
+    def told(topic: str) -> list[Any]:
+        found: list[Any] = process.client.get(f"/v1/journal?topic={topic}").json()["entries"]
+        return found
+
+    settings = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
+    assert process.client.put("/v1/streams/s", json=settings).status_code == 201
+    for writer in ("slow", "fast"):
+        note(writer, 1)
+    while not (holding := told("holding")):
+        note("fast", 2)
+        time.sleep(0.1)  # between two questions
+    process.kill()
+    process = serve()
+    note("slow", 2)
+    while not (held := told("held")):
+        note("fast", 3)
+    assert held[0]["details"]["from"] == holding[0]["details"]["from"]
 
 
 def test_a_hold_that_nobody_noted_in_again_goes_on_from_its_note(tmp_path: Path) -> None:
