@@ -70,7 +70,7 @@ def test_the_commands_that_watch_a_topic_do(stranger: Stranger) -> None:
     stranger.do(block)
     stranger.do(Block("this test", 1, "sh", "strandline marks clicks --follow"))  # which waits for one
     found = httpx.get(f"{stream}/writers").json()["writers"]
-    assert [each["writer"].startswith("tail-") for each in found] == [True]
+    assert {each["writer"].startswith("tail-") for each in found} == {True}
 
 
 def test_commands_that_judge_the_events_of_a_topic_read_it(
