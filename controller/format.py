@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.limits import EPOCH_END_MS, EPOCH_FIRST_MS, POSITION_SEGMENTS_SHOWN
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from strandline.wire.streams import HolderReply, WireMark
 
 NOTHING = "–"
+ZONE: Final[ContextVar[tzinfo]] = ContextVar("zone", default=UTC)  # of the times that are shown: pages have a choice
 GAP: Final = "  "  # between the columns of a table
 CELL_LEAST: Final = 8  # characters of a cell that are shown in the narrowest terminal
 
@@ -34,7 +36,10 @@ class Times:
             return NOTHING
         if self.plain or not is_epoch(time):
             return str(time)
-        return datetime.fromtimestamp(time // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S") + f".{time % 1000:03}Z"
+        zone = ZONE.get()
+        shown = datetime.fromtimestamp(time // 1000, zone) + timedelta(milliseconds=time % 1000)
+        text = shown.isoformat(" ", "milliseconds")
+        return text.removesuffix("+00:00") + "Z" if zone is UTC else text
 
 
 def moment(at: int, now: int) -> str:

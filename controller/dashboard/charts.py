@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Any, Final
 
-from controller.format import is_epoch
+from controller.format import ZONE, is_epoch
 
 INK: Final = "#94a3b8"
 TEAL: Final = "#0d9488"
@@ -23,7 +24,7 @@ def _base(unit: str, since: int | None = None) -> dict[str, Any]:
     axis = {"axisLine": {"lineStyle": {"color": GRID}}, "axisLabel": {"color": INK, "hideOverlap": True}}
     return {
         "animation": False,
-        "useUTC": True,
+        "useUTC": ZONE.get() is UTC,
         "grid": {"left": 8, "right": 16, "top": 28, "bottom": 4, "containLabel": True},
         "tooltip": {"trigger": "axis"},
         "textStyle": {"fontFamily": "system-ui, sans-serif"},

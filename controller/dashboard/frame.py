@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -17,6 +18,7 @@ from nicegui import events, ui
 
 from controller.dashboard.limits import FIRST_UPDATE_S, LOST_S, PROBE_S, REFRESH_S, SILENT_S
 from controller.dashboard.visitors import SIGN_IN, SIGNED_IN, THEME_COOKIE, Visitor
+from controller.dashboard.zones import TO_OWN, TO_UTC, shown_in_zone, zone_of
 from strandline.errors import StrandlineError, Unauthenticated
 
 CONTROLLERS: Final = "/controllers"
@@ -52,7 +54,8 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-stuck { border-left: 5px solid #dc2626; } .sl-held { border-left: 5px solid #f59e0b; }
 .sl-fine { border-left: 5px solid #10b981; }
 .sl-bar { background: var(--sl-card) !important; color: var(--sl-ink) !important;
-  border-bottom: 1px solid var(--sl-line); box-shadow: none !important; padding: 8px 24px; gap: 16px; }
+  border-bottom: 1px solid var(--sl-line); box-shadow: none !important; padding: 8px 24px; gap: 16px;
+  flex-wrap: nowrap; }
 .sl-page a, .sl-link { color: #0f766e; text-decoration: none; font-weight: 600; }
 .body--dark .sl-page a, .body--dark .sl-link { color: #2dd4bf; }
 .sl-page a:hover { text-decoration: underline; }
@@ -93,7 +96,8 @@ code, .sl-code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-
 .sl-stale .sl-page, .sl-stale .sl-bar, .sl-stale .q-dialog, .sl-stale .q-notifications {
   filter: grayscale(1); opacity: .6; }
 .nicegui-error-popup { display: none !important; }
-@media (max-width: 600px) { .sl-page { padding: 14px 12px 40px; } .sl-bar { padding: 6px 12px; gap: 8px; }
+@media (max-width: 600px) {
+  .sl-page { padding: 14px 12px 40px; } .sl-bar { padding: 6px 12px; gap: 2px 8px; flex-wrap: wrap; }
   .sl-title { font-size: 20px; } .sl-hide-small { display: none; } .sl-number { font-size: 24px; }
   .sl-card { padding: 12px; } .sl-lag { align-items: flex-start; text-align: left; }
   .sl-tiles { grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 8px; } }
@@ -128,7 +132,8 @@ class Refresh:
             return
         self._running = True
         try:
-            await self._update()
+            with shown_in_zone(self._client.request):
+                await self._update()
             self._tell(f"strandline.fresh({json.dumps(self.trouble())})")
         except Unauthenticated:
             self._timer.active = False
@@ -180,7 +185,7 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
     )
     ui.page_title(f"{title} · Strandline")
     theme = ui.dark_mode({"dark": True, "light": False}.get(request.cookies.get(THEME_COOKIE, "")))
-    with ui.header().classes("sl-bar items-center no-wrap"):
+    with ui.header().classes("sl-bar items-center"):
         with ui.link(target="/").classes("sl-link row items-center no-wrap").style("gap: 8px"):
             ui.icon("waves", size="22px")
             ui.label("Strandline").style("font-size: 17px; font-weight: 700")
@@ -191,7 +196,10 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
         if visitor.may_manage_tokens:
             ui.link("Tokens", TOKENS).classes("sl-link")
         ui.space()
-        ui.label("times in UTC").classes("sl-soft")
+        zone = zone_of(request)
+        ui.button(f"times in {zone}", on_click=partial(_run, TO_OWN if zone is UTC else TO_UTC)).props(
+            'flat dense no-caps size=13px color=secondary title="UTC, or the time of this browser"'
+        )
         ui.button(icon="contrast", on_click=partial(_turn, theme)).props(
             'flat round dense color=secondary aria-label="Dark or light"'
         )
@@ -199,8 +207,12 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
             ui.label(visitor.name).classes("sl-soft sl-hide-small")
             with ui.element("form").props('method=post action="/sign-out"'):
                 ui.button("Sign out").props("flat dense type=submit color=secondary no-caps")
-    with ui.column().classes("sl-page"):
+    with ui.column().classes("sl-page"), shown_in_zone(request):
         yield
+
+
+def _run(script: str) -> None:
+    _ = ui.run_javascript(script)  # which loads the page again, so that there is no answer
 
 
 async def _turn(theme: ui.dark_mode) -> None:

@@ -7,6 +7,7 @@
   const [SILENT_MS, LOST_MS, PROBE_MS] = [bounds.silentMs, bounds.lostMs, bounds.probeMs].map(Number);
   const [SIGN_IN, SIGNED_IN] = [bounds.signIn, bounds.signedIn];
   const TICK_MS = 250;
+  const OWN_ZONE = /(^|; )strandline_zone=/.test(document.cookie);
   const NO_ANSWER = "The controller does not answer.";
   const BEFORE = "The data below is from before, and may be wrong by now; the page goes on by itself.";
   const ICON =
@@ -46,7 +47,9 @@
       bar.hidden = false;
     }
     if (shown !== said) text.textContent = shown = said;
-    age.textContent = `${ageOf(Date.now() - freshAt)} old, from ${new Date(freshAt).toISOString().slice(11, 19)} UTC`;
+    const from = new Date(freshAt);
+    const at = OWN_ZONE ? from.toTimeString().slice(0, 8) : `${from.toISOString().slice(11, 19)} UTC`;
+    age.textContent = `${ageOf(Date.now() - freshAt)} old, from ${at}`;
     document.documentElement.style.setProperty("--sl-alarm", `${bar.offsetHeight}px`);
   }
 

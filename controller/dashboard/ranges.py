@@ -9,6 +9,7 @@ from nicegui import ui
 
 from controller.dashboard.limits import SETTLED_MS
 from controller.dashboard.tables import keep
+from controller.dashboard.zones import shown_in_zone
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * _MINUTE_MS
@@ -67,4 +68,5 @@ class RangePicker:
 
     async def _turn(self, event: Any) -> None:
         keep(self._client, {"range": event.value if event.value != self._first else None})
-        await self._changed()
+        with shown_in_zone(self._client.request):
+            await self._changed()

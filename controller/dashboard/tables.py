@@ -26,6 +26,7 @@ from controller.dashboard.limits import (
     PAGE_ROWS,
     ROWS_A_PAGE,
 )
+from controller.dashboard.zones import shown_in_zone
 from controller.format import NOTHING
 
 T = TypeVar("T")
@@ -77,7 +78,13 @@ class PagedTable(Generic[T]):
         `name`, for the address."""
         self._filters = filters
         self._address = Address(name or noun)
-        self._row, self._text = row, text
+        request = ui.context.client.request
+
+        def row_in_zone(item: T) -> Mapping[str, Any]:
+            with shown_in_zone(request):  # a visitor sorts and turns pages between two updates as well
+                return row(item)
+
+        self._row, self._text = row_in_zone, text
         self._rows_per_page = rows_per_page
         self._items: Sequence[T] = ()
         self._sorts = {each.name: each.sort for each in columns if each.sort is not None}

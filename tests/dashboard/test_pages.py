@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,7 +39,10 @@ def test_the_guilty_writer_is_two_clicks_from_the_overview(world: World, open_pa
     row = page.get_by_role("row").filter(has_text="orders").first
     expect(row).to_contain_text("stalled")  # silent writers stand out after 5 s
     expect(page.locator("tbody tr").first).to_contain_text("orders")
+    expect(page).to_have_title(re.compile(r"^⚠ \d+ stalled.* · Overview · Strandline$"))
+    expect(page.locator("link[rel~=icon]")).to_have_attribute("href", re.compile("^data:image/svg.*dc2626"))
     row.get_by_role("link", name="orders").click()
+    expect(page).to_have_title("⚠ stalled · orders · Strandline")
     expect(page.get_by_text("Furthest behind is")).to_be_visible()
     expect(page.get_by_text("times out in")).to_be_visible()
     page.get_by_role("link", name="app-7").first.click()
@@ -139,6 +143,19 @@ def test_what_is_chosen_in_a_table_is_there_again_after_back_and_a_reload(
 @pytest.mark.parametrize("query", ["sort=none-such", "page=0", "page=999999999999", "page=-1", "rows=7", "filter=%00"])
 def test_an_address_that_asks_for_what_cannot_be_shows_the_page(world: World, query: str) -> None:
     assert world.process.client.get(f"/streams/orders?writers.{query}&key=none-such").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [("Asia/Kolkata", "+05:30"), ("", "Z"), ("Europe", "Z"), ("../../etc/passwd", "Z"), ("None/Such", "Z")],
+)
+def test_times_are_in_the_zone_that_the_browser_chose(world: World, zone: str, shown: str) -> None:
+    page = world.process.client.get("/streams/orders", headers={"Cookie": f"strandline_zone={zone}"})
+    time = world.process.client.get("/v1/streams/orders").json()["latest_marks"][""]["time"]
+    offset = timedelta(hours=5, minutes=30) if shown != "Z" else timedelta()
+    at = datetime.fromtimestamp(time // 1000, UTC) + offset
+    assert f"time {at:%Y-%m-%d %H:%M:%S}.{time % 1000:03}{shown}" in page.text
+    assert f"times in {zone if shown != 'Z' else 'UTC'}" in page.text
 
 
 def test_a_head_is_sorted_by_with_the_keyboard_and_says_how(world: World, open_page: Callable[..., Page]) -> None:

@@ -29,6 +29,7 @@ from controller.dashboard.widgets import (
     show_server,
     tiles,
 )
+from controller.dashboard.zones import shown_in_zone
 from controller.format import counts
 from controller.records.journal import INCOMPLETE
 from controller.status.status_view import StatusView, StatusViews
@@ -182,7 +183,8 @@ class StreamPage:
         if event.value != self._key:
             self._key = event.value
             keep(ui.context.client, {"key": self._key or None})
-            await self.update()
+            with shown_in_zone(ui.context.client.request):
+                await self.update()
 
     async def _ask_exclude(self, writer: str) -> None:
         await ask(self._acts.exclude(self._name, writer))
