@@ -157,6 +157,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
+    app.state.grafana_url = settings.grafana_url
     _add_error_handlers(app)
     _add_routes(app, routers)
     if dashboard:

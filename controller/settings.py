@@ -43,3 +43,4 @@ class Settings:
     metrics_keys: int = METRICS_KEYS  # pairs of a stream and a key with labels of their own
     log_format: str = LOG_FORMAT_DEFAULT
     access_log: bool = False
+    grafana_url: str | None = None  # of a stream's dashboard, with `{stream}` for its name: pages have a link to it

@@ -19,6 +19,14 @@ class HostNames(click.types.StringParamType):
         return [each.strip() for each in rv.split(",") if each.strip()]
 
 
+def grafana_url(text: str) -> str:
+    """The address of a stream's dashboard in Grafana."""
+    if not text.startswith(("https://", "http://")) or set("{}") & set(text.replace("{stream}", "")):
+        wanted = "https://grafana.example.org/d/strandline?var-stream={stream}"
+        raise click.BadParameter(f"{text[:200]!r} is no address of a dashboard: give one such as {wanted}")
+    return text
+
+
 @click.command
 @database_option
 @option("--host", default=HOST_DEFAULT, metavar="HOST", help="the address to listen on")
@@ -55,6 +63,12 @@ class HostNames(click.types.StringParamType):
     type=Whole(0, 999_999_999),
     default=METRICS_KEYS,
     help="how many pairs of a stream and a time key have metrics of their own; the others are summed up",
+)
+@option(
+    "--grafana-url",
+    type=grafana_url,
+    metavar="URL",
+    help="pages of streams have a link to this; {stream} stands for the stream's name",
 )
 @option(
     "--allowed-host",

@@ -60,7 +60,7 @@ def add(app: FastAPI) -> None:
             key = request.query_params.get("key", DEFAULT_KEY)
             view = StreamPage(app.state.controller, status, who, Acts(app, who), stream, key)
             refresh = Refresh(view.update)
-            view.build(str(request.base_url).rstrip("/"))
+            view.build(str(request.base_url).rstrip("/"), app.state.grafana_url)
             refresh.trouble = view.trouble
         await refresh.first()
         return None
@@ -81,7 +81,7 @@ class StreamPage:
         self._key = key
         self._news = News()
 
-    def build(self, base: str) -> None:
+    def build(self, base: str, grafana_url: str | None) -> None:
         with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
             heading(self._name, level=1)
             self._state = ui.badge().props("outline")
@@ -89,6 +89,8 @@ class StreamPage:
             ui.space()
             self._select = ui.select(self._key_labels(), value=self._key, label="Time key").props("dense outlined")
             self._select.on_value_change(self._turn_key)
+            if grafana_url is not None:
+                ui.link("Grafana", grafana_url.replace("{stream}", self._name), new_tab=True)
             if self._who.may_act:
                 ui.button("Evaluate now", icon="bolt", on_click=self._evaluate).props(SMALL)
                 ui.button("Configure", icon="tune", on_click=self._configure).props(SMALL)
