@@ -27,6 +27,7 @@ def release(version: str) -> tuple[int, int]:
 
 INSTALLED: Final = pyspark_version.__version__
 HAS_LIMITS: Final = release(INSTALLED) >= (4, 2)
+REPLACES_FOUND: Final = release(INSTALLED) >= (4, 1)  # a session may register a source that was found by its name
 
 if TYPE_CHECKING or HAS_LIMITS:
     from pyspark.sql.streaming.datasource import (

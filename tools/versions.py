@@ -32,10 +32,15 @@ SPARKS: Final = {"4.0.5": "0.10.9.9", "4.1.4": "0.10.9.9", "4.2.1": "0.10.9.9"}
 CONNECTORS: Final = {"4.0": "4.0.1", "4.1": "4.1.1"}
 # What a user does with Spark, and the tests of it.
 ROADS: Final = {
-    "the source `strandline`": ("test_exact_watermark", "test_driver", "test_releases", "test_operators"),
+    "the source `strandline`: restarts, replays, filters, operators, `availableNow`": (
+        "test_exact_watermark",
+        "test_driver",
+        "test_releases",
+        "test_operators",
+    ),
     "`attach`, files": ("test_attach",),
-    "`attach`, Kafka's connector": ("test_kafka",),
-    "batch reads, groups, backlog": ("test_events",),
+    "Kafka: `attach` to the connector, the source, an untouched topic": ("test_kafka",),
+    "batch reads, groups, late rows": ("test_events",),
     "chains": ("test_chain",),
 }
 # They limit batches, which Spark's Python sources can do since 4.2.

@@ -75,6 +75,9 @@ RUN = {
     "docs/how-to/tokens-and-tls.md": (
         "tests/tokens/test_serving.py::test_the_page_about_tokens_and_tls_lets_in_whom_it_says",
     ),
+    "docs/how-to/spark-sql-and-scala.md": (
+        "tests/spark_shell/test_page.py::test_sql_and_scala_find_the_source_and_close_exact_windows",
+    ),
     "docs/how-to/transactions.md": (TASKS,),
     "docs/how-to/upgrade.md": (
         "tests/migrations/test_rolling_upgrade.py::test_the_commands_of_the_page_do_what_it_says",
@@ -97,7 +100,7 @@ RUN = {
     "docs/writers.md": ("tests/readme/test_pages.py::test_the_page_about_writers_notes_what_it_says",),
 }
 OF_THEIR_OWN = ("decisions", "reference")  # neither tells anybody what to type; the reference is written from the code
-LANGUAGES = {"go", "ini", "java", "python", "sh", "text", "ts", "yaml"}
+LANGUAGES = {"go", "ini", "java", "python", "scala", "sh", "sql", "text", "ts", "yaml"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 GETTING_THE_CODE = ("git clone ", "cd ")
 
