@@ -16,14 +16,16 @@ from controller.dashboard.frame import TOKENS, Refresh, frame
 from controller.dashboard.limits import TOKENS_READ_MS
 from controller.dashboard.tables import STATE, Column, PagedTable
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import SMALL, heading, not_allowed
+from controller.dashboard.widgets import heading, not_allowed
 from controller.format import NOTHING, Times
 from controller.storage.tokens import StoredToken, TokenState
 from strandline.access import Role
 from strandline.errors import StrandlineError
 
-_REVOKE: Final = """<q-btn v-if="props.row.may_revoke" label="Revoke" flat dense no-caps color="negative"
+_REVOKE: Final = """<q-btn v-if="props.row.may_revoke" label="Revoke" flat dense no-caps no-wrap color="negative"
+style="overflow-wrap: normal"
 :aria-label="'Revoke ' + props.row.name" @click="$parent.$emit('act', props.row.name)"></q-btn>"""
+_WORD: Final = '<span style="white-space: nowrap">%s</span>'  # beside long names and patterns too
 _COLOURS: Final = {"valid": "sl-good", "expired": "sl-warn", "revoked": "sl-soft"}
 
 
@@ -59,11 +61,10 @@ class TokensPage:
 
     def build(self) -> None:
         with ui.column().classes("sl-card"):
-            with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
-                heading("Tokens", level=1)
-                ui.space()
-                if self._who.may_manage_tokens:
-                    ui.button("Create a token", icon="add", on_click=self._ask_create).props(SMALL)
+            heading("Tokens", level=1)
+            if self._who.may_manage_tokens:
+                create = ui.button("Create a token", icon="add", on_click=self._ask_create)
+                create.props("flat no-caps dense").classes("sl-corner")
             self._none = ui.label(
                 "Nobody needs a token here. The first one is made where the store is, with `strandline token create`: "
                 "from then on nobody gets in without."
@@ -84,8 +85,8 @@ class TokensPage:
     def _columns(self) -> list[Column[StoredToken]]:
         columns: list[Column[StoredToken]] = [
             Column("name", "Name", sort=lambda each: each.grant.name),
-            Column("state", "State", sort=self._state_of, html=STATE),
-            Column("role", "Role", sort=lambda each: str(each.grant.role)),
+            Column("state", "State", sort=self._state_of, html=_WORD % STATE),
+            Column("role", "Role", sort=lambda each: str(each.grant.role), html=_WORD % "{{ props.row.role }}"),
             Column("pattern", "Streams", sort=lambda each: each.grant.pattern),
             Column("writers", "Writers", essential=False),
             Column("created", "Created", sort=lambda each: each.created_at, essential=False),
