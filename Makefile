@@ -8,7 +8,7 @@ CHAOS ?=
 SPARK ?=
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench growth pictures soak chaos test versions quick coverage check reference site format lock release clean
+.PHONY: help environment servers jars demo bench growth pictures soak chaos test versions quick coverage lowest check reference site format lock release clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -72,6 +72,9 @@ coverage: environment ## Show that the core's own tests reach every branch of it
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m coverage run -m pytest $(CORE)
 	$(BIN)/python -m coverage report
 
+lowest: ## Test on the lowest versions that pyproject.toml allows, in an environment of its own
+	@$(PYTHON) tools/preflight.py --run lowest
+
 check: environment ## Lint, check the format, the types and the import contracts
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
@@ -95,6 +98,8 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile 
 lock: environment ## Compile the requirement files again, on Python 3.11; LOCK=--upgrade takes newer versions
 	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make lock needs the oldest Python supported, 3.11: make PYTHON=python3.11 lock")'
 	$(COMPILE) --output-file requirements/build.txt requirements/build.in
+	$(BIN)/python -m tools.lowest --write
+	$(COMPILE) --output-file requirements/lowest.txt requirements/lowest.in
 	$(COMPILE) --output-file requirements/site.txt requirements/site.in
 	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --extra dashboard --extra postgres --constraint requirements/dev.txt --output-file container/requirements.txt pyproject.toml
@@ -103,5 +108,5 @@ release: environment servers ## Check that this version can be released, test an
 	$(BIN)/python -m tools.release
 
 clean: ## Remove what the targets made
-	rm -rf .venv .jars .versions .site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .jars .versions .lowest .site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from tools.environment import SetupError
+from tools.lowest import TESTS as LOWEST_TESTS
+from tools.lowest import lowest, lowest_in
+
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\$", re.MULTILINE)
 ADDRESS = re.compile(r"://|--(?:extra-)?index-url|--find-links|--trusted-host|^-[if] | @ ", re.MULTILINE)
 
@@ -64,6 +68,22 @@ def test_the_pins_are_within_what_the_project_asks_for(compiled: dict[str, str],
     requirements = [each for each in map(Requirement, wanted) if each.name != project["name"]]
     assert [str(each) for each in requirements if each.name not in pins] == []
     assert [str(each) for each in requirements if Version(pins[each.name]) not in each.specifier] == []
+
+
+def test_the_lowest_versions_are_the_bounds_of_the_project(compiled: dict[str, str], root: Path) -> None:
+    wanted = lowest_in(root)
+    assert (root / "requirements" / "lowest.in").read_text() == wanted, "a bound has changed: make lock"
+    pins = dict(PIN.findall(compiled["lowest.txt"]))
+    asked = [Requirement(line) for line in wanted.splitlines() if "==" in line]
+    assert [str(each) for each in asked if Version(pins[each.name]) not in each.specifier] == []
+    assert [name for name in LOWEST_TESTS if not (root / name).exists()] == []
+
+
+def test_a_dependency_without_a_lower_bound_is_refused(tmp_path: Path) -> None:
+    text = "[project]\ndependencies = ['httpx>=0.28', 'msgspec']\n[project.optional-dependencies]\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(SetupError, match="has 'msgspec': write it as name>=version"):
+        list(lowest(tmp_path))
 
 
 def test_a_writers_install_needs_httpx_and_msgspec_only(pyproject: dict[str, Any]) -> None:
