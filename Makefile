@@ -8,17 +8,20 @@ CHAOS ?=
 SPARK ?=
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench growth pictures soak chaos test versions quick coverage lowest check reference site format lock release clean
+.PHONY: help servers environment jars demo bench growth pictures soak chaos test versions quick coverage lowest check reference site format lock release clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
+HAS_PYTHON := command -v $(PYTHON) >/dev/null || { echo "strandline needs $(PYTHON); install it with: apt-get install -y python3 python3-venv" >&2; exit 1; }
+
 environment: ## Make or update the virtual environment .venv
-	@command -v $(PYTHON) >/dev/null || { echo "strandline needs $(PYTHON); install it with: apt-get install -y python3 python3-venv" >&2; exit 1; }
+	@$(HAS_PYTHON)
 	@$(PYTHON) tools/preflight.py --java
 
-servers: ## Install what only tests and measurements run on: PostgreSQL, Maven for Kafka, Chromium, wrk
-	@$(PYTHON) tools/preflight.py --check-only --postgres --maven --chromium --wrk
+servers: ## Install what tests and measurements run on: Java, PostgreSQL, Maven for Kafka, Chromium, wrk
+	@$(HAS_PYTHON)
+	@$(PYTHON) tools/preflight.py --check-only --java --postgres --maven --chromium --wrk
 
 jars: ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them; installs nothing
 	$(PYTHON) tools/jars.py
@@ -26,16 +29,16 @@ jars: ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the test
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
 
-bench: environment servers ## Measure everything beside its ceiling or rival, in fifteen minutes; BENCH="--only notes,marks" measures some of it
+bench: servers environment ## Measure everything beside its ceiling or rival, in fifteen minutes; BENCH="--only notes,marks" measures some of it
 	$(BIN)/python -m benchmarks $(BENCH)
 
-growth: environment servers ## Measure how costs grow, and draw the pictures of docs/growth.md, in five minutes
+growth: servers environment ## Measure how costs grow, and draw the pictures of docs/growth.md, in five minutes
 	$(BIN)/python -m benchmarks --only growth --record
 
-pictures: environment servers ## Take the pictures of the dashboard in docs/images
+pictures: servers environment ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: coverage servers ## Send a million broken requests, lose writers for a minute, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, and as often three controllers on one, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: servers coverage ## Send a million broken requests, lose writers for a minute, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, and as often three controllers on one, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	$(BIN)/python -m tests.door.fuzz --requests 1000000
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
 	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster tests/demo/test_run.py
@@ -49,16 +52,16 @@ soak: coverage servers ## Send a million broken requests, lose writers for a min
 	MODEL_SEEDS=10000 SIMULATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model tests/simulation/test_simulation.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 
-chaos: environment servers ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7" or CHAOS="--controllers 3"
+chaos: servers environment ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7" or CHAOS="--controllers 3"
 	$(BIN)/python -m tests.chaos --kills $(KILLS) $(CHAOS)
 
 # Tests that fail run once more, one after the other, as in CPython's own runs: what fails again is broken, and what passes
 # then is flaky, which the last lines name.
-test: environment servers ## Run the tests, in processes side by side; TESTS=tests/repository runs some of them
+test: servers environment ## Run the tests, in processes side by side; TESTS=tests/repository runs some of them
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) \
 		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
 
-versions: environment servers ## Run the tests that depend on Spark's release on Spark 4.0, 4.1 and later, each in an environment of its own; SPARK=4.1.4 runs one
+versions: servers environment ## Run the tests that depend on Spark's release on Spark 4.0, 4.1 and later, each in an environment of its own; SPARK=4.1.4 runs one
 	$(BIN)/python -m tools.versions $(SPARK)
 
 # What needs no server, no browser and no Java: the core, the wire, the clients' protocol, and this repository's own rules.
@@ -104,7 +107,7 @@ lock: environment ## Compile the requirement files again, on Python 3.11; LOCK=-
 	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --extra dashboard --extra postgres --constraint requirements/dev.txt --output-file container/requirements.txt pyproject.toml
 
-release: environment servers ## Check that this version can be released, test and build it, and say what remains by hand
+release: servers environment ## Check that this version can be released, test and build it, and say what remains by hand
 	$(BIN)/python -m tools.release
 
 clean: ## Remove what the targets made

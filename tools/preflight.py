@@ -1,8 +1,8 @@
 """Checks the needs of the set-up, then runs environment.py, or another tool, under a Python that is new enough.
 
-If something is missing, the first line of the output names it, with the command that installs it, and the
-exit status is 1. This file alone must also run on old Pythons (3.6), so that they name the problem instead of
-failing with a syntax error.
+All that is missing is named at once, in the first lines of the output, with one command that installs it. The exit
+status is 1 if nothing runs without it. This file alone must also run on old Pythons (3.6), so that they name the
+problem instead of failing with a syntax error.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from typing import NamedTuple
 
 OLDEST_PYTHON = (3, 11)
 OTHER_PYTHONS = [f"python3.{minor}" for minor in range(11, 15)]
@@ -20,10 +21,26 @@ JAVA_PACKAGES = [f"openjdk-{version}-jre-headless" for version in (17, 21, 25)]
 VECTOR_MODULE = "jdk.incubator.vector"
 POSTGRES_PROGRAMS = "/usr/lib/postgresql/*/bin/initdb"  # Debian keeps a server's programs off the PATH
 CLUSTERS = "/etc/postgresql-common/createcluster.d/strandline.conf"
+PACKAGE_LISTS = "/var/lib/apt/lists/*_Packages*"
+# Programs that only some tests run on: what is not done without each, and the packages that have it.
+PROGRAMS = (
+    ("mvn", "which fetches Kafka, the tests on Kafka are skipped", ("maven",)),
+    ("chromium", "the tests of the dashboard are skipped", ("chromium", "fonts-dejavu-core")),
+    ("wrk", "make bench skips the rates over HTTP", ("wrk",)),
+)
+OPTIONS = {"mvn": "maven", "chromium": "chromium", "wrk": "wrk"}
 
 
 class NeedError(Exception):
-    """Something that the set-up needs is missing. The message is the first line that the user sees."""
+    """The set-up cannot go on. The message is what the user sees."""
+
+
+class Lack(NamedTuple):
+    """Something that is missing: what to say of it, the packages that have it, and whether nothing runs without it."""
+
+    line: str
+    packages: "tuple[str, ...]"
+    is_needed: bool
 
 
 def output_of(*command: str) -> "str | None":
@@ -39,7 +56,12 @@ def installing(*packages: str) -> str:
     command = "apt-get install -y " + " ".join(packages)
     if shutil.which("apt-get") is None:
         return command + " (on Debian; elsewhere the packages have other names)"
-    return command if os.geteuid() == 0 else "sudo " + command
+    commands = [command] if glob.glob(PACKAGE_LISTS) else ["apt-get update", command]  # without lists it finds none
+    if os.geteuid() == 0:
+        return " && ".join(commands)
+    if shutil.which("sudo") is None:  # Debian's base has none
+        return " && ".join(commands) + " (as root)"
+    return " && ".join("sudo " + each for each in commands)
 
 
 def python_version(python: str) -> "tuple[int, int] | None":
@@ -51,32 +73,32 @@ def python_version(python: str) -> "tuple[int, int] | None":
     return int(major), int(minor)
 
 
-def find_python() -> str:
+def find_python() -> "str | None":
     """The running Python if it is new enough, else the first on the PATH that is."""
     for python in [sys.executable, *OTHER_PYTHONS]:
         version = python_version(python)
         if version is not None and version >= OLDEST_PYTHON:
             return python
-    oldest = ".".join(map(str, OLDEST_PYTHON))
-    found = ".".join(map(str, sys.version_info[:2]))
-    command = installing("python3.11", "python3.11-venv")
-    raise NeedError(
-        f"strandline needs Python {oldest} or newer and found {found} ({sys.executable}); "
-        f"install one with: {command}\nIf one is installed elsewhere, name it: make PYTHON=... test"
-    )
+    return None
 
 
-def check_venv(python: str) -> None:
-    """Raises NeedError for a Python without the modules for virtual environments, as Debian ships it."""
+def python_lack(python: "str | None") -> "Lack | None":
+    """A missing Python, or what a Python lacks to create virtual environments, as Debian ships it."""
+    if python is None:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        found = ".".join(map(str, sys.version_info[:2]))
+        line = (
+            f"strandline needs Python {oldest} or newer and found {found} ({sys.executable}); if one is installed "
+            "elsewhere, name it: make PYTHON=... test"
+        )
+        return Lack(line, ("python3.11", "python3.11-venv"), True)
     if output_of(python, "-I", "-c", "import ensurepip, venv") is not None:
-        return
+        return None
     version = python_version(python)
     systems_own = os.path.realpath(shutil.which(python) or python) == os.path.realpath("/usr/bin/python3")
     package = "python3-venv" if systems_own or version is None else f"python{version[0]}.{version[1]}-venv"
-    raise NeedError(
-        f"strandline needs {package}, without which {python} cannot create a virtual environment; "
-        f"install it with: {installing(package)}"
-    )
+    line = f"strandline needs {package}, without which {python} cannot create a virtual environment"
+    return Lack(line, (package,), True)
 
 
 def java_problem() -> "str | None":
@@ -107,29 +129,15 @@ def java_package() -> str:
     return JAVA_PACKAGES[0]
 
 
-def may_install() -> bool:
-    """Whether packages may be installed unasked: by root, on a Debian-like system, without STRANDLINE_NO_INSTALL."""
-    return os.geteuid() == 0 and shutil.which("apt-get") is not None and not os.environ.get("STRANDLINE_NO_INSTALL")
-
-
-def check_java() -> None:
-    """Raises NeedError if Spark finds no Java that it runs on; for root on a Debian-like system it installs one."""
+def java_lack() -> "Lack | None":
+    """A Java that Spark finds and does not run on, or none."""
     problem = java_problem()
     if problem is None:
-        return
-    package = java_package()
-    need = f"strandline needs Java {OLDEST_JAVA} or newer, which Spark runs on, and {problem}"
+        return None
+    line = f"strandline needs Java {OLDEST_JAVA} or newer, which Spark runs on, and {problem}"
     if os.environ.get("JAVA_HOME"):  # an installed Java would not be used
-        raise NeedError(f"{need}; unset JAVA_HOME, and if necessary install one with: {installing(package)}")
-    if not may_install():
-        raise NeedError(f"{need}; install it with: {installing(package)}")
-    say(f"{need}; installing it now: {installing(package)}")
-    run_apt("update", "-qq")
-    package = java_package()  # the lists may have been empty before
-    run_apt("install", "-y", "-q", "--no-install-recommends", package)
-    problem = java_problem()
-    if problem is not None:
-        raise NeedError(f"{package} is installed, yet {problem}")
+        line += "; unset JAVA_HOME, and if that is not enough, install one"
+    return Lack(line, (java_package(),), True)
 
 
 def postgres_is_there() -> bool:
@@ -137,44 +145,51 @@ def postgres_is_there() -> bool:
     return bool(glob.glob(POSTGRES_PROGRAMS)) or shutil.which("initdb") is not None
 
 
-def check_postgres() -> None:
-    """Installs a PostgreSQL server for root on a Debian-like system; elsewhere prints what its tests need.
+def lacks_for(arguments: argparse.Namespace) -> "list[Lack]":
+    """All that is missing for what was asked for, first that without which nothing runs."""
+    found = [python_lack(find_python())]
+    if arguments.java:
+        found.append(java_lack())
+    if arguments.postgres and not postgres_is_there():
+        found.append(Lack("without PostgreSQL's server, the tests on PostgreSQL are skipped", ("postgresql",), False))
+    for program, without, packages in PROGRAMS:
+        if getattr(arguments, OPTIONS[program]) and shutil.which(program) is None:
+            found.append(Lack(f"without {program}, {without}", packages, False))
+    return [lack for lack in found if lack is not None]
 
-    Nothing else needs a server, so a missing one is no failure. The tests start servers of their own, so Debian must
-    not start one on installation.
-    """
-    if postgres_is_there():
-        return
-    if not may_install():
-        command = installing("postgresql")
-        say(f"tests on PostgreSQL are skipped, its server is not installed; install it with: {command}")
-        return
-    say(f"installing PostgreSQL's server, which tests run on: {installing('postgresql')}")
+
+def may_install() -> bool:
+    """Whether packages may be installed unasked: by root, on a Debian-like system, without STRANDLINE_NO_INSTALL."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None and not os.environ.get("STRANDLINE_NO_INSTALL")
+
+
+def told(lacks: "list[Lack]") -> str:
+    """A line for each lack, and the one command that installs all of it."""
+    command = installing(*[package for lack in lacks for package in lack.packages])
+    if len(lacks) == 1:
+        return f"{lacks[0].line}; install it with: {command}"
+    return "\n".join([*(lack.line for lack in lacks), f"install all of this with: {command}"])
+
+
+def install(lacks: "list[Lack]") -> None:
+    """Installs what is missing, in one go; Debian must start no PostgreSQL, since tests start servers of their own."""
+    for lack in lacks:
+        say(lack.line)
+    say("strandline: installing all of this now; STRANDLINE_NO_INSTALL=1 prevents it")
     run_apt("update", "-qq")
-    run_apt("install", "-y", "-q", "--no-install-recommends", "postgresql-common")
-    os.makedirs(os.path.dirname(CLUSTERS), exist_ok=True)
-    with open(CLUSTERS, "w") as file:
-        file.write("create_main_cluster = false\n")
+    packages = []
+    for lack in lacks:  # the lists may have been empty before
+        packages += (java_package(),) if lack.packages[0] in JAVA_PACKAGES else lack.packages
+    before_postgres = "postgresql" in packages
+    if before_postgres:
+        os.makedirs(os.path.dirname(CLUSTERS), exist_ok=True)
+        with open(CLUSTERS, "w") as file:
+            file.write("create_main_cluster = false\n")
     try:
-        run_apt("install", "-y", "-q", "--no-install-recommends", "postgresql")
+        run_apt("install", "-y", "-q", "--no-install-recommends", *packages)
     finally:
-        os.remove(CLUSTERS)  # later installations get Debian's default again
-
-
-def check_program(program: str, without: str, *packages: str) -> None:
-    """Installs a program for root on a Debian-like system; elsewhere prints what is not done without it.
-
-    Nothing else needs it, so a missing one is no failure.
-    """
-    if shutil.which(program) is not None:
-        return
-    command = installing(packages[0])
-    if not may_install():
-        say(f"without {program}, {without}; install it with: {command}")
-        return
-    say(f"installing {program}: without it, {without}: {command}")
-    run_apt("update", "-qq")
-    run_apt("install", "-y", "-q", "--no-install-recommends", *packages)
+        if before_postgres:
+            os.remove(CLUSTERS)  # later installations get Debian's default again
 
 
 def run_apt(*arguments: str) -> None:
@@ -190,8 +205,21 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def check(arguments: argparse.Namespace) -> None:
+    """Installs what is missing where it may, else tells it; raises NeedError if nothing runs without it."""
+    lacks = lacks_for(arguments)
+    in_vain = find_python() is None or (os.environ.get("JAVA_HOME") and any("Java" in lack.line for lack in lacks))
+    if lacks and may_install() and not in_vain:
+        install(lacks)
+        lacks = [lack for lack in lacks_for(arguments) if lack.is_needed]
+    if any(lack.is_needed for lack in lacks):
+        raise NeedError(told(lacks))
+    if lacks:
+        say(told(lacks))
+
+
 def main() -> int:
-    """Checks each need in turn, then executes environment.py."""
+    """Checks every need, then executes a tool."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--java", action="store_true", help="Spark will run as well")
     parser.add_argument("--postgres", action="store_true", help="the tests on PostgreSQL will run as well")
@@ -202,21 +230,11 @@ def main() -> int:
     parser.add_argument("--run", metavar="TOOL", help="run this tool instead of setting up .venv, as website")
     arguments = parser.parse_args()
     try:
-        python = find_python()
-        check_venv(python)
-        if arguments.java:
-            check_java()
-        if arguments.postgres:
-            check_postgres()
-        if arguments.maven:
-            check_program("mvn", "which fetches Kafka, the tests on Kafka are skipped", "maven")
-        if arguments.chromium:
-            check_program("chromium", "the tests of the dashboard are skipped", "chromium", "fonts-dejavu-core")
-        if arguments.wrk:
-            check_program("wrk", "make bench skips the rates over HTTP", "wrk")
+        check(arguments)
     except NeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    python = find_python() or sys.executable
     if arguments.run:
         os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         os.execvp(python, [python, "-m", "tools." + arguments.run])

@@ -140,7 +140,7 @@ def test_jars_without_maven_are_told_with_the_command(root: Path, programs: Path
 MAKE = shutil.which("make")
 
 
-@pytest.mark.parametrize("target", ["test", "demo", "check"])
+@pytest.mark.parametrize("target", ["test", "demo", "check", "servers"])
 def test_make_without_any_python_says_what_to_install_and_does_nothing(root: Path, programs: Path, target: str) -> None:
     assert MAKE is not None
     script(programs / "sh", "")
@@ -173,26 +173,49 @@ def installed(programs: Path) -> Path:
     return asked
 
 
-def test_who_is_not_root_is_told_the_commands_with_sudo(root: Path, programs: Path, installed: Path) -> None:
+ALL = ("--java", "--postgres", "--maven", "--chromium", "--wrk")
+
+
+def test_all_that_is_missing_is_told_at_once_with_one_command(root: Path, programs: Path, installed: Path) -> None:
+    script(programs / "sudo", "#!/bin/sh\n")
+    done = as_user(root, programs, 1000, *ALL)
+    assert (done.returncode, done.stdout) == (1, "")
+    *lines, last = done.stderr.splitlines()
+    told = ["Java 17", "PostgreSQL's server", "mvn", "chromium", "wrk"]
+    if postgres_is_installed():
+        told.remove("PostgreSQL's server")
+    assert len(lines) == len(told) and all(word in line for word, line in zip(told, lines, strict=True))
+    assert "sudo apt-get install -y openjdk-17-jre-headless " in last and last.endswith(
+        "chromium fonts-dejavu-core wrk"
+    )
+    assert installed.read_text() == ""
+
+
+def postgres_is_installed() -> bool:
+    """Whether this machine has it where Debian puts it, which is off the PATH."""
+    return any(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+def test_without_sudo_a_user_is_told_to_install_as_root(root: Path, programs: Path, installed: Path) -> None:
     done = as_user(root, programs, 1000, "--maven", "--chromium")
     assert done.returncode == 0
-    assert [line.rpartition(": ")[2] for line in done.stdout.splitlines()] == [
-        "sudo apt-get install -y maven",
-        "sudo apt-get install -y chromium",
-    ]
-    done = as_user(root, programs, 1000, "--java")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[0].endswith("sudo apt-get install -y openjdk-17-jre-headless")
-    assert installed.read_text() == ""
+    assert done.stdout.endswith(" (as root)\n") and "sudo" not in done.stdout
 
 
 def test_root_on_debian_gets_what_is_missing_unless_told_otherwise(root: Path, programs: Path, installed: Path) -> None:
     told = as_user(root, programs, 0, "--maven", "--chromium", STRANDLINE_NO_INSTALL="1")
-    assert "install it with: apt-get install -y chromium" in told.stdout
+    assert "apt-get install -y maven chromium" in told.stdout
     assert installed.read_text() == ""
     assert as_user(root, programs, 0, "--maven", "--chromium").returncode == 0
     asked = [line.split() for line in installed.read_text().splitlines() if line.startswith("install ")]
-    assert [words[4] for words in asked] == ["maven", "chromium"]
+    assert [words[4:] for words in asked] == [["maven", "chromium", "fonts-dejavu-core"]]
+
+
+def test_a_java_that_installing_did_not_bring_is_told(root: Path, programs: Path, installed: Path) -> None:
+    done = as_user(root, programs, 0, "--java")
+    assert done.returncode == 1
+    assert "openjdk-17-jre-headless" in installed.read_text()
+    assert done.stderr.startswith("strandline needs Java 17")
 
 
 @pytest.mark.parametrize("need", ["--java", "--maven", "--chromium", "--wrk"])
