@@ -169,7 +169,7 @@ def notes(events: Iterable[PhoneEvent], segments: Mapping[str, str]) -> list[Not
 
 def stream_of(events: Iterable[PhoneEvent], segments: Mapping[str, str]) -> Stream:
     """A stream in which every device has registered, so that no mark leaves one of them out."""
-    config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
+    config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)  # with the default timeout of writers
     stream = Stream("phones", config, SegmentGraph.equal_shares(len(set(segments.values())), 0), now=0)
     for device in devices_of(events):
         stream.register(device, None, 0)

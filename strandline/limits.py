@@ -66,7 +66,7 @@ WAIT_STEP_MS: Final = 10_000  # one request of such a wait
 WAIT_PAUSE_MS: Final = 500  # after one that ended early, or failed
 
 # Defaults of a stream's configuration
-WRITER_TIMEOUT_DEFAULT_MS: Final = 60_000  # a writer that is silent for this long no longer holds time back
+WRITER_TIMEOUT_DEFAULT_MS: Final = 600_000  # a writer that is silent for this long no longer holds time back
 MARK_INTERVAL_DEFAULT_MS: Final = 1_000  # the least time between two marks
 MAX_AHEAD_DEFAULT_MS: Final = 86_400_000  # how far a note may be ahead of the clock
 IDLE_LAG_DEFAULT_MS: Final = 10_000  # ingestion domain: how far the time of an idle stream is behind the clock
