@@ -50,6 +50,8 @@ async def of_all(
     if len(search) > JOURNAL_SEARCH_CHARACTERS or len(words) > JOURNAL_WORDS:
         wanted = f"at most {JOURNAL_WORDS} words, of {JOURNAL_SEARCH_CHARACTERS} characters together"
         raise InvalidParameter(name="search", value=search, wanted=wanted)
+    if not all(word.isprintable() for word in words):
+        raise InvalidParameter(name="search", value=search, wanted="words of characters that can be printed")
     patterns = (stream,) if grant is None else (stream, grant.pattern)
     wanted_entries = Wanted(patterns=patterns, topics=tuple(topic), words=words, since=since, until=until)
     found = await controller.journals.of_all(wanted_entries, _place(before), limit)
