@@ -177,7 +177,7 @@ def install(lacks: "list[Lack]") -> None:
         say(lack.line)
     say("strandline: installing all of this now; STRANDLINE_NO_INSTALL=1 prevents it")
     run_apt("update", "-qq")
-    packages = []
+    packages: list[str] = []
     for lack in lacks:  # the lists may have been empty before
         packages += (java_package(),) if lack.packages[0] in JAVA_PACKAGES else lack.packages
     before_postgres = "postgresql" in packages
