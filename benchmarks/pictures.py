@@ -53,9 +53,11 @@ def draw(curves: Sequence[Curve], root: Path) -> None:
 
 def _panel(axes: Any, against: str, curves: Iterable[Curve]) -> None:
     costs: list[float] = []
+    all_sizes: set[int] = set()
     for curve, colour in zip(curves, COLOURS, strict=False):
         sizes, of_curve = zip(*curve.points, strict=True)
         costs.extend(of_curve)
+        all_sizes.update(sizes)
         label = f"{curve.what} [{curve.unit}]\ngrows by the power {curve.exponent:.2f}"
         axes.plot(sizes, of_curve, marker="o", markersize=4, linewidth=1.4, color=colour, label=label)
     axes.set_xscale("log")
@@ -64,5 +66,7 @@ def _panel(axes: Any, against: str, curves: Iterable[Curve]) -> None:
     spare = max(0.0, DECADES - (high - low)) / 2
     axes.set_ylim(10 ** (low - spare - 0.2), 10 ** (high + spare + 0.9))  # room for the legend above
     axes.minorticks_off()
+    if max(all_sizes) < 10 * min(all_sizes):  # there may be no power of ten between them
+        axes.set_xticks(sorted(all_sizes), [f"{size:,}" for size in sorted(all_sizes)])
     axes.set_xlabel(against)
     axes.legend(loc="upper left", fontsize=8)
