@@ -135,6 +135,7 @@ class Stranger(contextlib.ExitStack):
         before = dict(os.environ)
         self.callback(os.environ.update, before)
         self.callback(os.environ.clear)  # which comes first
+        self.callback(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # a page shows a handler
         for name in [name for name in before if name.startswith("STRANDLINE_")]:
             del os.environ[name]
         os.environ |= {"PATH": f"{BIN}:{before['PATH']}", "PYTHONPATH": str(ROOT), "STRANDLINE_PORT": "0"}
