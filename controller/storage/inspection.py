@@ -192,10 +192,12 @@ class Inspection:
             .join_from(table, owner, table.c.owner == owner.c.id, isouter=True)
             .where(table.c.fence > 0)
         )
-        return {
-            row.id: _ServedShard(row.fence, max(row.clock_floor, row.clock_bound or row.clock_floor))
-            for row in self._connection.execute(query)
-        }
+        found = {}
+        for row in self._connection.execute(query):
+            # What is no number is damage, which other checks tell: here it must not end the whole inspection.
+            clocks = [clock for clock in (row.clock_floor, row.clock_bound) if isinstance(clock, int)]
+            found[row.id] = _ServedShard(row.fence, max(clocks, default=0))
+        return found
 
     def _every(self, table: Table, alone: int, shards: Mapping[int, _ServedShard]) -> Iterator[StoreFault]:
         """Checks all streams or groups. `alone` is the newest fence of a controller that served alone."""

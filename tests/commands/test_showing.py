@@ -56,7 +56,7 @@ def test_a_stream_is_described_with_segments_writers_marks_and_holder(
     served.call("POST", f"/v1/streams/{stream}/scale", scaling)
     page = strandline("streams", stream).out
     assert "w1 holds, " in page and "times out in " in page and "2 active" in page
-    assert ["writer_timeout_ms", "60000"] in [line.split() for line in page.splitlines()]
+    assert ["writer_timeout_ms", "600000"] in [line.split() for line in page.splitlines()]
     segments = {line.split()[0]: line for line in page.partition("Segments\n")[2].splitlines()[1:]}
     assert segments.keys() == {"0", "1", "2"}
     assert "0 to 0.5" in segments["0"] and " 9 " in segments["0"]

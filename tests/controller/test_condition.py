@@ -225,7 +225,7 @@ def test_the_way_in_which_the_last_writer_left_decides(served: InProcess, last: 
     create(served)
     served.note("other", 1, {})
     if last == "closes":  # the other one died before, and marks name it
-        served.pass_time(60_000)
+        served.pass_time(600_000)
         served.note("w", 2, {})
         served.call("DELETE", "/v1/streams/s/writers/w")
     elif last == "dies":  # the other one closed before

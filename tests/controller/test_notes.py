@@ -55,7 +55,7 @@ def test_the_answer_says_who_holds_time_back_where_no_mark_came(controller: Any)
             "state": "active",
             "time": 100,
             "last_heard_ms_ago": 700,
-            "released_in_ms": 59_300,
+            "released_in_ms": 599_300,
         },
     }
 

@@ -73,7 +73,7 @@ def test_it_shows_each_stream_with_its_trouble_holder_and_lag(troubled: InProces
         "state": "active",
         "time": NOON,
         "last_heard_ms_ago": 20_000,
-        "released_in_ms": 40_000,
+        "released_in_ms": 580_000,
     }
     key = by_name["incomplete"]["keys"][""]
     assert (key["complete"], key["excluded"], key["excluded_writers"], key["incomplete_marks"]) == (

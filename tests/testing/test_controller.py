@@ -139,7 +139,7 @@ def test_nothing_is_due_while_the_clock_stands(controller: InProcessController, 
     Writer(connection, stream, "w1").note_time(NOON, {"0": 1})
     controller.pass_time(0)
     described = controller.request("GET", f"/v1/streams/{stream}").json()
-    assert described["held_by"][""]["released_in_ms"] == 60_000
+    assert described["held_by"][""]["released_in_ms"] == 600_000
 
 
 def test_time_passes_forwards_only(controller: InProcessController) -> None:
