@@ -37,7 +37,7 @@ TESTS: Final = (
     "tests/controller/test_notes.py",
     "tests/controller/test_server.py",
     "tests/controller/test_openapi.py",
-    "tests/commands/test_command_line.py",
+    "tests/commands/test_showing.py",
     "tests/demo/test_outcome.py",
 )
 INTRODUCTION: Final = """\
