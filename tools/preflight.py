@@ -145,9 +145,9 @@ def postgres_is_there() -> bool:
     return bool(glob.glob(POSTGRES_PROGRAMS)) or shutil.which("initdb") is not None
 
 
-def lacks_for(arguments: argparse.Namespace) -> "list[Lack]":
+def lacks_for(python: "str | None", arguments: argparse.Namespace) -> "list[Lack]":
     """All that is missing for what was asked for, first that without which nothing runs."""
-    found = [python_lack(find_python())]
+    found = [python_lack(python)]
     if arguments.java:
         found.append(java_lack())
     if arguments.postgres and not postgres_is_there():
@@ -205,13 +205,13 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def check(arguments: argparse.Namespace) -> None:
+def check(python: "str | None", arguments: argparse.Namespace) -> None:
     """Installs what is missing where it may, else tells it; raises NeedError if nothing runs without it."""
-    lacks = lacks_for(arguments)
-    in_vain = find_python() is None or (os.environ.get("JAVA_HOME") and any("Java" in lack.line for lack in lacks))
+    lacks = lacks_for(python, arguments)
+    in_vain = python is None or (os.environ.get("JAVA_HOME") and any("Java" in lack.line for lack in lacks))
     if lacks and may_install() and not in_vain:
         install(lacks)
-        lacks = [lack for lack in lacks_for(arguments) if lack.is_needed]
+        lacks = [lack for lack in lacks_for(python, arguments) if lack.is_needed]
     if any(lack.is_needed for lack in lacks):
         raise NeedError(told(lacks))
     if lacks:
@@ -229,12 +229,13 @@ def main() -> int:
     parser.add_argument("--check-only", action="store_true", help="check the needs and set up nothing")
     parser.add_argument("--run", metavar="TOOL", help="run this tool instead of setting up .venv, as website")
     arguments = parser.parse_args()
+    python = find_python()
     try:
-        check(arguments)
+        check(python, arguments)
     except NeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    python = find_python() or sys.executable
+    assert python is not None
     if arguments.run:
         os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         os.execvp(python, [python, "-m", "tools." + arguments.run])
