@@ -27,7 +27,7 @@ from strandline.limits import NOTES_PER_REQUEST, WAIT_BOUND_MS
 from strandline.names import check_name
 from strandline.wire import streams
 from strandline.wire.controllers import ControllersReply
-from strandline.wire.journal import JournalPage, JournalsPage
+from strandline.wire.journal import JournalPage
 from strandline.wire.problems import from_problem
 from strandline.wire.shapes import reader_of
 from strandline.wire.status import StatusPage
@@ -249,20 +249,6 @@ def journal(stream: str, *, after: int = 0, limit: int | None = None) -> Call[Jo
     return (yield from ask("GET", path, reader_of(JournalPage)))
 
 
-def journals(
-    *,
-    stream: str = EVERYTHING,
-    topics: Sequence[str] = (),
-    search: str = "",
-    since: int | None = None,
-    before: str | None = None,
-    limit: int | None = None,
-) -> Call[JournalsPage]:
-    """What happened to all streams, newest first, or to those that a pattern fits; see `journals_path`."""
-    path = journals_path(stream=stream, topics=topics, search=search, since=since, before=before, limit=limit)
-    return (yield from ask("GET", path, reader_of(JournalsPage)))
-
-
 def journals_path(
     *,
     stream: str = EVERYTHING,
@@ -272,8 +258,9 @@ def journals_path(
     before: str | None = None,
     limit: int | None = None,
 ) -> str:
-    """The path of `journals`: on some topics or all, with each of the words of `search`, from the moment `since` on,
-    and after the place `before`, which is the `next` of the page before."""
+    """The path of what happened to all streams, newest first, or to those that a pattern fits: on some topics or all,
+    with each of the words of `search`, from the moment `since` on, and after the place `before`, which is the `next` of
+    the page before."""
     given = [("stream", stream), *(("topic", topic) for topic in topics), ("search", search)]
     given += [("since", "" if since is None else str(since)), ("before", before or ""), ("limit", str(limit or ""))]
     asked = urlencode([each for each in given if each[1] and each != ("stream", EVERYTHING)])
