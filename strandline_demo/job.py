@@ -5,6 +5,7 @@ small sealed stream, whose log is in the same folder. The process ends when both
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -123,6 +124,7 @@ def main(controller: str, stream: str, path: str, trial: str, delay_ms: int) -> 
         "spark.sql.shuffle.partitions": 1,
         "spark.sql.streaming.numRecentProgressUpdates": 1_000_000,  # all: dropped rows are summed over every batch
     }
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # else Spark looks up the host's name, which may lead nowhere
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     register(spark)
     counts: list[Count] = []

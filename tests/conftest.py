@@ -42,6 +42,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Without it Spark looks up the name of this machine, which may lead nowhere, as in a chroot.
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+
 class _OneSpark(LoadFileScheduling):  # type: ignore[misc]  # it ships no types
     """A file goes to one process, and so do all files with the shared session of Spark: a second one takes 15 s."""
 

@@ -125,7 +125,6 @@ class Machine:
         self._environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
             "PYSPARK_PYTHON": sparks_python,
             "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "512m",
             "SPARK_DAEMON_JAVA_OPTS": SMALL,
             "SPARK_NO_DAEMONIZE": "1",
