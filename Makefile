@@ -8,6 +8,9 @@ CHAOS ?=
 SPARK ?=
 BIN := .venv/bin
 
+# Python keeps what it has compiled, whatever the user's environment says: tests start hundreds of controllers and commands.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help servers environment jars demo bench growth pictures soak chaos test versions quick coverage lowest check reference site format lock release clean
 
 help: ## Show what can be made

@@ -58,6 +58,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return _OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with Spark take longest, so they are begun first: else one process has them when the others have ended."""
+    longest = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: item.path not in longest)
+
+
 @pytest.fixture(scope="session")
 def new_postgres() -> Iterator[Callable[..., Postgres]]:
     """Starts a PostgreSQL, and removes it in the end. Skips where none is installed, and fails there under CI=true."""
