@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from adbc_driver_manager import dbapi
 
+# The proof of a row is its checksum, which covers the offset, or the offset itself in a log without checksums.
 _RANGE: Final = """
-SELECT offset, key, value, appended_at, {checksum} FROM event
+SELECT key, value, appended_at, {proof} FROM event
 WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
 """
 
@@ -107,7 +108,7 @@ class SqliteLogReader:
 
     @property
     def _range(self) -> str:
-        return _RANGE.format(checksum="checksum" if self.has_checksums else "NULL")
+        return _RANGE.format(proof="checksum" if self.has_checksums else "offset")
 
     def close(self) -> None:
         """Closes the file. If the log was removed meanwhile, this removes SQLite's files beside it."""
@@ -160,15 +161,19 @@ class SqliteLogReader:
                 raise LogUnavailable(path=str(self.path), reason=str(error)) from error
             if len(found) != stop - start:
                 raise NotInLog(segment=segment, start=start, end=stop, found=len(found))
-            for place, (offset, key, value, appended_at, checksum) in enumerate(found, start):
-                match = not self.has_checksums or checksums.match(checksum, offset, key, value, appended_at)
-                if offset != place or not match:
-                    raise LogCorrupt(path=str(self.path), segment=segment, offset=place)
+            for offset, (key, value, appended_at, proof) in enumerate(found, start):
+                if self.has_checksums:
+                    sound = checksums.match(proof, offset, key, value, appended_at)
+                else:
+                    sound = proof == offset
+                if not sound:
+                    raise LogCorrupt(path=str(self.path), segment=segment, offset=offset)
                 yield StoredEvent(segment, offset, key, value, appended_at)
             start = stop
 
     def _batch(self, segment: str, start: int, stop: int) -> pa.RecordBatch:
         import pyarrow as pa
+        import pyarrow.compute as pc
         from adbc_driver_manager import dbapi
 
         # The driver infers a column's type from the values in its first batch, and events may have no key. With a
@@ -183,14 +188,19 @@ class SqliteLogReader:
         if table.num_rows != stop - start:
             raise NotInLog(segment=segment, start=start, end=stop, found=table.num_rows)
         (found,) = table.to_batches()
-        kinds = (pa.int64(), pa.binary(), pa.binary(), pa.int64(), pa.int64())
-        offset, key, value, appended_at, checksum = (
+        kinds = (pa.binary(), pa.binary(), pa.int64(), pa.int64())
+        key, value, appended_at, proof = (
             pa.nulls(found.num_rows, kind) if column.null_count == found.num_rows else column
             for column, kind in zip(found.columns, kinds, strict=True)
         )
-        sound = offset.equals(pa.array(range(start, stop), pa.int64()))  # a damaged page may bring a row twice
-        if self.has_checksums:
-            sound = sound and self._match(segment, (offset, key, value, appended_at), checksum, kinds)
+        offset = pc.cumulative_sum(pa.repeat(1, found.num_rows), start=start - 1)
+        # A damaged page may bring a row twice, or one whose columns have other types.
+        if not self.has_checksums:
+            sound = proof.equals(offset)
+        elif [column.type for column in (key, value, appended_at, proof)] != list(kinds):
+            sound = False
+        else:
+            sound = EventChecksums(segment).of_all(offset, key, value, appended_at) == proof.to_pylist()
         if not sound:
             raise self._damage(segment, start, stop)
         return pa.RecordBatch.from_arrays(
@@ -203,15 +213,6 @@ class SqliteLogReader:
             ],
             schema=event_schema(),
         )
-
-    def _match(
-        self, segment: str, columns: Sequence[pa.Array], checksums: pa.Array, kinds: Sequence[pa.DataType]
-    ) -> bool:
-        """Whether the checksums of events match."""
-        if [column.type for column in (*columns, checksums)] != list(kinds):
-            return False
-        computed, stored = EventChecksums(segment).of_all(*columns), checksums.to_pylist()
-        return bool(computed == stored)
 
     def _damage(self, segment: str, start: int, stop: int) -> LogCorrupt:
         """The error that names the first damaged event of a range."""

@@ -104,9 +104,10 @@ def test_events_that_changed_places_are_found(path: Path) -> None:
     change(path, "DELETE FROM event WHERE segment = '1'", "UPDATE event SET segment = '1', offset = 0 WHERE offset = 9")
     with SqliteLogReader(path) as reader:
         for segment, offset in (("0", 5), ("1", 0)):
-            with pytest.raises(LogCorrupt) as found:
-                list(reader.rows(segment, offset, offset + 1))
-            assert found.value.offset == offset
+            for read in (reader.rows, reader.read):
+                with pytest.raises(LogCorrupt) as found:
+                    list(read(segment, offset, offset + 1))
+                assert found.value.offset == offset
 
 
 def test_a_log_of_the_previous_version_is_read_and_appended(path: Path) -> None:
