@@ -11,7 +11,7 @@ from controller.controller import Controller
 from controller.http.bodies import WindowBody
 from controller.http.request_bodies import check_media_type, well_made
 from controller.http.responses import to_json
-from strandline.core.note import DEFAULT_KEY, check_position
+from strandline.core.note import DEFAULT_KEY
 from strandline.wire.shapes import decoder_of
 
 TIME_WINDOW: Final = "/time-window"  # behind the path of a stream
@@ -24,7 +24,6 @@ def find_directly(stream: str, controller: Controller, scope: Scope, body: bytes
     if asked is None:
         return None
     check_media_type(scope)
-    check_position(asked.position)
     window = controller.reading.known_window(stream, key_of(asked), asked.position)
     return None if window is None else (to_json(window), None)
 

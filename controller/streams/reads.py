@@ -22,7 +22,7 @@ from strandline.core.config import TimeDomain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.mark_page import MarkPage, block_start, page_end
-from strandline.core.note import DEFAULT_KEY, check_key
+from strandline.core.note import DEFAULT_KEY, check_key, position_cut
 from strandline.core.past_marks import Gap, PastMarks
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import Sides, TimeWindow, sides_of, window_between
@@ -171,8 +171,14 @@ class Reads:
 
     def resting_time(self, loaded: LoadedStream, key: str) -> int | None:
         """The present time of an ingestion stream at rest, else None."""
-        mark = loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
+        mark = self._resting(loaded, key)
         return None if mark is None else mark.time
+
+    def _resting(self, loaded: LoadedStream, key: str) -> Mark | None:
+        """The mark of the idle advance, which only an ingestion stream can have."""
+        if key != DEFAULT_KEY or loaded.stream.config.time_domain is not TimeDomain.INGESTION:
+            return None
+        return loaded.stream.resting(self._clock.now())
 
     async def at(
         self, stream: str, key: str, time: int, wait_ms: int = 0, *, allow_incomplete: bool = False
@@ -255,26 +261,27 @@ class Reads:
 
     async def window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow:
         """The window of a position."""
+        given = position_cut(position)
         check_key(key)
         loaded = await self._streams.get(stream)
-        cut = loaded.stream.graph.cut(position)
+        cut = loaded.stream.graph.closed(position, given)
         end, resting = self._ends(loaded, key)
         return window_between(await self.sides(loaded, key, cut), cut, end, resting)
 
     def known_window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow | None:
         """The same without waiting; None if it takes what is not in memory."""
+        given = position_cut(position)
         check_key(key)
         loaded = self._streams.find_loaded(stream)
         if loaded is None:
             return None
-        cut = loaded.stream.graph.cut(position)
+        cut = loaded.stream.graph.closed(position, given)
         sides = self._known_sides(loaded, key, cut)
         return window_between(sides, cut, *self._ends(loaded, key)) if isinstance(sides, Sides) else None
 
     def _ends(self, loaded: LoadedStream, key: str) -> tuple[Cut | None, Mark | None]:
         """What bounds windows besides marks: the cut above all events, and the mark of the idle advance."""
-        end = loaded.stream.graph.end if loaded.sealed else None
-        return end, loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
+        return loaded.stream.graph.end if loaded.sealed else None, self._resting(loaded, key)
 
     async def sides(self, loaded: LoadedStream, key: str, position: Cut) -> Sides:
         """What the marks around a position say: from memory if it has them, else from the store."""

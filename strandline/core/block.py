@@ -12,15 +12,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from operator import gt
 from sys import getsizeof
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strandline.core.lanes import LANE_BYTES, Place, offset_in, top_bits, without_lane
+from strandline.core.lanes import LANE_BITS, LANE_BYTES, Place, offset_in, top_bits, without_lane
 from strandline.limits import TIME_BOUND_MS
 
 BLOCK_MARKS: Final = 32
@@ -30,7 +31,8 @@ Matrix: TypeAlias = NDArray[np.int64]  # a row for each mark
 Excluded: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
 NOBODY: Final[Excluded] = ((0, ()),)
 
-CELLS: Final = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a cell, and the code of such numbers
+# Bytes of a cell, and the code of such numbers.
+CELLS: Final[dict[int, Literal["b", "h", "i", "q"]]] = {1: "b", 2: "h", 4: "i", 8: "q"}
 _TYPES: Final = {cell: np.dtype(f"<i{cell}") for cell in CELLS}
 _LANES: Final = _TYPES[LANE_BYTES]
 FIELDS: Final = 5
@@ -59,6 +61,18 @@ class NotRising(Exception):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+
+
+@lru_cache(maxsize=64)
+def _within(lanes: int, bits: int) -> int:
+    """In each of so many lanes, the bits that a cell of a block holds: all of its own but the top one."""
+    return int.from_bytes(((1 << (bits - 1)) - 1).to_bytes(LANE_BYTES, "little") * lanes, "little")
+
+
+@lru_cache(maxsize=64)
+def _beyond(lanes: int, bits: int) -> int:
+    """In each of so many lanes, the other bits."""
+    return _within(lanes, bits) ^ (1 << LANE_BITS * lanes) - 1
 
 
 def narrowest(top: int) -> int:
@@ -90,7 +104,10 @@ class Block(ABC):
 
     def excluded_at(self, n: int) -> tuple[str, ...]:
         """The writers that a mark leaves out."""
-        return next(names for begin, names in reversed(self.excluded) if begin <= n)
+        for begin, names in reversed(self.excluded):
+            if begin <= n:
+                return names
+        raise AssertionError("the first entry is that of the first mark")
 
     def fields(self, n: int) -> Fields:
         return Fields(self.time(n), self.upper(n), self.newest(n), self.value(_CREATED, n), self.excluded_at(n))
@@ -230,10 +247,13 @@ class PackedBlock(Block):
 
     def count_passed(self, place: Place) -> int:
         """How many cuts lie wholly at or below a position. The first one must."""
-        room = self._moving(place.row - self.first, place.lanes)
-        most = (1 << (8 * self.cell - 1)) - 1  # no delta is greater
-        tops = top_bits(self.width, 8 * self.cell)
-        above = tops | int.from_bytes(np.minimum(room, most).astype(_TYPES[self.cell]).tobytes(), "little")
+        room, bits = place.row - self.first, 8 * self.cell
+        beyond = room & _beyond(place.lanes, bits)
+        if beyond:  # in such a lane the position is above every cut: the greatest number of a cell says so
+            reached = (beyond | place.tops) - (place.tops >> (LANE_BITS - 1)) & place.tops
+            room |= reached - (reached >> (LANE_BITS - 1))
+        tops = top_bits(self.width, bits)
+        above = tops | self._cells(room & _within(place.lanes, bits), place.lanes)
         deltas, size = self.deltas, self.width * self.cell
         low, high = 1, self.count
         while low < high:
@@ -247,19 +267,13 @@ class PackedBlock(Block):
 
     def count_before(self, place: Place) -> int:
         """How many cuts do not lie wholly at or above a position."""
-        beyond = place.beyond(self.first)
-        if not beyond:
+        needed, bits = place.beyond(self.first), 8 * self.cell
+        if not needed:
             return 0
-        needed = self._moving(beyond, place.lanes)
-        cells = needed.astype(_TYPES[self.cell])
-        if np.count_nonzero(cells != needed):
-            return self.count  # further than any cell
-        if self.width < place.lanes:
-            everywhere = np.frombuffer(beyond.to_bytes(place.lanes * LANE_BYTES, "little"), _LANES)
-            if np.count_nonzero(needed) != np.count_nonzero(everywhere):
-                return self.count  # in a lane that does not move
-        wanted = int.from_bytes(cells.tobytes(), "little")
-        tops = top_bits(self.width, 8 * self.cell)
+        if needed & _beyond(place.lanes, bits) or self._moves_too_little(needed, place.lanes):
+            return self.count
+        tops = top_bits(self.width, bits)
+        wanted = self._cells(needed, place.lanes)
         deltas, size = self.deltas, self.width * self.cell
         low, high = 1, self.count
         while low < high:
@@ -271,10 +285,23 @@ class PackedBlock(Block):
                 low = middle + 1
         return low
 
-    def _moving(self, row: int, lanes: int) -> NDArray[np.int64]:
-        """The lanes of a row that move within the block."""
-        values = np.frombuffer(row.to_bytes(lanes * LANE_BYTES, "little"), _LANES)
-        return values[: self.width] if self.moving is None else values[self.moving]
+    def _cells(self, row: int, lanes: int) -> int:
+        """The lanes of a row that move within the block, as cells, which hold each of them."""
+        given = row.to_bytes(lanes * LANE_BYTES, "little")
+        if self.moving is not None:
+            moving = np.frombuffer(given, _LANES)[self.moving]
+            return int.from_bytes(moving.astype(_TYPES[self.cell]).tobytes(), "little")
+        cells = memoryview(given).cast(CELLS[self.cell])[:: LANE_BYTES // self.cell]
+        return int.from_bytes(cells[: self.width], "little")
+
+    def _moves_too_little(self, needed: int, lanes: int) -> bool:
+        """Whether a row has something in a lane that does not move within the block."""
+        if self.width == lanes:
+            return False
+        if self.moving is None:
+            return bool(needed >> (LANE_BITS * self.width))
+        values = np.frombuffer(needed.to_bytes(lanes * LANE_BYTES, "little"), _LANES)
+        return bool(np.count_nonzero(values) != np.count_nonzero(values[self.moving]))
 
     def clear(self, lane: int) -> None:
         """Sets the offsets of one lane to 0 in every cut."""

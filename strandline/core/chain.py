@@ -87,7 +87,7 @@ class MarkChain:
     def _adopt(self, block: PackedBlock, begin: int) -> None:
         if self._blocks:
             end = self._blocks[-1].count - 1
-            place = self._columns.place(self._columns.offsets(block.first))
+            place = self._columns.place(block.first, self._columns.names)
             if block.time(begin) <= self.time_at(self.last_seq) or not place.passes(self._blocks[-1].row(end)):
                 raise ValueError(f"mark {self._next_seq} does not follow on the one before it")
         self._blocks.append(block)
@@ -182,7 +182,7 @@ class MarkChain:
         begin, end = ((seq - self._base) // BLOCK_MARKS for seq in (first, page_end(first, limit, self.last_seq)))
         lanes = len(self._columns)
         blocks = [each.packed(lanes) if isinstance(each, OpenBlock) else each for each in self._blocks[begin : end + 1]]
-        return MarkPage(self.key, first, tuple(self._columns.names), blocks)
+        return MarkPage(self.key, first, self._columns.names, blocks)
 
     def time_at(self, seq: int) -> int:
         """The time of a mark; raises IndexError if the chain does not have it."""

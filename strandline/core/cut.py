@@ -69,8 +69,8 @@ class Cut:
         return self.shape.offsets(self.row)
 
     def place_in(self, columns: Columns) -> Place:
-        """The cut as lanes: mostly its row already is."""
-        return columns.place_of_row(self.row, self.shape.names) or columns.place(self.offsets)
+        """The cut as lanes."""
+        return columns.place(self.row, self.shape.names)
 
     def items(self) -> ItemsView[str, int]:
         return self.offsets.items()

@@ -11,11 +11,13 @@ a new segment changes no number that was made before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import repeat
+from operator import itemgetter
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
+
+Values: TypeAlias = tuple[int, ...]
 
 LANE_BITS: Final = 64
 LANE_BYTES: Final = LANE_BITS // 8
@@ -25,6 +27,13 @@ LANE_BYTES: Final = LANE_BITS // 8
 def top_bits(lanes: int, bits: int = LANE_BITS) -> int:
     """The top bit of each of so many lanes."""
     return int.from_bytes((bytes(bits // 8 - 1) + b"\x80") * lanes, "little")
+
+
+@lru_cache(maxsize=64)
+def packing(lanes: int) -> tuple[Callable[..., bytes], Callable[[bytes], Values]]:
+    """How so many offsets become the bytes of a row, and these become offsets."""
+    packed = Struct(f"<{lanes}q")
+    return packed.pack, packed.unpack
 
 
 class Place(NamedTuple):
@@ -56,10 +65,10 @@ class Place(NamedTuple):
 class Columns:
     """The lanes of a stream's segments, in the order in which marks first reached them."""
 
-    __slots__ = ("_in_order", "_lanes", "_places", "names")
+    __slots__ = ("_arranged", "_places", "names")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names: list[str] = []
+        self.names: tuple[str, ...] = ()
         self._places: dict[str, int] = {}
         self.add(names)
 
@@ -69,33 +78,51 @@ class Columns:
     def add(self, names: Iterable[str]) -> None:
         """Gives each segment that has no lane the next one."""
         for name in names:
-            if name not in self._places:
-                self._places[name] = len(self.names)
-                self.names.append(name)
-        self._lanes = Struct(f"<{len(self.names)}q")
-        self._in_order = tuple(self.names)
+            self._places.setdefault(name, len(self._places))
+        self.names = tuple(self._places)
+        self._arranged = _Arranged(self.names, self._places)
 
     def lane(self, segment: str) -> int | None:
         return self._places.get(segment)
 
-    def place_of_row(self, row: int, segments: tuple[str, ...]) -> Place | None:
-        """A row with a lane for each of these segments as a place, if they are those that have lanes, in that order."""
-        if segments != self._in_order:
-            return None
-        tops = top_bits(len(segments))
-        return Place(row, row | tops, tops, len(segments), known=True)
-
-    def place(self, offsets: Mapping[str, int]) -> Place:
-        """Offsets above 0 as lanes."""
-        values = list(map(offsets.get, self.names, repeat(0)))
-        row = int.from_bytes(self._lanes.pack(*values), "little")
-        tops = top_bits(len(values))
-        return Place(row, row | tops, tops, len(values), len(values) - values.count(0) == len(offsets))
+    def place(self, row: int, segments: tuple[str, ...]) -> Place:
+        """A row with a lane for each of these segments, above 0, as a place."""
+        known = True
+        if segments != self.names:
+            arranged = self._arranged
+            if segments != arranged.segments:  # readers mostly name the same ones
+                arranged = self._arranged = _Arranged(segments, self._places)
+            row, known = arranged.row(row), arranged.known
+        lanes = len(self.names)
+        tops = top_bits(lanes)
+        return Place(row, row | tops, tops, lanes, known)
 
     def offsets(self, row: int) -> dict[str, int]:
         """The offsets above 0 of a row."""
-        values = self._lanes.unpack(row.to_bytes(self._lanes.size, "little"))
+        lanes = len(self.names)
+        values = packing(lanes)[1](row.to_bytes(lanes * LANE_BYTES, "little"))
         return {name: offset for name, offset in zip(self.names, values, strict=True) if offset}
+
+
+class _Arranged:
+    """How rows with a lane for each of some segments get the lanes of a stream."""
+
+    __slots__ = ("_bytes", "_pack", "_pick", "_unpack", "known", "segments")
+
+    def __init__(self, segments: tuple[str, ...], lanes: dict[str, int]) -> None:
+        self.segments = segments
+        self.known = all(map(lanes.__contains__, segments))
+        self._bytes = len(segments) * LANE_BYTES
+        self._unpack, self._pack = packing(len(segments))[1], packing(len(lanes))[0]
+        at = {name: number for number, name in enumerate(segments)}
+        taken = [at.get(name, len(segments)) for name in lanes]  # behind the last offset is a 0
+        self._pick: Callable[[Values], Values] = (
+            itemgetter(*taken) if len(taken) > 1 else lambda values: tuple(values[number] for number in taken)
+        )
+
+    def row(self, row: int) -> int:
+        values = (*self._unpack(row.to_bytes(self._bytes, "little")), 0)
+        return int.from_bytes(self._pack(*self._pick(values)), "little")
 
 
 def offset_in(row: int, lane: int) -> int:

@@ -14,13 +14,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import Final
 
-from strandline.core.lanes import LANE_BITS, LANE_BYTES, offset_in, top_bits
+from strandline.core.lanes import LANE_BITS, LANE_BYTES, Values, offset_in, packing, top_bits
 from strandline.limits import OFFSET_BOUND, SHAPE_NAMES_REMEMBERED
 from strandline.names import is_name
-
-Values: TypeAlias = tuple[int, ...]
 
 LANE_BEYOND: Final = (1 << LANE_BITS) - OFFSET_BOUND  # the bits of a lane that no offset has
 
@@ -34,7 +32,7 @@ class Shape:
         """`names` are in order. `shape_of` has one shape for all who ask for the same names."""
         lanes = len(names)
         self.names = names
-        self.pack, self.unpack = _packing(lanes)
+        self.pack, self.unpack = packing(lanes)
         self.pick: Callable[[Mapping[str, int]], Values] = _pick(names)  # the offsets of a position that names these
         self.tops = top_bits(lanes)
         self.beyond = _beyond(lanes)
@@ -69,12 +67,6 @@ class Shape:
             return a
         ours = reached - (reached >> (LANE_BITS - 1))  # the other bits of these lanes
         return b ^ ((a ^ b) & ours) if ours else b
-
-
-@lru_cache(maxsize=64)
-def _packing(lanes: int) -> tuple[Callable[..., bytes], Callable[[bytes], Values]]:
-    packed = struct.Struct(f"<{lanes}q")
-    return packed.pack, packed.unpack
 
 
 @lru_cache(maxsize=64)

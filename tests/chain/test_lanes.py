@@ -16,7 +16,7 @@ CUTS = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 3) | st.integers(0
 @given(CUTS, CUTS)
 def test_rows_are_in_order_where_their_cuts_are(one: Cut, other: Cut) -> None:
     columns = Columns(NAMES)
-    place, row = columns.place(one.offsets), columns.place(other.offsets).row
+    place, row = one.place_in(columns), other.place_in(columns).row
     assert place.passes(row) == other.le(one)
     assert place.is_within(row) == one.le(other)
     above = {name: offset - other.offset(name) for name, offset in one.items() if offset > other.offset(name)}
@@ -26,12 +26,12 @@ def test_rows_are_in_order_where_their_cuts_are(one: Cut, other: Cut) -> None:
 @given(CUTS, CUTS)
 def test_a_new_segment_changes_no_earlier_row(one: Cut, other: Cut) -> None:
     columns = Columns()
-    assert columns.place(one.offsets).known == (not one)
+    assert one.place_in(columns).known == (not one)
     columns.add(one.offsets)
-    row = columns.place(one.offsets).row
+    row = one.place_in(columns).row
     columns.add(other.offsets)
     assert columns.offsets(row) == one.offsets
-    place = columns.place(one.offsets)
+    place = one.place_in(columns)
     assert (place.row, place.known) == (row, True)
     for name, offset in one.items():
         lane = columns.lane(name)

@@ -40,9 +40,14 @@ def test_the_order_in_which_segments_are_named_makes_no_difference(offsets: dict
 
 @given(OFFSETS, st.permutations(NAMES))
 def test_a_cut_has_the_same_place_in_whatever_lanes(offsets: dict[str, int], order: list[str]) -> None:
-    cut, columns = Cut(offsets), Columns(order)
-    assert cut.place_in(columns) == columns.place(cut.offsets)
-    assert cut.place_in(Columns(cut.offsets)) == Columns(cut.offsets).place(cut.offsets)
+    cut = Cut(offsets)
+    for columns in (Columns(order), Columns(cut.offsets), Columns(order[:6])):
+        for _ in range(2):  # the second time it knows the segments
+            place = cut.place_in(columns)
+            inside = {name: offset for name, offset in cut.items() if name in columns.names}
+            assert columns.offsets(place.row) == inside
+            assert (place.above, place.lanes) == (place.row | place.tops, len(columns))
+            assert place.known == (inside == cut.offsets)
 
 
 def test_a_shape_is_the_same_after_pickling() -> None:

@@ -13,7 +13,7 @@ from controller.http.responses import answer, around, mark_or_null
 from controller.http.windows import TIME_WINDOW, key_of
 from strandline.access import Role
 from strandline.core.block import BLOCK_MARKS
-from strandline.core.note import DEFAULT_KEY, check_key, check_position
+from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.window import TimeWindow
 from strandline.errors import InvalidNote
 from strandline.limits import OFFSET_BOUND, PACKED_MARKS, TIME_BOUND_MS, WAIT_BOUND_MS
@@ -86,7 +86,6 @@ async def evaluate(stream: str, request: Request, controller: Served) -> Respons
 )
 async def time_window(stream: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, WindowBody, InvalidNote)
-    check_position(body.position)
     return answer(await controller.reading.window(stream, key_of(body), body.position))
 
 
