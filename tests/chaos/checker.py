@@ -551,7 +551,11 @@ def origin_of_marks(facts: Facts) -> Iterator[str]:
 
 
 def marks_agree(facts: Facts) -> Iterator[str]:
-    """A mark is the same for everybody, for ever; marks follow each other without a gap, and none is lost."""
+    """A mark is the same for everybody, for ever; marks follow each other without a gap, and none is lost.
+
+    Marks are known to be lost once the judge has looked for them: it does not where no controller came back.
+    """
+    looked = facts.ended is not None and any(call.client == JUDGE for call in facts.calls)
     for place, by_seq in facts.sights.items():
         if not by_seq:
             continue
@@ -562,12 +566,12 @@ def marks_agree(facts: Facts) -> Iterator[str]:
                     break
         seqs = sorted(by_seq)
         missing = sorted(set(range(1, seqs[-1] + 1)) - set(seqs))
-        if missing and facts.ended is not None:
+        if missing and looked:
             yield f"marks {missing[:5]} of {place} are missing below {seqs[-1]}"
         for last, mark in pairwise(facts.marks(place)):
             if mark["seq"] == last["seq"] + 1:
                 yield from _follows(place, last, mark)
-        if facts.ended is not None:
+        if looked:
             final = max((s for s, each in by_seq.items() if any(o.call.client == JUDGE for o in each)), default=0)
             if final < seqs[-1]:
                 yield f"mark {seqs[-1]} of {place} was seen, but in the end the last one is {final}"

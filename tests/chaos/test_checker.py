@@ -809,6 +809,12 @@ def time_that_stands_still(story: Story) -> None:
     story.records.append(Ended(1, ("s had no mark",)))
 
 
+def a_controller_that_does_not_come_back(story: Story) -> None:
+    """What became of the marks is not known then."""
+    story.note("a", 50, {"0": 1}, story.mark(1, 50, {"0": 1}))
+    story.records.append(Ended(story.now, ("the controller was not ready",)))
+
+
 BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("answers", an_answer_without_a_clock),
     ("answers", a_503_that_does_not_say_when_to_come_again),
@@ -877,6 +883,7 @@ BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("clients", a_writer_that_is_told_of_a_refusal),
     ("clients", a_writer_that_is_fenced_by_nobody),
     ("progress", time_that_stands_still),
+    ("progress", a_controller_that_does_not_come_back),
 ]
 STARTS_ITSELF = (
     a_writer_that_comes_back_and_is_told_no_floor,
