@@ -24,6 +24,7 @@ from controller.app import Application, create_app
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
 from controller.http.connection import HttpConnection, Waits
+from controller.http.known_heads import KnownHeads
 from controller.http.listener import Listener, connections_bound
 from controller.limits import (
     DRAIN_DEADLINE_S,
@@ -93,6 +94,7 @@ class Server(uvicorn.Server):
         self._tell_ready = tell_ready
         self._parent = parent
         self._waits = Waits()
+        self._known_heads = KnownHeads()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
@@ -133,7 +135,14 @@ class Server(uvicorn.Server):
         loop, state = asyncio.get_running_loop(), self.lifespan.state
         direct = self._strandline.direct if self.direct else None
         return HttpConnection(
-            self.config, self.server_state, state, loop, self._waits, direct=direct, overloaded=overloaded
+            self.config,
+            self.server_state,
+            state,
+            loop,
+            self._waits,
+            direct=direct,
+            known_heads=self._known_heads,
+            overloaded=overloaded,
         )
 
     async def on_tick(self, counter: int) -> bool:

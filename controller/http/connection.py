@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NoReturn, Protocol, cast
 from urllib.parse import unquote
 
 import httptools
@@ -29,6 +29,7 @@ from uvicorn.server import ServerState
 from controller.http.browser_gate import PROBES
 from controller.http.browser_policies import Header
 from controller.http.direct import Direct, DirectCall, direct_call
+from controller.http.known_heads import END_OF_HEAD, Door, KnownHead, KnownHeads
 from controller.http.middleware import REFUSAL
 from controller.http.wait_queue import WaitQueue, longest
 from controller.limits import (
@@ -45,7 +46,6 @@ from controller.limits import (
     HEADERS,
     KEEP_ALIVE_S,
     KNOWN_HEAD_BYTES,
-    KNOWN_HEADS,
     LINGER_S,
     PIPELINED_REQUESTS,
     RESERVED_CONNECTIONS,
@@ -67,8 +67,6 @@ from strandline.errors import (
 from strandline.limits import BODY_BYTES
 
 log = logging.getLogger(__name__)
-
-_END_OF_HEAD: Final = b"\r\n\r\n"
 
 # Handlers that read bodies refuse a body that is too large themselves; any other body is cut off a little later.
 READ_BY_OTHERS_BYTES: Final = BODY_BYTES + 4 * HIGH_WATER_LIMIT
@@ -125,14 +123,6 @@ class Waits:
         caller.drop()
 
 
-class _KnownHead(NamedTuple):
-    """What a head says that this connection has parsed before."""
-
-    scope: Any  # of the request, as it was before it was answered
-    call: DirectCall
-    body_bytes: int
-
-
 class _TurnedAway(Exception):
     """Ends the parsing of a request; the connection keeps the reason."""
 
@@ -146,7 +136,11 @@ class Exchange(RequestResponseCycle):
 
     def give_up(self) -> None:
         """Discards the rest of the answer. To the application it looks as if the client had left."""
-        self.disconnected = self.response_complete = True
+        self.response_complete = True
+        self.lose_client()
+
+    def lose_client(self) -> None:
+        self.disconnected = True
         self.message_event.set()
 
     async def send(self, message: Message) -> None:  # type: ignore[override]  # uvicorn types messages more narrowly
@@ -172,8 +166,7 @@ class Exchange(RequestResponseCycle):
         if self.disconnected:
             return
         self._begin(200)
-        closing = b"" if self.keep_alive else b"connection: close\r\n"
-        self.transport.write(b"%b%b%b\r\n%b" % (STATUS_LINE[200], lines, closing, body))
+        self.transport.write(_answer(lines, body, keep_alive=self.keep_alive))
         self._complete()
 
     def _begin(self, status: int) -> None:
@@ -184,14 +177,7 @@ class Exchange(RequestResponseCycle):
             self.keep_alive = self.keep_alive and not self.more_body
             self.waiting_for_100_continue = False
         if self.access_log:
-            self.access_logger.info(
-                '%s - "%s %s HTTP/%s" %d',
-                get_client_addr(self.scope),
-                self.scope["method"],
-                get_path_with_query_string(self.scope),
-                self.scope["http_version"],
-                status,
-            )
+            _log_access(self.access_logger, self.scope, status)
 
     def _send_head(self, status: int, headers: Iterable[Header]) -> None:
         self._begin(status)
@@ -246,6 +232,59 @@ class Exchange(RequestResponseCycle):
         self.on_response()
 
 
+def _answer(lines: bytes, body: bytes, *, keep_alive: bool) -> bytes:
+    """A whole answer with status 200."""
+    closing = b"" if keep_alive else b"connection: close\r\n"
+    return b"%b%b%b\r\n%b" % (STATUS_LINE[200], lines, closing, body)
+
+
+def _log_access(logger: logging.Logger, scope: Any, status: int) -> None:
+    logger.info(
+        '%s - "%s %s HTTP/%s" %d',
+        get_client_addr(scope),
+        scope["method"],
+        get_path_with_query_string(scope),
+        scope["http_version"],
+        status,
+    )
+
+
+class _KnownRequest:
+    """A request with a known head, which has a direct answer. A connection has one at a time, and uses it again."""
+
+    __slots__ = ("_connection", "body", "body_bytes", "disconnected", "keep_alive", "response_complete", "scope")
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self.disconnected = False
+
+    def begin(self, scope: Any, body: bytes) -> None:
+        self.scope = scope
+        self.body = body
+        self.body_bytes = len(body)
+        self.keep_alive = True
+        self.response_complete = False
+
+    def lose_client(self) -> None:
+        self.disconnected = True
+
+    def reply(self, status: int, headers: Iterable[Header], body: bytes) -> None:
+        """Sends an answer that is rare: as to a request that was parsed."""
+        if not self.disconnected:
+            self._connection.parsed(self).reply(status, headers, body)
+
+    def reply_with(self, lines: bytes, body: bytes) -> None:
+        """Sends a whole answer with status 200 and headers that are lines already, unless the client has left."""
+        if self.disconnected:
+            return
+        connection = self._connection
+        if connection.access_log:
+            _log_access(connection.access_logger, self.scope, 200)
+        connection.transport.write(_answer(lines, body, keep_alive=self.keep_alive))
+        self.response_complete = True
+        connection.on_response_complete()
+
+
 class HttpConnection(HttpToolsProtocol):
     """A connection that speaks HTTP/1.1."""
 
@@ -258,16 +297,17 @@ class HttpConnection(HttpToolsProtocol):
         waits: Waits,
         *,
         direct: Direct | None = None,
+        known_heads: KnownHeads | None = None,
         overloaded: Overloaded | None = None,
     ) -> None:
-        """`direct` answers some requests in place of the application. With `overloaded`, it answers all requests but
-        probes with that error. It closes after one answer."""
+        """`direct` answers some requests in place of the application; all connections share the `known_heads` of these.
+        With `overloaded`, it answers all requests but probes with that error. It closes after one answer."""
         super().__init__(config, server_state, app_state, loop)
         self._waits = waits
         self._direct = direct
         self._queue: WaitQueue[Caller] | None = None  # where it waits for its caller
         self._overloaded = overloaded
-        self._answering: Exchange | None = None  # its answer is being sent, or was the last one
+        self._answering: Exchange | _KnownRequest | None = None  # its answer is being sent, or was the last one
         self._reading: Exchange | None = None  # its body is being received
         self._in_head = self._in_body = False
         self._run = 0  # bytes without progress: since a head began, or since the last byte of data of a body
@@ -276,12 +316,15 @@ class HttpConnection(HttpToolsProtocol):
         self._discarded = 0  # bytes of this request that came after its answer
         self._refusal: StrandlineError | None = None
         self._unsent_bytes = 0  # at the last check of how much the caller has read
-        self._known_heads: dict[bytes, _KnownHead] = {}  # of the last requests that had direct answers
+        self._known_heads = known_heads if known_heads is not None else KnownHeads()
+        self._known: Mapping[bytes, KnownHead] = {}  # those that come at its door
+        self._known_request = _KnownRequest(self)
 
     # -- the beginning and the end -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        self._known = self._known_heads.at(self._door)
         if self._overloaded is not None:
             self._waits.reserved.enter(self, self.loop.time())
         self._wait()
@@ -293,8 +336,7 @@ class HttpConnection(HttpToolsProtocol):
         self._drop_pipelined()
         if self._answering is not None:
             self._release(self._answering)
-            self._answering.disconnected = True
-            self._answering.message_event.set()
+            self._answering.lose_client()
         super().connection_lost(exc)
 
     def drop(self) -> None:
@@ -386,60 +428,56 @@ class HttpConnection(HttpToolsProtocol):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self._take_known(data):
-            pass
-        elif len(data) <= HEAD_BYTES:
-            before = self._answering
-            self._feed(data)
-            if self._answering is not before:
-                self._remember_head(data)
-        else:
-            for start in range(0, len(data), HEAD_BYTES):
-                self._feed(data[start : start + HEAD_BYTES])
-        self._answer_directly()
+        if self._answer_known(data):
+            return
+        before = self._answering
+        for start in range(0, len(data), HEAD_BYTES):
+            self._feed(data[start : start + HEAD_BYTES] if len(data) > HEAD_BYTES else data)
+        exchange, call = self._answering, self._answer_directly()
+        if call is not None and exchange is not before:
+            self._remember_head(data, cast(Exchange, exchange), call)
         if self.parser is not None:  # else it has become a websocket
             self._wait()
 
-    def _take_known(self, data: bytes) -> bool:
-        """Takes a request that has come whole and alone, if its head is equal to one that was parsed before.
+    def _answer_known(self, data: bytes) -> bool:
+        """Answers a request that has come whole and alone, if its head is known.
 
         The parser stands between two requests then, and sees nothing of this one. False leaves the piece to it.
         """
-        if self._in_head or self._in_body or self._deaf or not self._known_heads:
+        end = data.find(END_OF_HEAD) + len(END_OF_HEAD)
+        known = self._known.get(data[:end])
+        if known is None or self._in_head or self._in_body or self._deaf or self.parser is None:
             return False
-        if not self._is_free() or self.flow.write_paused:
+        if not self._is_free() or self.flow.write_paused or self._overloaded is not None:
             return False
-        end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-        known = self._known_heads.get(data[:end])
-        if known is None or len(data) != end + known.body_bytes or self.parser is None:
+        waits = self._waits
+        if len(data) != end + known.body_bytes or waits.body_bytes + known.body_bytes > BODIES_BYTES:
             return False
-        if self._waits.body_bytes + known.body_bytes > BODIES_BYTES:
-            return False
-        scope: Any = {**known.scope, "state": self.app_state.copy()}
-        self.scope = scope
-        self.expect_100_continue = False
-        exchange = self._exchange(keep_alive=True)
-        exchange.body += data[end:]
-        exchange.body_bytes = known.body_bytes
-        self._waits.body_bytes += known.body_bytes
-        exchange.more_body = False
-        exchange.message_event.set()
-        exchange.direct_call = known.call
-        self.cycle = self._answering = exchange
-        return True
+        assert self._direct is not None
+        request = self._answering = self._known_request
+        scope = known.scope.copy()
+        scope["client"] = self.client
+        request.begin(scope, data[end:])
+        waits.body_bytes += known.body_bytes
+        self._stop_waiting()  # it is idle anew when it is answered
+        if self._direct.answer(known.call, request):
+            return True
+        self._release(request)
+        request.response_complete = True
+        return False
 
-    def _remember_head(self, data: bytes) -> None:
-        """Remembers the head of a request for a direct answer, if the piece has just this request, and it is whole."""
-        exchange = self._answering
-        if exchange is None or exchange.direct_call is None or exchange.more_body or not exchange.keep_alive:
-            return
+    def _remember_head(self, data: bytes, exchange: Exchange, call: DirectCall) -> None:
+        """Remembers the head of a request that had a direct answer, if the piece was just this request."""
         end = len(data) - len(exchange.body)
-        if end > KNOWN_HEAD_BYTES or data.find(_END_OF_HEAD) != end - len(_END_OF_HEAD) or self.pipeline:
+        if call.admitted is None or not exchange.keep_alive or end > KNOWN_HEAD_BYTES:
             return
-        heads = self._known_heads
-        if len(heads) >= KNOWN_HEADS:
-            del heads[next(iter(heads))]
-        heads[data[:end]] = _KnownHead(dict(exchange.scope), exchange.direct_call, len(exchange.body))
+        if data.find(END_OF_HEAD) == end - len(END_OF_HEAD):
+            known = KnownHead(dict(exchange.scope), call, len(exchange.body))
+            self._known_heads.remember(self._door, data[:end], known)
+
+    @property
+    def _door(self) -> Door:
+        return self.server, self.scheme
 
     def _feed(self, data: bytes) -> None:
         """Parses a piece. A bound may be exceeded by what one piece holds."""
@@ -585,7 +623,17 @@ class HttpConnection(HttpToolsProtocol):
             on_response=self.on_response_complete,
         )
 
-    def _release(self, exchange: Exchange) -> None:
+    def parsed(self, request: _KnownRequest) -> Exchange:
+        """The exchange that a known request would have if it had been parsed, which takes its place."""
+        self.scope = request.scope
+        self.expect_100_continue = False
+        exchange = self._exchange(keep_alive=request.keep_alive)
+        exchange.more_body = False
+        exchange.body_bytes = request.body_bytes
+        self.cycle = self._answering = exchange
+        return exchange
+
+    def _release(self, exchange: Exchange | _KnownRequest) -> None:
         """Releases the memory of its body."""
         self._waits.body_bytes -= exchange.body_bytes
         exchange.body_bytes = 0
@@ -617,19 +665,21 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self._answer_directly()
 
-    def _answer_directly(self) -> None:
-        """Answers the request whose turn it is, if that is one for a direct answer and has come whole.
+    def _answer_directly(self) -> DirectCall | None:
+        """Answers the request whose turn it is, if it has a direct answer and has come whole; returns its call then.
 
         Not within the parser: an answer may end the connection.
         """
         exchange = self._answering
-        if exchange is None or exchange.direct_call is None or exchange.more_body:
-            return
+        if not isinstance(exchange, Exchange) or exchange.direct_call is None or exchange.more_body:
+            return None
         assert self._direct is not None
         call, exchange.direct_call = exchange.direct_call, None
         self._stop_waiting()  # it is idle anew when it is answered
-        if not self._direct.answer(call, exchange):
-            self._start_asgi_task(exchange, self.app)
+        if self._direct.answer(call, exchange):
+            return call
+        self._start_asgi_task(exchange, self.app)
+        return None
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1

@@ -10,16 +10,17 @@ application before it has changed anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from starlette.types import Scope
 
 from controller.commit.group_commit import Durable
 from controller.controller import Controller
-from controller.http.middleware import Middleware
+from controller.http.middleware import Admitted, Middleware
 from controller.http.notes import NOTES, take_directly
 from controller.http.problems import answer_with
+from controller.http.request_bodies import is_json
 from controller.http.responses import json_lines
 from controller.http.windows import TIME_WINDOW, find_directly
 from controller.limits import SMALL_BODY_BYTES
@@ -28,7 +29,6 @@ from strandline.errors import StoreUndecided, StrandlineError
 
 # Gives the answer's JSON and, if it has to wait for a commit, what is done then; None if the application has to answer.
 Found: TypeAlias = tuple[bytes, Durable | None] | None
-DirectCall: TypeAlias = tuple[Callable[[str, Controller, Scope, bytes], Found], str]  # and its stream
 
 _STREAMS: Final = "/v1/streams/"
 _CALLS: Final = {NOTES: take_directly, TIME_WINDOW: find_directly}
@@ -41,25 +41,36 @@ class WholeRequest(Protocol):
     def scope(self) -> Any: ...
 
     @property
-    def body(self) -> bytearray: ...
+    def body(self) -> bytes | bytearray: ...
 
     def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None: ...
 
     def reply_with(self, lines: bytes, body: bytes) -> None: ...
 
 
+class DirectCall:
+    """The call that a head makes and, once the head was let in, why: then an equal one need not be checked again."""
+
+    __slots__ = ("admitted", "find", "stream")
+
+    def __init__(self, find: Callable[[str, Controller, Scope, bytes], Found], stream: str) -> None:
+        self.find = find
+        self.stream = stream
+        self.admitted: Admitted | None = None
+
+
 def direct_call(scope: Mapping[str, Any]) -> DirectCall | None:
-    """The call that a request makes, by its head, if a direct answer is possible: one with a small body."""
+    """The call that a request makes, by its head, if a direct answer is possible: one with a small body of JSON."""
     path: str = scope["path"]
     if scope["method"] != "POST" or not path.startswith(_STREAMS):
         return None
     end = path.find("/", len(_STREAMS))
-    call = _CALLS.get(path[end:])
-    if call is None or end == len(_STREAMS):
+    find = _CALLS.get(path[end:])
+    if find is None or end == len(_STREAMS) or not is_json(scope):
         return None
     for name, value in scope["headers"]:
         if name == b"content-length":  # the parser has refused one that is no number
-            return (call, path[len(_STREAMS) : end]) if int(value) <= SMALL_BODY_BYTES else None
+            return DirectCall(find, path[len(_STREAMS) : end]) if int(value) <= SMALL_BODY_BYTES else None
     return None
 
 
@@ -81,16 +92,22 @@ class Direct:
 
     def answer(self, called: DirectCall, exchange: WholeRequest) -> bool:
         """Answers a request, now or when it is durable; False if the application has to do it."""
-        envelope, scope = self._envelope, exchange.scope
-        controller, request_id = envelope.begin(scope)
+        envelope, scope, known = self._envelope, exchange.scope, called.admitted
+        if known is None:
+            controller, request_id = envelope.begin(scope)
+        elif envelope.admits_again(known):
+            controller, request_id = known.controller, envelope.new_id()
+        else:
+            return False
         before = REQUEST_ID.set(request_id)
-        call, stream = called
         try:
-            envelope.check(scope, controller)
-            envelope.admit(scope, controller)
+            if known is None:
+                envelope.check(scope, controller)
+                envelope.admit(scope, controller)
+                called.admitted = envelope.admitted(scope, controller)
             if not envelope.is_here(scope):
                 return False
-            found = call(stream, controller, scope, bytes(exchange.body))
+            found = called.find(called.stream, controller, scope, bytes(exchange.body))
             if found is None:
                 return False
         except StrandlineError as error:
@@ -103,7 +120,7 @@ class Direct:
             REQUEST_ID.reset(before)
         body, durable = found
         if durable is None:
-            self._reply(_Waiting(exchange, controller, request_id, body), controller.clock.now())
+            self._reply((_Waiting(exchange, controller, request_id, body),))
         else:
             waiting = self._waiting.get(durable)
             if waiting is None:
@@ -116,18 +133,19 @@ class Direct:
         """Answers all calls of a commit that has ended."""
         waiting = self._waiting.pop(durable)
         error = StoreUndecided(reason="the controller ends") if durable.cancelled() else durable.exception()
-        now = waiting[0].controller.clock.now()  # that of all of them
-        for each in waiting:
-            if isinstance(error, StrandlineError):
-                self._refuse(each.exchange, each.controller, each.request_id, error)
-            else:
-                self._reply(each, now)
+        if isinstance(error, StrandlineError):
+            for exchange, controller, request_id, _ in waiting:
+                self._refuse(exchange, controller, request_id, error)
+        else:
+            self._reply(waiting)
 
-    def _reply(self, waiting: _Waiting, now: int) -> None:
-        exchange, controller, request_id, body = waiting
-        time, more = self._envelope.told(exchange.scope, now)
-        controller.counts.responses[200] += 1
-        exchange.reply_with(json_lines(len(body), time, request_id, more), body)
+    def _reply(self, waiting: Sequence[_Waiting]) -> None:
+        controller = waiting[0].controller  # that of all of them
+        told, now = self._envelope.told, controller.clock.now()
+        controller.counts.responses[200] += len(waiting)
+        for exchange, _, request_id, body in waiting:
+            time, more = told(exchange.scope, now)
+            exchange.reply_with(json_lines(len(body), time, request_id, more), body)
 
     def _refuse(
         self, exchange: WholeRequest, controller: Controller, request_id: bytes, error: StrandlineError

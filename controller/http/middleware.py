@@ -10,14 +10,14 @@ import itertools
 import logging
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.controller import Controller
-from controller.http.auth import Rules, check_group, guarded
+from controller.http.auth import Rules, check_group, grant_of, guarded
 from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import NAMED_PROTECTIONS, Header, protected
 from controller.http.forwarding.forwarding import Forwarding
@@ -27,11 +27,21 @@ from controller.http.problems import answer_with
 from controller.http.responses import JSON, headers_of
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
+from controller.storage.tokens import TokenState
+from strandline.access import Grant
 from strandline.errors import BadRequest, InternalFailure, StoreUnavailable, StrandlineError
 
 REFUSAL: Final = "strandline.refusal"  # in a scope: the error that the connection has found in the request
 METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
+
+
+class Admitted(NamedTuple):
+    """Why a request was let in: one with the same head is let in again while the tokens are what they were."""
+
+    controller: Controller
+    grant: Grant | None
+    tokens: TokenState | None
 
 
 class Middleware:
@@ -125,7 +135,7 @@ class Middleware:
         """The controller and the id of a request."""
         scope["app"] = self._owner
         controller: Controller = self._owner.state.controller
-        return controller, self._request_id(scope)
+        return controller, _sent_id(scope) or self.new_id()
 
     def check(self, scope: Scope, controller: Controller) -> None:
         """Raises what the connection found wrong, and refuses what a browser sends for a foreign page."""
@@ -138,6 +148,17 @@ class Middleware:
         if controller.replaced is not None:
             raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
         return self._rules.admit(scope, controller.tokens)
+
+    def admitted(self, scope: Scope, controller: Controller) -> Admitted | None:
+        """Why a request was let in; None if it has an id of its own, so that no other has the same head."""
+        if _sent_id(scope) is not None:
+            return None
+        return Admitted(controller, grant_of(scope), controller.tokens.state)
+
+    def admits_again(self, admitted: Admitted) -> bool:
+        """Whether a request is let in because one with the same head was."""
+        controller = admitted.controller
+        return controller.replaced is None and controller.tokens.admits_again(admitted.grant, admitted.tokens)
 
     def is_here(self, scope: Scope) -> bool:
         """Whether this controller takes a call about a stream now: it may be another's, or on its way."""
@@ -169,11 +190,16 @@ class Middleware:
         else:
             await self._app(scope, receive, send)
 
-    def _request_id(self, scope: Scope) -> bytes:
-        for name, value in scope["headers"]:
-            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-                return bytes(value)
+    def new_id(self) -> bytes:
+        """An id for a request whose caller gave none."""
         return b"%s-%d" % (self._prefix, next(self._count))
+
+
+def _sent_id(scope: Scope) -> bytes | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return bytes(value)
+    return None
 
 
 def _answer_about_server(scope: Scope) -> Response:

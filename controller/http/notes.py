@@ -23,7 +23,7 @@ from controller.http.body_errors import body_error
 from controller.http.declared import DeclaredRoute, Rule, RuleScope
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
-from controller.http.request_bodies import check_json, check_media_type, decode, read_body, well_made
+from controller.http.request_bodies import check_json, decode, read_body, well_made
 from controller.http.responses import to_json
 from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
 from controller.streams.notes import Noted, Notes
@@ -115,7 +115,6 @@ def take_directly(
     given: OneNoteBody | None = well_made(decoder, body, count_names)
     if given is None:
         return None
-    check_media_type(scope)
     if isinstance(given, NoteBody) and given.notes is not UNSET:
         return _take_many_directly(stream, controller, scope, given, given.notes)
     try:

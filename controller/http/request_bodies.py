@@ -6,7 +6,7 @@ A name that occurs twice in one object is refused; other JSON readers ignore one
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -51,7 +51,14 @@ async def until_left(receive: Receive) -> None:
 
 
 def check_media_type(scope: Scope) -> None:
-    """Raises WrongMediaType for a body whose type is not JSON.
+    """Raises WrongMediaType for a body whose type is not JSON."""
+    if not is_json(scope):
+        given = next((value for name, value in reversed(scope["headers"]) if name == b"content-type"), None)
+        raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
+
+
+def is_json(scope: Mapping[str, Any]) -> bool:
+    """Whether a request says that its body is JSON.
 
     The type that `curl -d` sends, or none, is accepted if no browser sent the request. For any page a browser sends
     what a form can send; before it sends JSON for a page of another origin it asks, and is refused.
@@ -63,11 +70,8 @@ def check_media_type(scope: Scope) -> None:
             given = value
         elif name in _SENT_BY_BROWSERS:
             may_be_browser = True
-    if given == _JSON:
-        return
     kind = None if given is None else given.partition(b";")[0].strip().lower()
-    if kind != _JSON and (may_be_browser or kind not in _OF_PROGRAMS):
-        raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
+    return kind == _JSON or (kind in _OF_PROGRAMS and not may_be_browser)
 
 
 def well_made(decoder: msgspec.json.Decoder[Body], body: bytes, count_names: Callable[[Body], int]) -> Body | None:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from controller.app import create_app
-from controller.http.direct import direct_call
-from controller.limits import KNOWN_HEADS, SMALL_BODY_BYTES
+from controller.http.direct import DirectCall, direct_call
+from controller.http.known_heads import KnownHead, KnownHeads
+from controller.limits import SMALL_BODY_BYTES
 from controller.settings import Settings
 from tests.door.raw import Raw
 from tests.in_thread import InThread
@@ -186,14 +187,28 @@ def test_after_an_equal_head_the_body_may_come_in_pieces_or_with_more(served: Ow
         assert raw.answer().status == 200 and time_of(served, writer) == 214
 
 
-def test_more_heads_than_a_connection_knows_are_all_understood(served: OwnProcess) -> None:
+def test_equal_heads_with_ids_of_their_own_get_these_back(served: OwnProcess) -> None:
     with Raw(served) as raw:
         for turn in range(3):
-            for number in range(2 * KNOWN_HEADS):
+            for number in range(8):
                 writer = "w" * (number + 1)
                 raw.send(note(310 + turn, writer, f"X-Request-Id: of-{number}\r\n"))
                 assert raw.answer().headers["x-request-id"] == f"of-{number}"
                 assert time_of(served, writer) == 310 + turn
+
+
+def test_heads_are_known_by_their_door_and_forgotten_if_they_are_too_many() -> None:
+    heads, plain, tls = KnownHeads(most=2), ("127.0.0.1", "http"), ("127.0.0.1", "https")
+    known = KnownHead({}, DirectCall(lambda *_: None, "s"), 0)
+    for head in (b"a", b"b"):
+        heads.remember(plain, head, known)
+    heads.remember(tls, b"c", known)
+    at_plain = heads.at(plain)
+    assert set(at_plain) == {b"a", b"b"} and set(heads.at(tls)) == {b"c"}
+
+    heads.remember(plain, b"d", known)
+
+    assert set(at_plain) == {b"d"} and heads.at(plain) is at_plain
 
 
 def test_a_head_that_closes_or_has_another_method_is_never_taken_for_a_known_one(served: OwnProcess) -> None:

@@ -42,6 +42,24 @@ def refusals(keyed: Any, admin: str) -> list[Any]:
     return [each for each in entries if each["kind"] == "refused"]
 
 
+def test_a_call_that_is_sent_again_is_let_in_only_while_its_token_holds(keyed: Any, tills: tuple[str, str]) -> None:
+    """Its head is known by then."""
+    expiring = keyed.make("writer", writers="till-7*", expires_at=keyed.controller.clock.now + 1_000)
+    for token in (tills[1], expiring):
+        for writer, status in (("till-71", 200), ("till-71", 200), ("till-81", 403), ("till-71", 200)):
+            assert keyed.ask(token, "POST", f"{STREAM}/notes", {"writer": writer, **NOTE}).status_code == status
+    used = keyed.names[tills[1]]
+
+    keyed.revoke(tills[1])
+    keyed.controller.clock.now += 1_000
+
+    for token in (tills[1], expiring):
+        assert keyed.ask(token, "POST", f"{STREAM}/notes", {"writer": "till-71", **NOTE}).status_code == 401
+    keyed.controller.portal.call(keyed.controller.app.state.controller.tokens.note_use)
+    with open_tokens(keyed.database) as connection:
+        assert {each.grant.name: each.last_used_at for each in list_tokens(connection)}[used] is not None
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
