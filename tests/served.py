@@ -30,6 +30,7 @@ from strandline.client.http import Connection
 from strandline.core.config import StreamConfig
 from strandline.testing import NOON, InProcessController, ManualClock
 from tests.answers import check_answer
+from tests.forks import Fork
 
 Value = TypeVar("Value")
 ROOT = Path(__file__).resolve().parents[1]
@@ -140,27 +141,24 @@ class OwnProcess:
         direct: bool = True,
     ) -> None:
         """`trusted` is for TLS; `files` is how many files it may have open, connections among them; `program` is the
-        folder with the program; if not `direct`, the application answers every call."""
+        folder with the program; if not `direct`, the application answers every call.
+
+        The process is a fork, which saves most of its start, unless it is to have another program or other bounds."""
         self.database = database
-        command = [
-            sys.executable,
-            "-m",
-            "controller" if direct else "tests.without_direct_answers",
-            "serve",
-            "--database",
-            str(database),
-            "--port",
-            str(port),
-            *options,
-        ]
-        if files is not None:
-            command = ["prlimit", f"--nofile={files}:{files}", *command]
-        environment = {**os.environ, "PYTHONPATH": str(program)}
-        folder = None if program is ROOT else program  # Python looks there first
+        module = "controller" if direct else "tests.without_direct_answers"
+        arguments = ["serve", "--database", str(database), "--port", str(port), *options]
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process; a pipe could fill up
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment, cwd=folder
-        )
+        self.process: Fork | subprocess.Popen[str]
+        if sys.platform == "linux" and files is None and program is ROOT:
+            self.process = Fork(module, arguments, self._said)
+        else:
+            bounds = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
+            environment = {**os.environ, "PYTHONPATH": str(program)}
+            folder = None if program is ROOT else program  # Python looks there first
+            self.process = subprocess.Popen(
+                [*bounds, sys.executable, "-m", module, *arguments],
+                stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment, cwd=folder,
+            )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         found = re.search(r"https?://\S+", line)
@@ -185,12 +183,14 @@ class OwnProcess:
         return self._end()
 
     def _end(self) -> int:
-        self.process.communicate(timeout=30)
+        assert self.process.stdout is not None
+        status = self.process.wait(30)
+        self.process.stdout.close()
         self._said.seek(0)
         self.log = self._said.read()
         self.errors = "".join(line for line in self.log.splitlines(keepends=True) if " INFO " not in line)
         self._said.close()
-        return self.process.returncode
+        return status
 
 
 @dataclass

@@ -8,42 +8,24 @@ It ends, and its processes with it, when its input ends.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import mmap
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
 from controller.app import SystemClock
 from controller.cli import main as strandline
 from tests.chaos.clocks import BYTES
-
-LOADED = (
-    "controller.cli.serve",
-    "controller.server",
-    "nicegui",
-    "psycopg",
-    "sqlalchemy.dialects.postgresql.psycopg",
-    "sqlalchemy.dialects.sqlite",
-    "uvicorn.lifespan.on",
-    "uvicorn.protocols.http.httptools_impl",
-    "uvicorn.protocols.websockets.websockets_sansio_impl",
-    "uvloop",
-)
-PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent ends
+from tests.forks import end_with_parent, load
 
 
 def main() -> None:
     load()
-    if threading.active_count() > 1:
-        raise RuntimeError(f"a thread would be missing in what is forked: {threading.enumerate()}")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them here
     for line in sys.stdin:
         asked = json.loads(line)
@@ -52,12 +34,6 @@ def main() -> None:
             serve(asked["arguments"], asked["log"], asked.get("mutant"), asked.get("clock"))
         sys.stdout.write(f"{process}\n")
         sys.stdout.flush()
-
-
-def load() -> None:
-    """Everything that a controller loads before it serves its first call."""
-    for name in LOADED:
-        import_module(name)
 
 
 def follow(file: Path) -> None:
@@ -76,7 +52,7 @@ def serve(arguments: Sequence[str], log: str, mutant: str | None, clock: str | N
     """The forked process: `strandline`, with a planted bug if one is named, on a host whose clock is set by a file."""
     status = 1
     try:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with_parent()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the harness's terminal; who stops a controller sends SIGTERM
         nothing, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
