@@ -78,7 +78,7 @@ class Clockwork:
             self._failures = self._failures + 1 if again else 0
             self._not_before = monotonic() + self._pause_s() if again else 0.0
         if self._rests and now >= self._rest_at:
-            yield from self._rest()
+            yield from self._rest(now)
         dues = [self._not_before] if self._not_before else []
         dues += [self._note_at] if outbox.automatic is not None else []
         dues += [self._rest_at] if self._rests else []
@@ -123,8 +123,9 @@ class Clockwork:
             answers.append((pending, addressed, result))
         return self.outbox.answered(answers, answer.clock if answer is not None else None)
 
-    def _rest(self) -> Job[None]:
-        again_ms, job = self.outbox.rest()
+    def _rest(self, now: float) -> Job[None]:
+        """`now` is when the turn began: of a write since then the clock is yet to be noted."""
+        again_ms, job = self.outbox.rest(now)
         if job is not None:
             _, error = yield from _outcome(job)
             again_ms = self.outbox.rested(error)

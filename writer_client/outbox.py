@@ -344,12 +344,13 @@ class Outbox:
 
     # -- going idle --------------------------------------------------------------------------------------------
 
-    def rest(self) -> tuple[int | None, Job[None] | None]:
-        """Returns the job with which the writer goes idle, if it is due, or the milliseconds until the next check."""
+    def rest(self, now: float) -> tuple[int | None, Job[None] | None]:
+        """Returns the job with which the writer goes idle, if it was due at that time of `monotonic`, or the
+        milliseconds until the next check."""
         with self.changed:
             if self.closed or self._leaving or self._idle_after_ms is None:
                 return None, None
-            left_ms = round((self._active_at - monotonic()) * 1000) + self._idle_after_ms
+            left_ms = round((self._active_at - now) * 1000) + self._idle_after_ms
             if left_ms > 0:
                 return left_ms, None
             if self.session.fenced or not self.session.holds:

@@ -240,7 +240,7 @@ class Background:
             self._ready.setdefault(outbox)
 
     def _rest(self, outbox: Outbox, due: float) -> None:
-        again_ms, job = outbox.rest()
+        again_ms, job = outbox.rest(time.monotonic())
         if job is not None:
             self._start(self._calls, partial(do, job, self._connection), partial(self._rested, outbox))
         elif again_ms is not None:

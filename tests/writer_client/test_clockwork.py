@@ -56,6 +56,21 @@ def test_a_note_of_the_clock_that_takes_long_keeps_no_write_waiting(
     assert controller.states(stream) == {"active": 1}
 
 
+def test_a_write_beside_a_note_of_the_clock_is_noted_before_the_writer_idles(
+    controller: Any, make_any: Any, late_log: Any
+) -> None:
+    stream, automatic = controller.stream(), AutomaticTime(period_ms=SOON, lag_ms=0)
+    late_log.acknowledges.clear()
+    with make_any(stream, log=late_log, automatically_note_time=automatic, idle_after_ms=1) as writer:
+        writer.write(EVENT)
+        assert late_log.flushes.wait(30)
+        writer.write(EVENT)  # which this flush does not cover
+        threading.Event().wait(3 * SOON / 1000)  # longer than until it may go idle
+        late_log.acknowledges.set()
+        wait_until_idle(controller, stream)
+        assert controller.marks(stream)[-1].cut == {"0": 2}
+
+
 def test_writes_go_on_and_the_clock_retries_without_a_controller(
     controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
