@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -14,7 +14,7 @@ from controller.storage.checksums import CHECKSUMS, MISMATCH, MISSING, corrupt
 from controller.storage.dialect import StoreDialect, dialect_of
 from controller.storage.rows import cut_of, mark_of, names_of, offsets_of, rows_of
 from controller.storage.statements import Prepared, StatementRunner
-from strandline.core.block import Fields, NotRising
+from strandline.core.block import FieldColumns, NotRising
 from strandline.core.mark import Mark
 from strandline.core.mark_page import MarkPage, page_of
 from strandline.errors import StoreCorrupt
@@ -73,8 +73,15 @@ class StoredMarks:
         rows = self._rows(first, last)
         if not rows:
             raise MarksGone(first)
-        cuts = [self._read(_offsets, row) for row in rows]
-        fields = [self._read(_fields, row) for row in rows]
+        columns: Any = list(zip(*rows, strict=True))
+        try:
+            cuts = list(map(offsets_of, columns[_CUT]))
+            excluded = list(map(_excluded_of, columns[_EXCLUDED]))
+        except (ValueError, TypeError, msgspec.MsgspecError):
+            for row in rows:
+                self._read(self._mark, row)  # names the one that cannot be read
+            raise
+        fields = FieldColumns(columns[_TIME], columns[_UPPER], columns[_NEWEST], columns[_CREATED], excluded)
         try:
             return page_of(self._of_key["key"], rows[0][_SEQ], cuts, fields)
         except NotRising as error:
@@ -130,7 +137,7 @@ class StoredMarks:
         rows = self._runner.rows(self._query, {**self._of_key, "first": first, "last": last})
         names = tuple(self._of_key.values())
         for row in rows:
-            if _ROWS.of_covered(names + tuple(row[:_CHECKSUM])) != row[_CHECKSUM]:
+            if _ROWS.of_covered(names + row[:_CHECKSUM]) != row[_CHECKSUM]:
                 raise self._corrupt(row[_SEQ], MISMATCH)
         for seq, row in enumerate(rows, start=rows[0][_SEQ] if rows else first):
             if row[_SEQ] != seq:
@@ -146,32 +153,20 @@ class StoredMarks:
             raise self._corrupt(row[_SEQ], f"it cannot be read: {error}") from error
 
     def _mark(self, row: Any) -> Mark:
-        time, upper, newest, created_at, excluded = _fields(row)
         return Mark(
             seq=row[_SEQ],
             key=self._of_key["key"],
-            time=time,
-            upper=upper,
+            time=row[_TIME],
+            upper=row[_UPPER],
             cut=cut_of(row[_CUT]),
-            newest=newest,
-            excluded=excluded,
-            created_at=created_at,
+            newest=row[_NEWEST],
+            excluded=_excluded_of(row[_EXCLUDED]),
+            created_at=row[_CREATED],
         )
 
     def _corrupt(self, seq: int, reason: str) -> StoreCorrupt:
         return corrupt(schema.mark, {**self._of_key, "seq": seq}, reason)
 
 
-def _offsets(row: Any) -> Mapping[str, int]:
-    return offsets_of(row[_CUT])
-
-
-def _fields(row: Any) -> Fields:
-    excluded = row[_EXCLUDED]
-    return Fields(
-        row[_TIME],
-        row[_UPPER],
-        row[_NEWEST],
-        row[_CREATED],
-        () if excluded == "[]" else tuple(names_of(excluded)),
-    )
+def _excluded_of(text: str) -> tuple[str, ...]:
+    return () if text == "[]" else tuple(names_of(text))

@@ -55,6 +55,23 @@ class Fields(NamedTuple):
         return self.time, self.upper, newest, known, self.created_at
 
 
+class FieldColumns(NamedTuple):
+    """The fields of consecutive marks, each with a value for every mark."""
+
+    time: Sequence[int]
+    upper: Sequence[int]
+    newest: Sequence[int | None]
+    created_at: Sequence[int]
+    excluded: Sequence[tuple[str, ...]]
+
+    @property
+    def numbers(self) -> Matrix:
+        """As a block has them, a row for each field."""
+        newest = [time if each is None else each for each, time in zip(self.newest, self.time, strict=True)]
+        known = [each is not None for each in self.newest]
+        return np.array((self.time, self.upper, newest, known, self.created_at), np.int64)
+
+
 class NotRising(Exception):
     """A mark does not follow on the one before it."""
 
@@ -412,27 +429,24 @@ def pack(rows: Matrix, fields: NDArray[Any], excluded: Excluded) -> PackedBlock:
     )
 
 
-def pack_all(
-    cuts: Iterable[int], lanes: int, fields: Sequence[tuple[int, ...]], excluded: Sequence[tuple[str, ...]], before: int
-) -> list[PackedBlock]:
+def pack_all(cuts: Iterable[int], lanes: int, fields: FieldColumns, before: int) -> list[PackedBlock]:
     """Packs consecutive marks into blocks: their offsets one after the other, each mark with the same lanes, and their
-    `numbers`. The first block begins `before` marks earlier, and has the first mark in their place.
+    fields. The first block begins `before` marks earlier, and has the first mark in their place.
 
     Raises NotRising with the number of a mark whose time or cut does not follow on the one before it.
     """
-    count = len(fields)
+    numbers, excluded = fields.numbers, fields.excluded
+    count = numbers.shape[1]
     rows = np.fromiter(cuts, np.int64).reshape(count, lanes)
-    numbers = np.array(fields, np.int64)
-    risen = (numbers[1:, _TIME] > numbers[:-1, _TIME]) & (rows[1:] >= rows[:-1]).all(axis=1)
+    risen = (numbers[_TIME, 1:] > numbers[_TIME, :-1]) & (rows[1:] >= rows[:-1]).all(axis=1)
     if not risen.all():
         raise NotRising(int(np.argmin(risen)) + 1)
     if before:
         rows = np.concatenate((rows[:1].repeat(before, axis=0), rows))
-        numbers = np.concatenate((numbers[:1].repeat(before, axis=0), numbers))
-    by_field = np.ascontiguousarray(numbers.T)
+        numbers = np.concatenate((numbers[:, :1].repeat(before, axis=1), numbers), axis=1)
     named = [*[excluded[0]] * before, *excluded] if any(excluded) else []
     return [
-        pack(rows[n : n + BLOCK_MARKS], by_field[:, n : n + BLOCK_MARKS], _changes(named[n : n + BLOCK_MARKS]))
+        pack(rows[n : n + BLOCK_MARKS], numbers[:, n : n + BLOCK_MARKS], _changes(named[n : n + BLOCK_MARKS]))
         for n in range(0, before + count, BLOCK_MARKS)
     ]
 

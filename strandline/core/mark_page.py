@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from strandline.core.block import BLOCK_MARKS, Fields, NotRising, OpenBlock, PackedBlock, pack_all
+from strandline.core.block import BLOCK_MARKS, FieldColumns, NotRising, OpenBlock, PackedBlock, pack_all
 from strandline.core.cut import Cut
 from strandline.core.lanes import Columns
 from strandline.core.mark import Mark
@@ -84,7 +84,7 @@ def moved(page: MarkPage, columns: Columns) -> Sequence[PackedBlock]:
     return [block.moved([lane for lane in lanes if lane is not None]) for block in page.blocks]
 
 
-def page_of(key: str, first_seq: int, cuts: Sequence[Mapping[str, int]], fields: Sequence[Fields]) -> MarkPage:
+def page_of(key: str, first_seq: int, cuts: Sequence[Mapping[str, int]], fields: FieldColumns) -> MarkPage:
     """Packs consecutive marks. Raises NotRising with the number of a mark whose time or cut does not follow on."""
     names = tuple(cuts[-1])  # cuts never go back, so the last one has every segment
     offsets: list[int] = []
@@ -99,7 +99,5 @@ def page_of(key: str, first_seq: int, cuts: Sequence[Mapping[str, int]], fields:
         if not cut.keys() <= cuts[-1].keys():
             raise NotRising(n + 1)
         offsets.extend([cut.get(name, 0) for name in names])
-    numbers = [each.numbers for each in fields]
-    excluded = [each.excluded for each in fields]
-    blocks = pack_all(offsets, len(names), numbers, excluded, first_seq - block_start(first_seq))
+    blocks = pack_all(offsets, len(names), fields, first_seq - block_start(first_seq))
     return MarkPage(key, first_seq, names, blocks)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.block import BLOCK_MARKS, Fields, NotRising
+from strandline.core.block import BLOCK_MARKS, FieldColumns, Fields, NotRising
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.mark_page import MarkPage, block_start, page_of
@@ -23,7 +23,7 @@ def paged(marks: list[Mark]) -> MarkPage:
     if marks[0].seq % 3 == 0:  # the store may have the segments in any order
         cuts[-1] = dict(sorted(cuts[-1].items(), reverse=True))
     fields = [Fields(each.time, each.upper, each.newest, each.created_at, each.excluded) for each in marks]
-    return page_of(KEY, marks[0].seq, cuts, fields)
+    return page_of(KEY, marks[0].seq, cuts, FieldColumns(*zip(*fields, strict=True)))
 
 
 def first_where(marks: ListedMarks, holds: Callable[[Mark], bool], low: int, high: int) -> int:

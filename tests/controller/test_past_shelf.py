@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from controller.limits import PAST_BLOCK_BYTES
 from controller.streams.past_shelf import PastShelf
-from strandline.core.block import BLOCK_MARKS, Fields
+from strandline.core.block import BLOCK_MARKS, FieldColumns
 from strandline.core.mark_page import page_of
 from strandline.core.past_marks import PastMarks
 
 
 def of_blocks(count: int) -> PastMarks:
     seqs, past = range(1, count * BLOCK_MARKS + 1), PastMarks()
-    past.take(page_of("", 1, [{"0": seq} for seq in seqs], [Fields(seq, seq, None, 0, ()) for seq in seqs]))
+    past.take(
+        page_of(
+            "", 1, [{"0": seq} for seq in seqs], FieldColumns(seqs, seqs, [None] * len(seqs), seqs, [()] * len(seqs))
+        )
+    )
     return past
 
 

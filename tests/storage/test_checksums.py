@@ -143,6 +143,14 @@ def test_a_damaged_mark_is_refused_wherever_it_is_read(filled: Filled) -> None:
         timeline(filled.database.reader, "s", "", 0, 1_000)
 
 
+@pytest.mark.parametrize("column", ["cut", "excluded"])
+def test_a_page_names_the_mark_that_cannot_be_decoded(filled: Filled, column: str) -> None:
+    row = next(each for each in filled.rows(schema.mark) if (each.key, each.seq) == ("", 10))._asdict()
+    filled.change(schema.mark, row, with_checksum(schema.mark, row | {column: "{"}))
+    with pytest.raises(StoreCorrupt, match=r"seq 10.*it cannot be read"):
+        filled.marks(lambda marks: marks.page(5, 15))
+
+
 def test_a_missing_mark_is_pruned_only_if_all_before_are(filled: Filled) -> None:
     rows = [each for each in filled.rows(schema.mark) if each.key == ""]
     for row in rows[:3]:
