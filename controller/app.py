@@ -31,10 +31,10 @@ from controller.http.declared import DeclaredRoute, Routes
 from controller.http.direct import Direct
 from controller.http.forwarding.directory import Directory
 from controller.http.forwarding.forwarding import Forwarding
+from controller.http.hot_calls import AnsweredBefore
 from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
 from controller.http.notes import DECLARED as NOTE_ROUTES
-from controller.http.notes import AnsweredBefore
 from controller.http.openapi import CONTRACT_VERSION, describe
 from controller.http.problems import answer_with
 from controller.http.routes import ROUTERS, declared_by

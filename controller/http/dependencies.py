@@ -101,8 +101,13 @@ async def read_as(
 ) -> Body:
     """The request's body; `empty` is used if there is none. JSON of another shape raises `wrong`."""
     body = await read_body(request.scope, request.receive, as_json=True)
-    if not body and empty is not None:
-        return empty
+    return empty if not body and empty is not None else body_as(kind, body, wrong)
+
+
+def body_as(
+    kind: type[Body], body: bytes, wrong: type[InvalidNote] | type[InvalidConfig] | type[BadJson] = BadJson
+) -> Body:
+    """The value of a body that was read. JSON of another shape raises `wrong`."""
     try:
         value = decode(decoder_of(kind), body)
     except msgspec.ValidationError as error:

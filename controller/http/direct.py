@@ -17,6 +17,7 @@ from starlette.types import Scope
 
 from controller.commit.group_commit import Durable
 from controller.controller import Controller
+from controller.http.hot_calls import STREAMS
 from controller.http.middleware import Admitted, Middleware
 from controller.http.notes import NOTES, take_directly
 from controller.http.problems import answer_with
@@ -30,7 +31,6 @@ from strandline.errors import StoreUndecided, StrandlineError
 # Gives the answer's JSON and, if it has to wait for a commit, what is done then; None if the application has to answer.
 Found: TypeAlias = tuple[bytes, Durable | None] | None
 
-_STREAMS: Final = "/v1/streams/"
 _CALLS: Final = {NOTES: take_directly, TIME_WINDOW: find_directly}
 
 
@@ -62,15 +62,15 @@ class DirectCall:
 def direct_call(scope: Mapping[str, Any]) -> DirectCall | None:
     """The call that a request makes, by its head, if a direct answer is possible: one with a small body of JSON."""
     path: str = scope["path"]
-    if scope["method"] != "POST" or not path.startswith(_STREAMS):
+    if scope["method"] != "POST" or not path.startswith(STREAMS):
         return None
-    end = path.find("/", len(_STREAMS))
+    end = path.find("/", len(STREAMS))
     find = _CALLS.get(path[end:])
-    if find is None or end == len(_STREAMS) or not is_json(scope):
+    if find is None or end == len(STREAMS) or not is_json(scope):
         return None
     for name, value in scope["headers"]:
         if name == b"content-length":  # the parser has refused one that is no number
-            return DirectCall(find, path[len(_STREAMS) : end]) if int(value) <= SMALL_BODY_BYTES else None
+            return DirectCall(find, path[len(STREAMS) : end]) if int(value) <= SMALL_BODY_BYTES else None
     return None
 
 

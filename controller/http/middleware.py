@@ -1,7 +1,7 @@
 """What stands around every request: the checks of its page and its token. And what every answer gets: the clock, a
 request id, problems, and what a browser may do with it. Pure ASGI.
 
-Notes are answered here, without FastAPI's router.
+Notes and windows are answered here, without FastAPI's router.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import NAMED_PROTECTIONS, Header, protected
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.forwarding.wire import Headers
-from controller.http.notes import hot_call
+from controller.http.hot_calls import hot_call
 from controller.http.problems import answer_with
 from controller.http.responses import JSON, headers_of
 from controller.limits import REQUEST_ID_CHARACTERS
@@ -45,7 +45,7 @@ class Admitted(NamedTuple):
 
 
 class Middleware:
-    """Wraps every request, notes too."""
+    """Wraps every request, notes and windows too."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Middleware:
         dashboard: bool = False,
         forwarding: Forwarding | None = None,
     ) -> None:
-        """`app` answers everything but notes, `owner` has the controller, `rules` say who may call, and request ids
+        """`app` answers everything but hot calls, `owner` has the controller, `rules` say who may call, and request ids
         begin with `run_id`. A `dashboard` checks tokens for its own paths. `forwarding` passes calls on to other
         controllers; None if this is the only one."""
         self._gate = gate
@@ -113,7 +113,7 @@ class Middleware:
                     sending = guarded(scope, controller.tokens, receive, send_with_headers)
                 await self._app(scope, receive, sending)
                 return
-            body = await call(controller.notes, scope, receive)
+            body = await call(controller, scope, receive)
             time, more = self.told(scope, clock.now())
             headers = headers_of(JSON, len(body), time, request_id, more)
             counts.responses[200] += 1

@@ -1,19 +1,14 @@
-"""The hot path: answers notes in the middleware, before FastAPI's router, or even before that (`direct.py`).
-
-FastAPI's work for each request costs more than a note, and so does its search for the route. Limits, problems and
-request ids are those of every other call.
-"""
+"""Answers notes, for the middleware (`hot_calls.py`) and for connections (`direct.py`)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from controller.commit.group_commit import Durable
 from controller.controller import Controller
@@ -29,7 +24,7 @@ from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_B
 from controller.streams.notes import Noted, Notes
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, Note
-from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany, UnknownPath
+from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, encoded_result, note_reply
@@ -39,7 +34,6 @@ _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
 _MANY: Final = b'"notes"'  # only a body with this text can have many
 NOTES: Final = "/notes"  # behind the path of a stream
-_BEFORE: Final = "/v1/streams/"
 OF_SEVERAL_STREAMS: Final = "/v1/notes"
 DECLARED: Final = (
     DeclaredRoute(
@@ -62,28 +56,10 @@ DECLARED: Final = (
     ),
 )
 
-HotCall: TypeAlias = Callable[[Notes, Scope, Receive], Awaitable[bytes]]
 
-
-def hot_call(scope: Scope) -> HotCall | None:
-    """The function that answers a request here, with JSON; None unless it is a note."""
-    path: str = scope["path"]
-    if not path.endswith(NOTES) or scope["method"] != "POST":
-        return None
-    if path.startswith(_BEFORE) and (stream := path[len(_BEFORE) : -len(NOTES)]) and "/" not in stream:
-        return partial(take_notes, stream)
-    return partial(take_notes, None) if path == OF_SEVERAL_STREAMS else None
-
-
-class AnsweredBefore:
-    """The router's entry for a path of notes. A request that gets here used another method."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raise UnknownPath(path=scope["path"])
-
-
-async def take_notes(stream: str | None, notes: Notes, scope: Scope, receive: Receive) -> bytes:
+async def take_notes(stream: str | None, controller: Controller, scope: Scope, receive: Receive) -> bytes:
     """The answer to one note, or to many. `stream` is None if each note names its own."""
+    notes = controller.notes
     try:
         body = await read_body(scope, receive, as_json=True)
         if len(body) <= SMALL_BODY_BYTES:

@@ -1,17 +1,19 @@
-"""Time windows: the one call of readers that has direct answers."""
+"""Answers questions for time windows, for the middleware (`hot_calls.py`) and for connections (`direct.py`)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from msgspec import UNSET
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 from controller.controller import Controller
 from controller.http.bodies import WindowBody
-from controller.http.request_bodies import well_made
+from controller.http.dependencies import body_as
+from controller.http.request_bodies import read_body, well_made
 from controller.http.responses import to_json
 from strandline.core.note import DEFAULT_KEY
+from strandline.errors import InvalidNote
 from strandline.wire.shapes import decoder_of
 
 TIME_WINDOW: Final = "/time-window"  # behind the path of a stream
@@ -23,11 +25,18 @@ def find_directly(stream: str, controller: Controller, _scope: Scope, body: byte
     asked = well_made(_body, body, _count_names)
     if asked is None:
         return None
-    window = controller.reading.known_window(stream, key_of(asked), asked.position)
+    window = controller.reading.known_window(stream, _key_of(asked), asked.position)
     return None if window is None else (to_json(window), None)
 
 
-def key_of(asked: WindowBody) -> str:
+async def find_window(stream: str, controller: Controller, scope: Scope, receive: Receive) -> bytes:
+    """The same for any body, with what the store has."""
+    body = await read_body(scope, receive, as_json=True)
+    asked = well_made(_body, body, _count_names) or body_as(WindowBody, body, InvalidNote)
+    return to_json(await controller.reading.window(stream, _key_of(asked), asked.position))
+
+
+def _key_of(asked: WindowBody) -> str:
     return DEFAULT_KEY if asked.key is UNSET else asked.key
 
 
