@@ -155,6 +155,7 @@ NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose
 STATUS_TTL_MS: Final = 900  # all who ask within it share what is worked out; pages and `watch` ask each second
 STATUS_STREAMS: Final = 10_000  # the first by name
 STATUS_GROUPS: Final = 1_000  # the first by name
+PROGRAMS_SHOWN: Final = 64  # writers of a stream that are called as a reader group
 STATUS_LOADS: Final = 100  # streams that are not in memory, read from the store for one answer
 STATUS_LOAD_WAIT_MS: Final = 500  # for each of these; one with very much in it is loaded for a later answer
 STATUS_PAGE_NAMES: Final = 1_000  # read from the store at a time

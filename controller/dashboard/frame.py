@@ -19,12 +19,13 @@ from nicegui import events, ui
 from controller.dashboard.limits import FIRST_UPDATE_S, LOST_S, PROBE_S, REFRESH_S, SILENT_S
 from controller.dashboard.visitors import SIGN_IN, SIGNED_IN, THEME_COOKIE, Visitor
 from controller.dashboard.zones import TO_OWN, TO_UTC, shown_in_zone, zone_of
-from strandline.errors import StrandlineError, Unauthenticated
+from strandline.errors import Missing, StrandlineError, Unauthenticated
 
 CONTROLLERS: Final = "/controllers"
 JOURNAL: Final = "/journal"
 LAG: Final = "/lag"
 TOKENS: Final = "/tokens"
+TOPOLOGY: Final = "/topology"
 _SEEN: Final = "strandline_seen"
 _TELL_SEEN: Final = f"""<script>
 document.addEventListener("visibilitychange", () => emitEvent("{_SEEN}", !document.hidden))
@@ -85,6 +86,33 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-page .q-table td, .sl-page .q-table th { padding-left: 8px; padding-right: 12px; }
 .sl-page .q-btn .q-icon { font-size: 1.25em; }
 .sl-page :focus-visible, .sl-bar :focus-visible { outline: 2px solid #0d9488; outline-offset: 2px; border-radius: 4px; }
+.sl-flow { display: flex; align-items: center; overflow-x: auto; padding: 4px 2px; }
+.sl-flow ul { list-style: none; margin: 0; padding: 0; flex: none; }
+.sl-flow li { display: flex; align-items: center; position: relative; padding: 4px 0; }
+.sl-into, .sl-into ul { margin-right: 20px !important; position: relative; }
+.sl-out ul { margin-left: 20px; position: relative; }
+.sl-into li { justify-content: flex-end; padding-right: 20px; }
+.sl-out ul li { padding-left: 20px; }
+.sl-into::after, .sl-into ul::after, .sl-out ul::before, .sl-into li::after, .sl-out ul li::after {
+  content: ""; position: absolute; top: calc(50% - 1px); width: 20px; height: 2px; background: var(--sl-soft); }
+.sl-into::after, .sl-into ul::after { right: -20px; }
+.sl-out ul::before { left: -20px; }
+.sl-into li::after { right: 0; }
+.sl-out ul li::after { left: 0; }
+.sl-into li::before, .sl-out ul li::before { content: ""; position: absolute; top: 0; bottom: 0; width: 2px;
+  background: var(--sl-soft); }
+.sl-into li::before { right: 0; }
+.sl-out ul li::before { left: 0; }
+.sl-flow ul > li:first-child::before { top: calc(50% - 1px); }
+.sl-flow ul > li:last-child::before { bottom: calc(50% - 1px); }
+.sl-box { border: 1px solid var(--sl-soft); border-radius: 8px; padding: 6px 10px; width: max-content; max-width: 190px;
+  overflow-wrap: anywhere; white-space: normal; text-align: left; background: var(--sl-card); position: relative; }
+.sl-box > * { display: block; }
+.sl-box > :not(a) { font-size: 13px; }
+.sl-out ul > li > .sl-box::before, .sl-out > li > .sl-box::before, .sl-into ul + .sl-box::before {
+  content: ""; position: absolute; left: -8px; top: calc(50% - 5px);
+  border: 5px solid transparent; border-left: 7px solid var(--sl-soft); border-right: 0; }
+.sl-flow > .sl-out:first-child > li > .sl-box::before { display: none; }
 code, .sl-code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 13px; }
 .sl-code { background: var(--sl-ground); border: 1px solid var(--sl-line); border-radius: 8px; padding: 8px 12px;
   overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; width: 100%; }
@@ -138,6 +166,9 @@ class Refresh:
         except Unauthenticated:
             self._timer.active = False
             self._tell("strandline.signIn()")
+        except Missing:
+            self._timer.active = False
+            self._tell("location.reload()")  # the answer says what is not there any more
         except StrandlineError as error:
             self._failed(f"{error}.")
         except Exception as error:
@@ -191,6 +222,7 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
             ui.label("Strandline").style("font-size: 17px; font-weight: 700")
         ui.link("Lag", LAG).classes("sl-link")
         ui.link("Journal", JOURNAL).classes("sl-link")
+        ui.link("Topology", TOPOLOGY).classes("sl-link")
         if visitor.may_see_every_stream:
             ui.link("Controllers", CONTROLLERS).classes("sl-link")
         if visitor.may_manage_tokens:

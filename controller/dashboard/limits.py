@@ -25,6 +25,10 @@ LAG_STREAMS_TOGETHER: Final = 10  # whose lag is read in one go
 LAG_KEYS: Final = 8  # of a stream, by name
 LAG_LINES: Final = 8  # in the chart with those that were furthest behind
 
+FLOW_WRITERS: Final = 8  # drawn before their stream; the others are one box
+FLOW_BRANCHES: Final = 8  # reader groups of a stream, or streams that a group writes; the others are one box
+FLOW_STREAMS_IN_LINE: Final = 3  # of streams that lead to each other, in one picture
+FLOW_WAIT_S: Final = 0.2  # for all streams and groups, before a stream's page is shown with those from before
 SEGMENTS_DRAWN: Final = 60  # the newest, of a stream that was scaled
 JOURNAL_READ: Final = 300  # the newest entries, of which refusals of one kind become one
 JOURNALS_READ: Final = 2_000  # the newest entries of all streams that fit a search

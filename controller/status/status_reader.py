@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -76,6 +77,7 @@ class StatusReader:
         self._clock = clock
         self._stopwatch = stopwatch
         self._kept: dict[str, _Kept] = {}
+        self._groups_known: Set[str] = frozenset()  # names of reader groups, when the store was last asked
         self._walking = asyncio.Lock()  # two callers at once do not read the same writers twice
         self._overviews = SingleFlight(self._look_at_all, clock, stopwatch)
         self._summaries = SingleFlight(self._sum_up, clock, stopwatch)
@@ -109,7 +111,7 @@ class StatusReader:
         StoreUnavailable."""
         while True:
             loaded = await self._streams.get(name)
-            status = await self.slices().drive(status_steps(loaded, self._clock.now()))
+            status = await self.slices().drive(status_steps(loaded, self._clock.now(), self._groups_known))
             if self._streams.find_loaded(name) is loaded:  # else it was discarded meanwhile
                 return loaded, status
 
@@ -172,9 +174,10 @@ class StatusReader:
 
     async def _look_at_all(self, stored: bool, slices: Yielding) -> Overview:
         names = await self.names() if stored else sorted(each.name for each in self._streams.in_memory())
+        named = await self.group_names() if stored else {}
         found = await self._read(names, slices, must_read=True)
         streams = await in_order_of_trouble(found.streams, slices)
-        groups = await self._look_at_groups(await self.group_names()) if stored else GroupsFound()
+        groups = await self._look_at_groups(named)
         self._drop_unused()
         return Overview(
             at=self._clock.now(),
@@ -184,6 +187,8 @@ class StatusReader:
         )
 
     async def _look_at_part(self, asked: PartAsked, slices: Yielding) -> StatusPart:
+        with suppress(StoreUnavailable):
+            await self.group_names()  # a writer may be called as one
         found = await self._read(asked.streams, slices, must_read=False)
         groups, unread_groups = await self._look_at_groups_at_once(asked.groups)
         self._drop_unused()
@@ -245,7 +250,7 @@ class StatusReader:
             status = self._fresh(loaded)
             if status is None:
                 began, worked_ms = self._clock.now(), slices.worked_ms
-                status = await slices.drive(status_steps(loaded, began))
+                status = await slices.drive(status_steps(loaded, began, self._groups_known))
                 self._keep(loaded, status, slices.worked_ms - worked_ms)
         await slices.turn()
         return status
@@ -253,7 +258,7 @@ class StatusReader:
     async def _look_closely(self, name: str, slices: Yielding) -> StreamDetails:
         loaded = await self._streams.get(name)
         async with self._walking:
-            details = await slices.drive(details_steps(loaded, self._clock.now()))
+            details = await slices.drive(details_steps(loaded, self._clock.now(), self._groups_known))
         self._keep(loaded, details.stream, slices.worked_ms)
         return details
 
@@ -273,7 +278,9 @@ class StatusReader:
     # -- groups --------------------------------------------------------------------------------------------------
 
     async def _list_groups(self, _: None, __: Yielding) -> Mapping[str, Sequence[str]]:
-        return await self._groups.streams_by_name("", STATUS_GROUPS)
+        found = await self._groups.streams_by_name("", STATUS_GROUPS)
+        self._groups_known = found.keys()
+        return found
 
     async def _look_at_groups(self, names: Mapping[str, Sequence[str]]) -> GroupsFound:
         found, unread = [], {}

@@ -5,11 +5,12 @@ It is a function of a loaded stream and the clock, in steps, since a stream may 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from controller.format import is_epoch
+from controller.limits import PROGRAMS_SHOWN
 from controller.records.cadence import NO_CADENCE
 from controller.status.condition import Facts, State, condition, too_long_ms
 from controller.streams.loaded_stream import LoadedStream
@@ -82,6 +83,7 @@ class StreamStatus:
     refusals: Mapping[str, int]  # by code
     keys: tuple[KeyStatus, ...]
     worst: KeyStatus  # the key in the gravest state; of equal ones, the one that is furthest behind
+    programs: tuple[str, ...] = ()  # writers called as a reader group: they write here what they made of what they read
 
     @property
     def state(self) -> State:
@@ -206,13 +208,13 @@ _RANKS: Final = {
 }
 
 
-def status_steps(loaded: LoadedStream, now: int) -> Steps[StreamStatus]:
-    """The status of a stream. Each writer is a step; nothing is changed."""
+def status_steps(loaded: LoadedStream, now: int, groups: Set[str] = frozenset()) -> Steps[StreamStatus]:
+    """The status of a stream; `groups` are the names of reader groups. Each writer is a step; nothing is changed."""
     writers = yield from _walk(loaded, None)
-    return _status(loaded, writers, now)
+    return _status(loaded, writers, now, groups)
 
 
-def details_steps(loaded: LoadedStream, now: int) -> Steps[StreamDetails]:
+def details_steps(loaded: LoadedStream, now: int, groups: Set[str]) -> Steps[StreamDetails]:
     """The status of a stream with its writers."""
     held = {key: loaded.stream.held_by(key, now) for key in loaded.stream.keys}
     found = yield from _walk(loaded, {key: each.writer for key, each in held.items() if each is not None})
@@ -223,7 +225,7 @@ def details_steps(loaded: LoadedStream, now: int) -> Steps[StreamDetails]:
         writers[key] = [each.status for each in of_key]
         yield
     return StreamDetails(
-        stream=_status(loaded, found, now),
+        stream=_status(loaded, found, now, groups),
         last_entry=loaded.journal.last_seq,
         writers=writers,
         noted=found.noted,
@@ -266,7 +268,7 @@ def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Ste
     return found
 
 
-def _status(loaded: LoadedStream, writers: _Writers, now: int) -> StreamStatus:
+def _status(loaded: LoadedStream, writers: _Writers, now: int, groups: Set[str]) -> StreamStatus:
     stream, counts = loaded.stream, loaded.counts
     keys = tuple(_key(loaded, key, writers, now) for key in sorted(stream.keys or {DEFAULT_KEY}))
     return StreamStatus(
@@ -283,6 +285,7 @@ def _status(loaded: LoadedStream, writers: _Writers, now: int) -> StreamStatus:
         refusals=dict(counts.refusals),
         keys=keys,
         worst=max(keys, key=lambda each: (each.state, -1 if each.lag_ms is None else each.lag_ms)),
+        programs=tuple(sorted(stream.writers.keys() & groups)[:PROGRAMS_SHOWN]),
     )
 
 

@@ -55,7 +55,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 class World:
     """A served controller: `orders` is held back by `app-7`, and all its writers are silent; `payments` was split and
     merged; `crowd` has very many writers; `counter` has times that are no dates; `lossy` has a writer that is left out;
-    `keyed` has two time keys."""
+    `keyed` has two time keys; `bills` is written by the reader group `billing`."""
 
     process: OwnProcess
 
@@ -126,6 +126,8 @@ def build(world: World) -> None:
         "/v1/reader-groups/billing",
         {"streams": ["orders", "payments"], "backlog_threshold_ms": 1_000, "reader_timeout_ms": None},
     )
+    world.put("/v1/streams/bills", settings)
+    world.note("bills", "billing", start)
     world.put("/v1/reader-groups/billing/readers/r1", {"positions": {"orders": {"0": 14, "1": 10}}})
 
 

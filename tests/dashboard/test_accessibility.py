@@ -23,6 +23,7 @@ PAGES = {
     "/controllers": "live",
     "/journal": "crowd",
     "/lag": "lossy",
+    "/topology": "billing",
     "/streams/none-such": "Not here",
     "/sign-in": "Token",
 }

@@ -23,6 +23,7 @@ PAGES = [
     "/controllers",
     "/journal",
     "/lag",
+    "/topology",
     "/streams/none-such",
     "/sign-in",
 ]
@@ -102,6 +103,17 @@ def test_lag_and_time_are_drawn_from_the_marks(world: World, open_page: Callable
     expect(page.locator("canvas")).to_have_count(2)
     charts = "[...document.querySelectorAll('canvas')].map(c => c.width * c.height)"
     assert all(area > 10_000 for area in page.evaluate(charts))
+
+
+def test_a_picture_leads_from_a_stream_to_what_its_readers_write(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/topology?flows.filter=bills")
+    expect(page.locator(".sl-flow")).to_have_count(2)
+    flow = page.get_by_label("from the writers to the readers of orders")
+    expect(flow.get_by_role("list", name="billing writes").get_by_role("link")).to_have_text("bills")
+    flow.get_by_role("link", name="bills").click()
+    flow = page.get_by_label("from the writers to the readers of bills")
+    expect(flow.get_by_role("list", name="billing reads").get_by_role("link")).to_have_text(["orders", "payments"])
 
 
 def test_thousands_of_writers_come_page_by_page_and_filter(world: World, open_page: Callable[..., Page]) -> None:
@@ -243,6 +255,7 @@ def test_names_of_249_characters_break_no_page(
         f"/streams/{name}",
         f"/streams/{name}/writers/{name}",
         f"/reader-groups/{name}",
+        f"/topology?flows.filter={name}",
     ):
         page.goto(world.url + path)
         expect(page.get_by_text(name).first).to_be_visible()
@@ -314,6 +327,21 @@ def test_what_is_not_there_is_said_with_a_way_back(world: World, open_page: Call
     expect(page.get_by_text("none-such").first).to_be_visible()
     page.get_by_role("link", name="To the overview").click()
     expect(page.get_by_role("cell", name="quiet")).to_be_visible()
+
+
+def test_an_open_page_of_what_is_deleted_says_so_and_raises_no_alarm(
+    world: World, open_page: Callable[..., Page]
+) -> None:
+    world.put("/v1/streams/passing", {"segments": 1, "max_ahead_ms": None})
+    world.note("passing", "w1", 5)
+    pages = [open_page(), open_page()]
+    for page, path in zip(pages, ("/streams/passing", "/streams/passing/writers/w1"), strict=True):
+        page.goto(world.url + path)
+        expect(page.get_by_text("w1").first).to_be_visible()
+    assert world.process.client.delete("/v1/streams/passing").is_success
+    for page in pages:
+        expect(page.get_by_role("heading", name="Not here")).to_be_visible()
+        expect(page.locator("#sl-alarm")).to_have_count(0)
 
 
 def test_a_stream_without_writers_shows_the_first_note_to_copy(world: World, open_page: Callable[..., Page]) -> None:

@@ -16,7 +16,15 @@ from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.journal_cards import IncompleteCard, JournalCard, News
 from controller.dashboard.labels import rate, state_of
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_READ
-from controller.dashboard.pages.stream_cards import Charts, GroupsCard, HolderCard, KeysCard, SegmentsCard, WritersCard
+from controller.dashboard.pages.stream_cards import (
+    Charts,
+    FlowCard,
+    GroupsCard,
+    HolderCard,
+    KeysCard,
+    SegmentsCard,
+    WritersCard,
+)
 from controller.dashboard.tables import keep, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import (
@@ -112,6 +120,7 @@ class StreamPage:
                 "Notes, refusals and incomplete marks are counted since the controller began to serve the stream."
             ).classes("sl-soft")
         self._charts = Charts(self._controller, self._name)
+        self._flow = FlowCard(self._status, self._who)
         self._keys_card = KeysCard()
         self._writers = WritersCard(self._name, base, self._who)
         with ui.element("div").classes("sl-two"):
@@ -138,6 +147,7 @@ class StreamPage:
         if key is not None:
             self._show_state(details, key)
             self._holder.show(details.stream, key)
+            await self._flow.show(details, key, groups)
             await self._charts.show(key, self._groups.lowers(groups, self._key), now)
         self._groups.show(groups, self._key, key)
         await self._read_journal(details.last_entry, now)

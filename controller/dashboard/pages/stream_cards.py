@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,16 +17,20 @@ from controller.dashboard.limits import (
     CHART_LEAST_MS,
     CHART_POINTS,
     CHART_REFRESH_MS,
+    FLOW_WAIT_S,
     NAMED_WRITERS,
     SEGMENTS_DRAWN,
 )
 from controller.dashboard.ranges import RangePicker, moments_between
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
+from controller.dashboard.topology import Flows, picture
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import card, curl, empty_state
 from controller.format import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span
 from controller.status.condition import State
 from controller.status.condition_text import reason_of
+from controller.status.overview import Overview
+from controller.status.status_view import StatusView
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, WriterStatus
 from strandline.core.segment import Segment, SegmentGraph
 
@@ -45,7 +50,7 @@ class HolderCard:
         with ui.row().classes("sl-card items-center").style("gap: 8px 20px") as self._card:
             with ui.column().style("gap: 2px; flex: 1; min-width: 240px"):
                 with ui.row().classes("items-baseline").style("gap: 2px 8px"):
-                    self._before = ui.label()
+                    self._before = ui.label().style("min-width: 0; overflow-wrap: anywhere")
                     self._name = ui.link("", "/").classes("sl-link").style("font-size: 18px; overflow-wrap: anywhere")
                 self._story = ui.label().classes("sl-soft")
                 self._left_out = ui.label().classes("sl-warn")
@@ -85,6 +90,40 @@ class HolderCard:
     async def _ask(self) -> None:
         if self._writer is not None:
             await self._do_exclude(self._writer)
+
+
+class FlowCard:
+    """From the writers of a stream to its reader groups, and on to what those write, as a picture."""
+
+    def __init__(self, status: StatusView, who: Visitor) -> None:
+        self._status = status
+        self._who = who
+        self._asking: asyncio.Task[Overview] | None = None
+        self._look: Overview | None = None
+        self._flows = Flows((), ())
+        with card("From writers to readers"):
+            self._picture = ui.html(sanitize=False).classes("w-full")  # of names that are escaped
+
+    async def show(self, details: StreamDetails, key: KeyStatus, groups: Sequence[GroupStatus]) -> None:
+        if groups or details.stream.programs:
+            await self._look_around()
+        stream = details.stream
+        sources = self._flows.sources(stream, details.writers.get(key.key, ()), key.writers)
+        self._picture.set_content(picture(sources, self._flows.stream_box(stream)))
+
+    async def _look_around(self) -> None:
+        """Asks for all streams and groups, which may take long where there are very many."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._status.overview(), name="what a stream leads to")
+        await asyncio.wait([self._asking], timeout=FLOW_WAIT_S)
+        if not self._asking.done():
+            return
+        done, self._asking = self._asking, None
+        look = done.result()
+        if look is not self._look:
+            self._look = look
+            streams = [each for each in look.streams if self._who.may_see(each.name)]
+            self._flows = Flows(streams, look.groups.allowed(self._who.may_see).groups)
 
 
 class Charts:
@@ -211,7 +250,8 @@ class WritersCard:
             Column("refused", "Refused", sort=lambda each: each.refused or None, right=True, essential=False),
             Column("position", "Position", essential=False),
         ]
-        with card("Writers"):
+        with card("Writers") as found:
+            found.props("id=writers")
             self._more = ui.label().classes("sl-soft")
             self._table = PagedTable(columns, noun="writers", row=self._row, text=_name_and_state)
             note = {"writer": "w1", "time": 1000, "position": {"0": 10}}

@@ -1,0 +1,119 @@
+"""The picture of what flows where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.dashboard.limits import FLOW_BRANCHES, FLOW_WRITERS
+from controller.dashboard.topology import Flows, lines, picture
+from controller.status.overview import Overview
+from controller.status.stream_status import GroupStatus, StreamDetails, StreamStatus, WriterStatus
+from strandline.core.cut import NOTHING
+from strandline.core.writer import WriterState
+from tests.served import InProcess, ManualClock
+
+CHAIN = {"totalling": "orders", "hourly": "totals", "archive": "hours"}  # groups, and the streams that they read
+WRITERS = {"orders": "shop", "totals": "totalling", "hours": "hourly"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
+    with InProcess(tmp_path_factory.mktemp("topology") / "store.db", ManualClock()) as controller:
+        for stream, writer in WRITERS.items():
+            controller.call("PUT", f"/v1/streams/{stream}", {"segments": 1, "max_ahead_ms": None})
+            controller.note(writer, 10, {}, stream)
+        for group, stream in CHAIN.items():
+            controller.call("PUT", f"/v1/reader-groups/{group}", {"streams": [stream]})
+        yield controller
+
+
+@pytest.fixture(scope="module")
+def look(served: InProcess) -> Overview:
+    found: Overview = served.portal.call(served.app.state.controller.status.overview)
+    return found
+
+
+def drawn(look: Overview, written: Mapping[str, Sequence[str]], read: Mapping[str, Sequence[str]]) -> Flows:
+    """Streams, each with the groups that write it, and groups, each with the streams that it reads."""
+    streams = [replace(look.streams[0], name=name, programs=tuple(programs)) for name, programs in written.items()]
+    return Flows(streams, groups_that_read(look, read))
+
+
+def groups_that_read(look: Overview, read: Mapping[str, Sequence[str]]) -> list[GroupStatus]:
+    found = []
+    for name, streams in read.items():
+        group = look.groups.groups[0]
+        (window,) = group.window.streams.values()
+        fields: Any = {each: getattr(group.window, each) for each in group.window.__struct_fields__}
+        whole = type(group.window)(**{**fields, "streams": dict.fromkeys(streams, window)})
+        found.append(replace(group, name=name, window=whole))
+    return found
+
+
+def test_a_writer_that_is_called_as_a_group_makes_a_chain(look: Overview) -> None:
+    flows = Flows(look.streams, look.groups.groups)
+    (root,) = flows.roots()
+    (line,) = lines(flows.stream_box(root))
+    assert re.sub(r" \([^)]*\)", "", line) == "orders → totalling → totals → hourly → hours → archive"
+
+
+def test_a_streams_own_picture_begins_with_what_its_programs_read(served: InProcess, look: Overview) -> None:
+    details: StreamDetails = served.portal.call(served.app.state.controller.status.of_stream, "totals")
+    flows = Flows(look.streams, look.groups.groups)
+    (source,) = flows.sources(details.stream, details.writers[""], details.stream.writers)
+    assert (source.name, [each.name for each in source.then]) == ("totalling", ["orders"])
+
+
+def test_of_ten_thousand_writers_the_first_are_drawn_and_the_others_counted_by_state(look: Overview) -> None:
+    stream = look.streams[0]
+    states = [WriterState.BEHIND] * 3 + [WriterState.ACTIVE] * 9_997
+    writers = [WriterStatus(f"w{n}", state, 1, 1, False, 0, 0, NOTHING) for n, state in enumerate(states)]
+    flows = Flows([stream], ())
+    *named, folded = flows.sources(stream, writers, {"behind": 3, "active": 9_997})
+    assert [each.name for each in named] == [f"w{n}" for n in range(FLOW_WRITERS)]
+    assert (folded.name, folded.state) == (f"{10_000 - FLOW_WRITERS:,} more writers", "9992 active")
+    html = picture([*named, folded], flows.stream_box(stream))
+    assert html.count("<li>") == FLOW_WRITERS + 2 and len(html) < 4_000
+
+
+def test_many_groups_of_a_stream_fold(look: Overview) -> None:
+    read = {f"g{n}": ["a"] for n in range(100)}
+    flows = drawn(look, {"a": []}, read)
+    (root,) = flows.roots()
+    *shown, folded = flows.stream_box(root).then
+    assert (len(shown), folded.name) == (FLOW_BRANCHES, f"{100 - FLOW_BRANCHES} more reader groups")
+
+
+def test_streams_that_lead_back_to_themselves_are_drawn_once(look: Overview) -> None:
+    flows = drawn(look, {"a": ["from-b"], "b": ["from-a"]}, {"from-a": ["a"], "from-b": ["b"]})
+    (root,) = flows.roots()
+    (line,) = lines(flows.stream_box(root))
+    assert re.sub(r" \([^)]*\)", "", line) == "a → from-a → b → from-b → a"
+
+
+@given(st.dictionaries(st.integers(0, 5), st.tuples(st.sets(st.integers(0, 7)), st.sets(st.integers(0, 7)))))
+def test_each_stream_is_in_a_picture(look: Overview, programs: dict[int, tuple[set[int], set[int]]]) -> None:
+    read = {f"g{each}": [f"s{n}" for n in reads] for each, (reads, _) in programs.items()}
+    written: dict[str, list[str]] = {f"s{n}": [] for n in range(8)}
+    for each, (_, writes) in programs.items():
+        for n in writes:
+            written[f"s{n}"].append(f"g{each}")
+    flows = drawn(look, written, read)
+    found = [name for root in flows.roots() for name in flows.names(root)]
+    assert set(written) <= set(found)
+    assert all(list(lines(flows.stream_box(root))) for root in flows.roots())
+
+
+def test_what_a_visitor_may_not_see_is_in_no_picture(look: Overview) -> None:
+    streams: list[StreamStatus] = [each for each in look.streams if each.name != "totals"]
+    groups = look.groups.allowed(lambda name: name != "totals").groups
+    flows = Flows(streams, groups)
+    drawn_html = "".join(picture(flows.counted_sources(each), flows.stream_box(each)) for each in flows.roots())
+    assert "totals" not in drawn_html and "hourly" not in drawn_html
