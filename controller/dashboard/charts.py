@@ -132,17 +132,3 @@ def _apart(read: Sequence[tuple[str, int]], moments: Sequence[Moment]) -> list[t
         else:
             found.append((group, lower))
     return found
-
-
-def scaling_diagram(segments: Sequence[tuple[str, Sequence[str], bool]]) -> str:
-    """The predecessors and successors of segments, as a Mermaid graph: (name, predecessors, finished)."""
-    numbers = {name: number for number, (name, _, _) in enumerate(segments)}
-    lines = ["graph LR"]
-    for name, _, finished in segments:
-        text = name.replace('"', "'")
-        lines.append(f's{numbers[name]}["{text}"]:::{"done" if finished else "open"}')
-    for name, predecessors, _ in segments:
-        lines += [f"s{numbers[each]} --> s{numbers[name]}" for each in predecessors if each in numbers]
-    lines.append("classDef done fill:#94a3b833,stroke:#94a3b8")
-    lines.append("classDef open fill:#0d948833,stroke:#0d9488,stroke-width:2px")
-    return "\n".join(lines)

@@ -97,6 +97,25 @@ def test_splits_and_merges_are_drawn(world: World, open_page: Callable[..., Page
     expect(page.locator("svg path.flowchart-link")).to_have_count(4)
 
 
+def test_many_segments_are_drawn_folded_and_unfold_on_a_click(world: World, open_page: Callable[..., Page]) -> None:
+    world.put("/v1/streams/split-up", {"segments": 500})
+    halves = [{"id": f"{n}-{half}", "low": (2 * n + half) / 1000, "high": (2 * n + half + 1) / 1000}
+              for n in range(500) for half in (0, 1)]  # fmt: skip
+    world.post("/v1/streams/split-up/scale", {"seal": {str(n): 0 for n in range(500)}, "create": halves})
+    page = open_page()
+    page.goto(f"{world.url}/streams/split-up")
+    segments = card(page, "Segments")
+    expect(segments.get_by_text("1,500 of 1,500 segments are folded")).to_be_visible()
+    expect(segments.locator("svg g.node")).to_have_count(16)
+    segments.locator("svg g.node").filter(has_text="63 ended").first.click()
+    expect(segments.locator("svg g.node")).to_have_count(23)
+    segments.get_by_label("Unfold").press("Enter")
+    page.get_by_role("option", name=re.compile("125 open")).first.press("Enter")
+    expect(segments.locator("svg g.node")).to_have_count(30)
+    segments.get_by_role("button", name="Fold again").click()
+    expect(segments.locator("svg g.node")).to_have_count(16)
+
+
 def test_lag_and_time_are_drawn_from_the_marks(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/orders")

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from nicegui import ui
+from nicegui import events, ui
 
 from controller.controller import Controller
-from controller.dashboard.charts import Moment, lag_options, scaling_diagram, time_options
+from controller.dashboard.charts import Moment, lag_options, time_options
 from controller.dashboard.labels import COLOURS, EDGES, group_link, hold_story, lag_of, rate, writer_link, writer_state
 from controller.dashboard.limits import (
     CHART_GROUPS,
@@ -19,9 +19,10 @@ from controller.dashboard.limits import (
     CHART_REFRESH_MS,
     FLOW_WAIT_S,
     NAMED_WRITERS,
-    SEGMENTS_DRAWN,
+    SEGMENT_BOXES,
 )
 from controller.dashboard.ranges import RangePicker, moments_between
+from controller.dashboard.segments_picture import SegmentsPicture, segments_picture
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.topology import Flows, picture
 from controller.dashboard.visitors import Visitor
@@ -294,12 +295,14 @@ def _name_and_state(look: WriterStatus) -> str:
 
 
 class SegmentsCard:
-    """Segments, how far they are noted, and a drawing of splits and merges."""
+    """Segments, how far they are noted, and a drawing of splits and merges, in which a visitor unfolds boxes."""
 
     def __init__(self) -> None:
         self._now = 0
         self._noted_at: Mapping[str, int] = {}
-        self._drawn: list[tuple[str, tuple[str, ...], bool]] = []
+        self._segments: Sequence[Segment] = ()
+        self._unfolded: list[str] = []
+        self._picture: SegmentsPicture = segments_picture(())
         self._noted: Mapping[str, int] = {}
         columns: list[Column[Segment]] = [
             Column("name", "Segment", sort=lambda each: each.id),
@@ -310,8 +313,14 @@ class SegmentsCard:
             Column("heard", "Last noted", sort=self._noted_ago, right=True),
         ]
         with card("Segments"):
-            self._diagram = ui.mermaid("graph LR").classes("w-full sl-diagram")
+            self._diagram = ui.mermaid("graph LR", on_node_click=self._clicked).classes("w-full sl-diagram")
             self._diagram.set_visibility(False)
+            with ui.row().classes("items-center").style("gap: 8px 12px") as self._folding:
+                self._folded = ui.label().classes("sl-soft")
+                self._choice = ui.select({}, label="Unfold", on_change=self._chosen).props("dense outlined")
+                self._choice.style("min-width: 220px")
+                self._again = ui.button("Fold again", on_click=self._fold).props("flat dense no-caps")
+            self._folding.set_visibility(False)
             self._table = PagedTable(
                 columns, noun="segments", row=self._row, text=lambda each: each.id, rows_per_page=10
             )
@@ -320,14 +329,42 @@ class SegmentsCard:
         self._now, self._noted_at, self._noted = now, details.noted_at, details.noted
         segments = list(details.graph)
         self._table.show(segments)
-        shown = segments[-SEGMENTS_DRAWN:]
-        drawn = [(each.id, tuple(each.predecessors), each.final_offset is not None) for each in shown]
-        if drawn != self._drawn:
-            self._drawn = drawn
-            scaled = any(before for _, before, _ in drawn)
-            self._diagram.set_visibility(scaled)
-            if scaled:
-                self._diagram.set_content(scaling_diagram(drawn))
+        if segments != self._segments:
+            self._segments = segments
+            self._draw()
+
+    def _draw(self) -> None:
+        scaled = any(each.predecessors for each in self._segments)
+        self._diagram.set_visibility(scaled)
+        if not scaled:
+            return
+        shown = self._picture = segments_picture(self._segments, self._unfolded)
+        self._diagram.set_content(shown.mermaid())
+        self._folding.set_visibility(bool(shown.folded or self._unfolded))
+        self._folded.set_text(
+            f"{shown.folded:,} of {len(self._segments):,} segments are folded: click a box to unfold it."
+        )
+        self._choice.set_options({each.name: each.text for each in shown.boxes if each.is_folded}, value=None)
+        self._choice.set_visibility(bool(shown.folded))
+        self._again.set_visibility(bool(self._unfolded))
+
+    def _clicked(self, event: events.MermaidNodeClickEventArguments) -> None:
+        place = event.node_id.removeprefix("s")
+        if place.isdecimal() and int(place) < len(self._picture.boxes):
+            self._unfold(self._picture.boxes[int(place)].name)
+
+    def _chosen(self, event: events.ValueChangeEventArguments[str | None]) -> None:
+        if event.value is not None:
+            self._unfold(event.value)
+
+    def _unfold(self, name: str) -> None:
+        if any(each.is_folded and each.name == name for each in self._picture.boxes):
+            self._unfolded = [*self._unfolded[-SEGMENT_BOXES:], name]
+            self._draw()
+
+    def _fold(self) -> None:
+        self._unfolded = []
+        self._draw()
 
     def _noted_ago(self, segment: Segment) -> int | None:
         at = self._noted_at.get(segment.id)
