@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC
 from typing import Any, Final
+
+from nicegui import events, ui
 
 from controller.format import ZONE, is_epoch
 
@@ -20,7 +22,35 @@ LINES: Final = 10  # of text, one above the other, are as high as a chart
 Moment = tuple[int, int]  # when a mark was made, and its time
 
 
-def _base(unit: str, since: int | None = None) -> dict[str, Any]:
+# A chart has one brush, which is always in the hand: what is dragged over is what is shown next. `rendered` comes again
+# and again.
+_TAKE_BRUSH: Final = """() => {
+  const chart = getElement(%d)?.chart;
+  if (!chart || chart.hasBrush) return;
+  chart.hasBrush = true;
+  const brushOption = { brushType: "lineX", brushMode: "single" };
+  chart.dispatchAction({ type: "takeGlobalCursor", key: "brush", brushOption });
+}"""
+_TOLD_SPAN: Final = """(event) => {
+  getElement(%d).chart.dispatchAction({ type: "brush", areas: [] });
+  const span = event.areas[0]?.coordRange;
+  if (span) emit(span);
+}"""
+
+
+def zoomable(chart: ui.echart, zoom: Callable[[float, float], Awaitable[None]]) -> ui.echart:
+    """Lets a visitor drag over a part of a chart; `zoom` gets the two moments."""
+
+    async def dragged(event: events.GenericEventArguments) -> None:
+        since, until = event.args
+        await zoom(float(since), float(until))
+
+    chart.on("chart:rendered", js_handler=_TAKE_BRUSH % chart.id)
+    chart.on("chart:brushEnd", dragged, js_handler=_TOLD_SPAN % chart.id)
+    return chart
+
+
+def _base(unit: str, since: int | None = None, until: int | None = None) -> dict[str, Any]:
     axis = {"axisLine": {"lineStyle": {"color": GRID}}, "axisLabel": {"color": INK, "hideOverlap": True}}
     return {
         "animation": False,
@@ -28,7 +58,9 @@ def _base(unit: str, since: int | None = None) -> dict[str, Any]:
         "grid": {"left": 8, "right": 16, "top": 28, "bottom": 4, "containLabel": True},
         "tooltip": {"trigger": "axis"},
         "textStyle": {"fontFamily": "system-ui, sans-serif"},
-        "xAxis": {"type": "time", **axis, "splitLine": {"show": False}, "min": since},
+        "xAxis": {"type": "time", **axis, "splitLine": {"show": False}, "min": since, "max": until},
+        "brush": {"xAxisIndex": 0, "brushType": "lineX", "throttleType": "debounce"},
+        "toolbox": {"show": False},
         "yAxis": {
             "type": "value",
             "name": unit,
@@ -42,14 +74,14 @@ def _base(unit: str, since: int | None = None) -> dict[str, Any]:
 
 
 def lag_options(
-    moments: Sequence[Moment], now: int, *, since: int | None = None, sampled: bool = False
+    moments: Sequence[Moment], now: int, *, since: int | None = None, until: int | None = None, sampled: bool = False
 ) -> dict[str, Any]:
     """The stream's lag behind the clock. It grows with the clock, and each mark lowers it. `sampled`: these are not all
     marks, but the time that the stream had at some moments."""
     if sampled:
         points = [[at, (at - time) / 1000] for at, time in moments]
         points += [[now, (now - moments[-1][1]) / 1000]] if moments else []
-        return _lag_line(points, since)
+        return _lag_line(points, since, until)
     points = []
     before: int | None = None
     for at, time in moments:
@@ -60,10 +92,10 @@ def lag_options(
         before = time
     if before is not None:
         points.append([now, (now - before) / 1000])
-    return _lag_line(points, since)
+    return _lag_line(points, since, until)
 
 
-def _lag_line(points: list[list[float]], since: int | None) -> dict[str, Any]:
+def _lag_line(points: list[list[float]], since: int | None, until: int | None) -> dict[str, Any]:
     line = {
         "type": "line",
         "name": "lag, seconds",
@@ -73,14 +105,16 @@ def _lag_line(points: list[list[float]], since: int | None) -> dict[str, Any]:
         "itemStyle": {"color": AMBER},
         "areaStyle": {"color": AMBER, "opacity": 0.12},
     }
-    options = _base("seconds", since)
+    options = _base("seconds", since, until)
     options["yAxis"]["min"] = 0
     return {**options, "series": [line]}
 
 
-def lags_options(lines: Sequence[tuple[str, Sequence[tuple[int, int]]]], since: int) -> dict[str, Any]:
+def lags_options(
+    lines: Sequence[tuple[str, Sequence[tuple[int, int]]]], since: int, until: int | None = None
+) -> dict[str, Any]:
     """The lags of several streams: (name, (moment, lag))."""
-    options = _base("seconds", since)
+    options = _base("seconds", since, until)
     options["yAxis"]["min"] = 0
     options["legend"] = {"type": "scroll", "top": 0, "right": 0, "left": 140, "textStyle": {"color": INK}}
     options["color"] = list(LINE_COLOURS)
@@ -92,7 +126,12 @@ def lags_options(lines: Sequence[tuple[str, Sequence[tuple[int, int]]]], since: 
 
 
 def time_options(
-    moments: Sequence[Moment], now: int, read: Sequence[tuple[str, int]] = (), *, since: int | None = None
+    moments: Sequence[Moment],
+    now: int,
+    read: Sequence[tuple[str, int]] = (),
+    *,
+    since: int | None = None,
+    until: int | None = None,
 ) -> dict[str, Any]:
     """The stream's time by its marks, and lines for groups: (group, lower bound)."""
     points = [[at, time] for at, time in moments]
@@ -116,7 +155,7 @@ def time_options(
             "lineStyle": {"color": VIOLET, "type": "dashed"},
             "label": {"formatter": "read by {b}", "position": "insideStartBottom", "color": VIOLET},
         }
-    options = _base("", since)
+    options = _base("", since, until)
     if dates:
         options["yAxis"]["type"] = "time"
     return {**options, "series": [line]}

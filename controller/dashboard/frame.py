@@ -86,7 +86,7 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-page .q-table td, .sl-page .q-table th { padding-left: 8px; padding-right: 12px; }
 .sl-page .q-btn .q-icon { font-size: 1.25em; }
 .sl-page :focus-visible, .sl-bar :focus-visible { outline: 2px solid #0d9488; outline-offset: 2px; border-radius: 4px; }
-.sl-flow { display: flex; align-items: center; overflow-x: auto; padding: 4px 2px; }
+.sl-flow { display: flex; align-items: center; overflow-x: auto; padding: 4px 2px; width: 0; min-width: 100%; }
 .sl-flow ul { list-style: none; margin: 0; padding: 0; flex: none; }
 .sl-flow li { display: flex; align-items: center; position: relative; padding: 4px 0; }
 .sl-into, .sl-into ul { margin-right: 20px !important; position: relative; }

@@ -19,6 +19,7 @@ LAST_PAGE: Final = 1_000_000  # of a table, that an address can name
 FILTER_CHARACTERS: Final = 300  # of what a table is filtered by
 CHART_POINTS: Final = 240  # of a line in a chart
 CHART_LEAST_MS: Final = 60_000  # the least time that a chart of all that is kept shows
+RANGE_LEAST_MS: Final = 5_000  # of time that a visitor zooms in to
 SETTLED_MS: Final = 2_000  # so long ago all marks of a moment are in the store
 LAG_POINTS: Final = 120  # of the lag of one of all streams
 LAG_STREAMS_TOGETHER: Final = 10  # whose lag is read in one go

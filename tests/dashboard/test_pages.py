@@ -236,6 +236,36 @@ def test_the_lag_of_all_streams_is_drawn_over_a_range_that_back_keeps(
     expect(page.get_by_label("Time range")).to_have_value("15 min")
 
 
+def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/lossy")
+    chart = card(page, "Event time").locator("canvas")
+    box = chart.bounding_box()
+    assert box is not None
+    page.wait_for_function(
+        "[...document.querySelectorAll('.nicegui-echart')].every(e => getElement(e).chart?.hasBrush)"
+    )
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 100, steps=5)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"\?from=.*Z&to=.*Z$"))
+    chosen = [page.get_by_label(name, exact=True).input_value() for name in ("From", "To")]
+    first, last = (datetime.fromisoformat(each) for each in chosen)
+    assert timedelta(minutes=5) < last - first < timedelta(minutes=30)
+    page.get_by_role("link", name="Strandline").click()
+    expect(page.get_by_role("heading", name="Streams")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_label("From", exact=True)).to_have_value(chosen[0])
+    page.get_by_label("From", exact=True).fill("2020-01-01T00:00:00")
+    page.get_by_label("From", exact=True).press("Tab")
+    page.wait_for_url(re.compile(r"\?from=2020-01-01T00"))
+    page.get_by_label("Time range").click()
+    page.get_by_role("option", name="24 h").click()
+    page.wait_for_url("**/streams/lossy?range=24h")
+    expect(page.get_by_label("From", exact=True)).to_have_value("")
+
+
 def test_a_search_of_all_journals_is_there_again_after_back(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/journal?topic=action")

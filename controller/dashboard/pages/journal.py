@@ -75,7 +75,7 @@ class JournalPage:
                 topics = {_ALL: "all topics", **{each: _TOPICS[each] for each in TOPICS}}
                 self._topic = ui.select(topics, value=topic if topic in topics else _ALL, label="Topic")
                 self._topic.props("dense outlined").style("min-width: 180px")
-                self._range = RangePicker(_ALL, self._read)
+                self._range = RangePicker(_ALL, self._read, self._controller.clock.now)
             self._search.on_value_change(self._turn)
             self._topic.on_value_change(self._turn)
             columns: list[Column[_Told]] = [
@@ -99,12 +99,14 @@ class JournalPage:
         words = tuple((self._search.value or "").split())[:JOURNAL_WORDS]
         topics = () if self._topic.value == _ALL else (self._topic.value,)
         pattern = EVERYTHING if self._who.grant is None else self._who.grant.pattern
-        wanted = Wanted(patterns=(pattern,), topics=topics, words=words, since=self._range.since(began))
+        since, until = self._range.since(began), self._range.until(began)
+        end = None if until == began else until
+        wanted = Wanted(patterns=(pattern,), topics=topics, words=words, since=since, until=end)
         found = (await self._controller.journals.of_all(wanted, None, JOURNALS_READ)).entries
         ended = self._controller.clock.now()
         self._next_read = ended + max(JOURNALS_REFRESH_MS, JOURNALS_REST * (ended - began))
         self._table.show(found)
-        chosen = words or topics or self._range.span_ms is not None
+        chosen = words or topics or not self._range.is_all
         self._empty.set_text("Nothing in the journals fits." if chosen else "Nothing has happened yet.")
         self._empty.set_visibility(not found)
 

@@ -11,11 +11,11 @@ from fastapi.responses import RedirectResponse
 from nicegui import ui
 
 from controller.controller import Controller
-from controller.dashboard.charts import lags_options
+from controller.dashboard.charts import lags_options, zoomable
 from controller.dashboard.frame import LAG, Refresh, frame
 from controller.dashboard.labels import state_of, stream_link
 from controller.dashboard.limits import CHART_LEAST_MS, LAG_KEYS, LAG_LINES, LAG_POINTS, LAG_STREAMS_TOGETHER
-from controller.dashboard.ranges import RangePicker, moments_between
+from controller.dashboard.ranges import RangePicker
 from controller.dashboard.tables import LINKED, STATE, Column, PagedTable
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, heading
@@ -66,19 +66,19 @@ class LagPage:
         self._who = who
         self._lags: dict[str, dict[int, int | None]] = {}  # by stream and moment
         self._series: dict[str, tuple[list[Point], Point | None]] = {}  # by stream, what is drawn of that
-        self._range_read = ""
+        self._range_read: object = ""
         self._oldest: int | None = None  # the oldest mark, where all that is kept is shown
         self._reading: asyncio.Task[None] | None = None
-        self._now = self._since = 0
+        self._now = self._since = self._until = 0
 
     def build(self) -> None:
         with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
             heading("Lag of all streams", level=1)
             ui.space()
-            self._range = RangePicker("1h", self._turn)
+            self._range = RangePicker("1h", self._turn, self._controller.clock.now)
         with card(f"The {LAG_LINES} that were furthest behind"):
             self._empty = ui.label("No mark was made in this time.").classes("sl-soft")
-            self._chart = ui.echart(lags_options([], 0)).style("height: 260px")
+            self._chart = zoomable(ui.echart(lags_options([], 0)).style("height: 260px"), self._range.zoom)
         with card("Streams"):
             columns: list[Column[_Line]] = [
                 Column("name", "Stream", sort=lambda line: line.look.name, html=LINKED),
@@ -118,8 +118,8 @@ class LagPage:
                 asked = [(name, key) for name, of_name in keys.items() for key in of_name]
                 self._oldest = await reading.oldest_mark(asked)
             since = min(now - CHART_LEAST_MS, now if self._oldest is None else self._oldest)
-        moments = moments_between(since, now, LAG_POINTS)
-        self._now, self._since = now, since
+        moments = self._range.moments(since, now, LAG_POINTS)
+        self._now, self._since, self._until = now, since, self._range.until(now)
         self._lags = {name: lags for name, lags in self._lags.items() if name in keys}
         by_news: dict[tuple[int, ...], list[str]] = {}
         for name in keys:
@@ -141,7 +141,7 @@ class LagPage:
         lines = [_Line(each, *self._series.get(each.name, ((), None))) for each in streams]
         lines.sort(key=lambda line: -1 if line.peak is None else line.peak[1], reverse=True)
         worst = [(each.look.name, each.points) for each in lines[:LAG_LINES] if each.points]
-        options = lags_options(worst, self._since)
+        options = lags_options(worst, self._since, self._until)
         if self._chart.props.get("options") != options:
             self._chart.props["options"] = options
         self._empty.set_visibility(not worst)
@@ -169,7 +169,7 @@ class LagPage:
         """The lag as an area, as high as its peak."""
         if len(line.points) < 2 or line.peak is None:
             return ""
-        wide, high = max(1, self._now - self._since), max(1, line.peak[1])
+        wide, high = max(1, self._until - self._since), max(1, line.peak[1])
         places = [
             f"{(at - self._since) / wide * _WIDTH:.1f} {_HEIGHT - max(0, lag) / high * (_HEIGHT - 2):.1f}"
             for at, lag in line.points

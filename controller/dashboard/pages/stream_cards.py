@@ -9,7 +9,7 @@ from typing import Any, Final
 from nicegui import events, ui
 
 from controller.controller import Controller
-from controller.dashboard.charts import Moment, lag_options, time_options
+from controller.dashboard.charts import Moment, lag_options, time_options, zoomable
 from controller.dashboard.labels import COLOURS, EDGES, group_link, hold_story, lag_of, rate, writer_link, writer_state
 from controller.dashboard.limits import (
     CHART_GROUPS,
@@ -21,7 +21,7 @@ from controller.dashboard.limits import (
     NAMED_WRITERS,
     SEGMENT_BOXES,
 )
-from controller.dashboard.ranges import RangePicker, moments_between
+from controller.dashboard.ranges import RangePicker
 from controller.dashboard.segments_picture import SegmentsPicture, segments_picture
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.topology import Flows, picture
@@ -139,14 +139,14 @@ class Charts:
         self._sampled = False
         self._drawn_at = 0
         self._drawn: tuple[Any, ...] = ()
-        self._range = RangePicker("1h", self._turn)
+        self._range = RangePicker("1h", self._turn, controller.clock.now)
         with ui.element("div").classes("sl-two"):
             with card("Lag") as self._lag_card:
                 self._why_no_lag = ui.label().classes("sl-soft")
-                self._lag_chart = ui.echart(lag_options([], 0)).style("height: 220px")
+                self._lag_chart = _chart(lag_options([], 0), self._range)
             with card("Event time"):
                 self._why_no_time = ui.label().classes("sl-soft")
-                self._time_chart = ui.echart(time_options([], 0)).style("height: 220px")
+                self._time_chart = _chart(time_options([], 0), self._range)
 
     async def show(self, key: KeyStatus, read: Sequence[tuple[str, int]], now: int) -> None:
         """`read`: how far groups have read, by name."""
@@ -157,27 +157,28 @@ class Charts:
         self._drawn, self._drawn_at = drawn, now
         await self._look(key, now)
         self._lag_card.set_visibility(key.time is None or is_epoch(key.time))
-        why = why_empty(key, now) if not self._moments else ""
+        since, until = self._since, self._range.until(now)
+        shown = [each for each in self._moments if since <= each[0] <= until]
+        why = why_empty(key, now) if not shown else ""
         for label in (self._why_no_lag, self._why_no_time):
             label.set_text(why)
             label.set_visibility(bool(why))
-        since, shown = self._since, [each for each in self._moments if each[0] >= self._since]
         for chart, options in (
-            (self._lag_chart, lag_options(shown, now, since=since, sampled=self._sampled)),
-            (self._time_chart, time_options(shown, now, read, since=since)),
+            (self._lag_chart, lag_options(shown, until, since=since, until=until, sampled=self._sampled)),
+            (self._time_chart, time_options(shown, until, read, since=since, until=until)),
         ):
             chart.props["options"] = options
 
     async def _look(self, key: KeyStatus, now: int) -> None:
         """All marks of the range, if they are few; else which time the stream had at moments that stay the same, so
         that the past looks the same whenever somebody looks."""
-        reading, asked, span_ms = self._controller.reading, [(self._stream, key.key)], self._range.span_ms
-        if span_ms is None:
+        reading, asked, since = self._controller.reading, [(self._stream, key.key)], self._range.since(now)
+        if since is None:
             oldest = await reading.oldest_mark(asked)
             self._since = now - CHART_LEAST_MS if oldest is None else min(oldest, now - CHART_LEAST_MS)
         else:
-            self._since = now - span_ms
-        at = moments_between(self._since, now, CHART_POINTS)
+            self._since = since
+        at = self._range.moments(self._since, now, CHART_POINTS)
         if self._sampled and self._read == (*self._drawn[:2], at[-1]):
             return
         marks = await reading.timeline(self._stream, key.key, self._since, CHART_POINTS)
@@ -189,6 +190,10 @@ class Charts:
 
     async def _turn(self) -> None:
         self._drawn = ()  # the page draws it anew in a moment
+
+
+def _chart(options: dict[str, Any], range: RangePicker) -> ui.echart:
+    return zoomable(ui.echart(options).style("height: 220px"), range.zoom)
 
 
 def why_empty(key: KeyStatus, now: int) -> str:
@@ -349,7 +354,7 @@ class SegmentsCard:
         self._again.set_visibility(bool(self._unfolded))
 
     def _clicked(self, event: events.MermaidNodeClickEventArguments) -> None:
-        place = event.node_id.removeprefix("s")
+        place = event.node_id.rpartition("-")[2].removeprefix("s")  # what precedes it is the library's
         if place.isdecimal() and int(place) < len(self._picture.boxes):
             self._unfold(self._picture.boxes[int(place)].name)
 
