@@ -149,7 +149,7 @@ RETENTION_MARKS: Final = 10_000  # of a key, removed at once
 RETENTION_STREAMS: Final = 100  # checked in one heartbeat
 
 # Segments
-NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose
+NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at`, and of what is counted, a crash may lose
 
 # Status, for operators
 STATUS_TTL_MS: Final = 900  # all who ask within it share what is worked out; pages and `watch` ask each second
@@ -180,6 +180,7 @@ TAUGHT_STILLS: Final = 4  # a pause counts as usual for at most so many times wh
 
 # Counts by writer
 COUNTED_WRITERS: Final = 10_000  # of a stream, with own counts of late notes and refusals; others are summed up
+STORED_COUNTS_WRITERS: Final = 100  # of these, as many as the store keeps: those with the greatest counts
 
 # From 2000 to 2100: a time in this range counts as milliseconds since 1970, and has a date and a lag
 EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000

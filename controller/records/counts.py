@@ -1,18 +1,20 @@
 """Counts for operators: plain numbers, which the metrics and the dashboard read.
 
-Counts start at 0 with the process. Those of a stream stay when it is loaded again.
+Counts of the process start at 0 with it. Those of a stream go on from what the store has. The metrics show what this
+controller counted itself: a counter that goes back by a little would look like one that began again at 0.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Final
 
-from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE_MS
+from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE_MS, STORED_COUNTS_WRITERS
 from controller.records.cadence import Cadence
+from controller.storage.counts import NOTHING_COUNTED, StoredCounts, Totals
 from strandline.core.mark import Mark
 
 OTHER: Final = "_other"  # sums up everything without a label of its own; no name may begin like this
@@ -74,9 +76,14 @@ class HeldTime:
 
 
 class StreamCounts:
-    """The counts of one stream. Notes are counted when they are checked, marks when they are durable."""
+    """The counts of one stream. Notes are counted when they are checked, marks when they are durable.
+
+    Counts by writer are since the stream was made, as far as they were stored. Plain ones are since this controller
+    serves it; `totals` adds what was counted before.
+    """
 
     __slots__ = (
+        "_earlier",
         "_holding",
         "cadences",
         "held",
@@ -94,6 +101,7 @@ class StreamCounts:
         """`holding` collects the counts of streams in which a writer holds time back, or did."""
         self.name = name
         self._holding = holding if holding is not None else set()
+        self._earlier = NOTHING_COUNTED.totals
         self.notes = 0
         self.late_notes = 0
         self.refusals: Counter[str] = Counter()  # by code
@@ -103,6 +111,39 @@ class StreamCounts:
         self.cadences: dict[str, Cadence] = {}  # by key
         self.incomplete_marks: Counter[str] = Counter()  # by key
         self.held: dict[str, HeldTime] = {}  # by key
+
+    def resume(self, stored: StoredCounts) -> None:
+        """Goes on from what the store has, which may have been counted here, before the stream was loaded again."""
+        earlier, found = self._earlier, stored.totals
+        self._earlier = Totals(
+            notes=max(earlier.notes, found.notes - self.notes),
+            late_notes=max(earlier.late_notes, found.late_notes - self.late_notes),
+            refusals=Counter(earlier.refusals) | Counter(found.refusals) - self.refusals,
+            incomplete_marks=Counter(earlier.incomplete_marks)
+            | Counter(found.incomplete_marks) - self.incomplete_marks,
+        )
+        self.late_by_writer |= Counter(stored.late_by_writer)
+        self.refused_by_writer |= Counter(stored.refused_by_writer)
+
+    @property
+    def here(self) -> Totals:
+        """What was counted since this controller serves the stream."""
+        return Totals(self.notes, self.late_notes, dict(self.refusals), dict(self.incomplete_marks))
+
+    @property
+    def totals(self) -> Totals:
+        """What was counted since the stream was made."""
+        earlier = self._earlier
+        return Totals(
+            notes=earlier.notes + self.notes,
+            late_notes=earlier.late_notes + self.late_notes,
+            refusals=_sums(earlier.refusals, self.refusals),
+            incomplete_marks=_sums(earlier.incomplete_marks, self.incomplete_marks),
+        )
+
+    def stored(self) -> StoredCounts:
+        """What the store keeps."""
+        return StoredCounts(self.totals, _greatest(self.late_by_writer), _greatest(self.refused_by_writer))
 
     def late(self, writer: str) -> None:
         self.late_notes += 1
@@ -152,6 +193,19 @@ class StreamCounts:
         """Resets the holders after the stream was loaded from the store."""
         for held in self.held.values():
             held.holder = None
+
+
+def _sums(earlier: Mapping[str, int], here: Counter[str]) -> Mapping[str, int]:
+    return dict(here + Counter(earlier)) if earlier else dict(here)
+
+
+def _greatest(by_writer: Counter[str]) -> Mapping[str, int]:
+    """The writers with the greatest counts; the others are summed up."""
+    if len(by_writer) <= STORED_COUNTS_WRITERS:
+        return dict(by_writer)
+    named = dict(by_writer.most_common(STORED_COUNTS_WRITERS))
+    named[OTHER] = named.get(OTHER, 0) + by_writer.total() - sum(named.values())
+    return named
 
 
 class Distribution:

@@ -67,7 +67,7 @@ STATE = _gauge(
 )
 MARKS = _counter("stream_marks", "Marks ever made; it goes on over a restart.", "stream", "key")
 INCOMPLETE = _counter(
-    "stream_incomplete_marks", "Marks that left a writer out, since the controller started.", "stream", "key"
+    "stream_incomplete_marks", "Marks that left a writer out, since this controller serves the stream.", "stream", "key"
 )
 NOTES = _counter("stream_notes", "Notes taken (FLIP-33: numRecordsIn, of notes).", "stream")
 LATE_NOTES = _counter(

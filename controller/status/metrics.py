@@ -76,7 +76,7 @@ class KeyMetrics:
             event_time_lag_ms=key.event_time_lag_ms,
             mark_age_ms=None if stream.sealed or marked_at is None else max(0, now - marked_at),
             marks=key.mark.seq if key.mark is not None else 0,
-            incomplete_marks=key.incomplete_marks,
+            incomplete_marks=stream.counted_here.incomplete_marks.get(key.key, 0),
             writers=Counter(key.writers),
             held_ms=Counter(key.held_ms),
             holding=holding,
@@ -110,10 +110,11 @@ class StreamMetrics:
 
     @classmethod
     def of(cls, stream: StreamStatus) -> StreamMetrics:
+        counted = stream.counted_here
         return cls(
-            notes=stream.notes,
-            late_notes=stream.late_notes,
-            refusals=Counter(stream.refusals),
+            notes=counted.notes,
+            late_notes=counted.late_notes,
+            refusals=Counter(counted.refusals),
             idle_ms=None if stream.heard_at is None else max(0, stream.seen_at - stream.heard_at),
             keys={key.key: KeyMetrics.of(key, stream) for key in stream.keys},
         )

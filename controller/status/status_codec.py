@@ -17,6 +17,7 @@ from controller.status.group_members import GroupDetails
 from controller.status.parts import StatusPart
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus
 from controller.status.writer_status import WriterDetails
+from controller.storage.counts import Totals
 from controller.yielding import Yielding
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.segment import Segment, SegmentGraph
@@ -83,7 +84,7 @@ def decode_details(kind: type[Details], body: bytes) -> Details:
 def _told(status: StreamStatus) -> StreamStatus:
     keys = tuple([_told_key(key) for key in status.keys])
     worst = next(told for told, key in zip(keys, status.keys, strict=True) if key is status.worst)
-    return replace(status, keys=keys, worst=worst)
+    return replace(status, keys=keys, worst=worst, counted_here=Totals())
 
 
 def _told_key(key: KeyStatus) -> KeyStatus:

@@ -13,6 +13,7 @@ from controller.format import is_epoch
 from controller.limits import PROGRAMS_SHOWN
 from controller.records.cadence import NO_CADENCE
 from controller.status.condition import Facts, State, condition, too_long_ms
+from controller.storage.counts import Totals
 from controller.streams.loaded_stream import LoadedStream
 from controller.yielding import Steps
 from strandline.core.aggregate import Holder
@@ -32,8 +33,8 @@ class KeyStatus:
     `time` is the time that readers get: that of the newest durable mark, or that of idle advance. Lags are None if the
     time does not count milliseconds since 1970, and once the stream is sealed. The holder is the writer with the least
     time that counts; it holds others back only if `state` says so. `held_since` is known then, unless the holder
-    began before the stream was loaded. Incomplete marks, and `held_ms` by writer, are counted since this controller
-    started.
+    began before the stream was loaded. Incomplete marks are counted since the stream was made, and `held_ms` by writer
+    since this controller serves it.
     """
 
     key: str
@@ -68,7 +69,8 @@ class KeyStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamStatus:
-    """A stream as it was at `seen_at`, by the clock. Notes and refusals are counted since this controller started."""
+    """A stream as it was at `seen_at`, by the clock. Notes and refusals are counted since the stream was made, and in
+    `counted_here` since this controller serves it."""
 
     name: str
     seen_at: int
@@ -81,6 +83,7 @@ class StreamStatus:
     notes: int
     late_notes: int
     refusals: Mapping[str, int]  # by code
+    counted_here: Totals = field(default_factory=Totals)
     keys: tuple[KeyStatus, ...]
     worst: KeyStatus  # the key in the gravest state; of equal ones, the one that is furthest behind
     programs: tuple[str, ...] = ()  # writers called as a reader group: they write here what they made of what they read
@@ -106,7 +109,8 @@ class StreamStatus:
 
 
 class WriterStatus(NamedTuple):  # one for each of very many writers
-    """A writer in one time key. Late notes and refusals are counted since this controller started."""
+    """A writer in one time key. Late notes and refusals are counted since the stream was made; if very many writers
+    have some, those of most of them since this controller serves it."""
 
     name: str
     state: WriterState
@@ -270,7 +274,8 @@ def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Ste
 
 def _status(loaded: LoadedStream, writers: _Writers, now: int, groups: Set[str]) -> StreamStatus:
     stream, counts = loaded.stream, loaded.counts
-    keys = tuple(_key(loaded, key, writers, now) for key in sorted(stream.keys or {DEFAULT_KEY}))
+    totals = counts.totals
+    keys = tuple(_key(loaded, key, writers, now, totals) for key in sorted(stream.keys or {DEFAULT_KEY}))
     return StreamStatus(
         name=loaded.name,
         seen_at=now,
@@ -280,16 +285,17 @@ def _status(loaded: LoadedStream, writers: _Writers, now: int, groups: Set[str])
         writers={str(state): count for state, count in sorted(writers.states.items())},
         writer_count=len(stream.writers),
         heard_at=writers.heard_at,
-        notes=counts.notes,
-        late_notes=counts.late_notes,
-        refusals=dict(counts.refusals),
+        notes=totals.notes,
+        late_notes=totals.late_notes,
+        refusals=totals.refusals,
+        counted_here=counts.here,
         keys=keys,
         worst=max(keys, key=lambda each: (each.state, -1 if each.lag_ms is None else each.lag_ms)),
         programs=tuple(sorted(stream.writers.keys() & groups)[:PROGRAMS_SHOWN]),
     )
 
 
-def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int) -> KeyStatus:
+def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: Totals) -> KeyStatus:
     stream, counts, sealed = loaded.stream, loaded.counts, loaded.sealed
     of_key, cadence = writers.by_key.get(key, _NOBODY), counts.cadences.get(key, NO_CADENCE)
     chain, peak, held = loaded.chains.get(key), of_key.peak, counts.held.get(key)
@@ -312,7 +318,7 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int) -> KeyStat
         lag_ms=None if sealed else _lag(time, now),
         event_time_lag_ms=None if sealed else _lag(peak, now),
         marks_per_second=counts.marks_per_second(key, now),
-        incomplete_marks=counts.incomplete_marks[key],
+        incomplete_marks=totals.incomplete_marks.get(key, 0),
         writers={str(name): count for name, count in of_key.states.items()},
         holder=holder,
         held_since=since if state.stands_still else None,

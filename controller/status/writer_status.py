@@ -33,7 +33,7 @@ class WriterNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterDetails:
-    """A writer as it was at `seen_at`, by the clock. Late notes and refusals are counted since this controller started.
+    """A writer as it was at `seen_at`, by the clock. Late notes and refusals are counted as in WriterStatus.
 
     `counts`: marks wait for it; a closed, excluded or timed-out writer does not count. `times_out_in_ms` is None where
     the stream has no timeout. Notes are newest first. `last_entry` is the seq of the newest entry of the stream's

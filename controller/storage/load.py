@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, ScalarSelect, bindparam, func,
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt
+from controller.storage.counts import StoredCounts, counts_of
 from controller.storage.journal import JOURNAL_OF_STREAM, RESUMED, Ends, StoredEntry, ends_of, resumed_entries
 from controller.storage.queries import Query, StoreReader
 from controller.storage.rows import (
@@ -42,7 +43,12 @@ from strandline.core.writer import Writer
 from strandline.errors import StoreCorrupt, StrandlineError
 
 # Built once: building a query costs more than running it.
-_STREAM: Final = Query(select(schema.stream).where(schema.stream.c.name == bindparam("stream")))
+_of_counts = schema.stream_counts.c
+_STREAM: Final = Query(
+    select(schema.stream, _of_counts.counts)
+    .outerjoin(schema.stream_counts, _of_counts.stream == schema.stream.c.name)
+    .where(schema.stream.c.name == bindparam("stream"))
+)
 _segment = schema.segment.c
 _SEGMENTS: Final = Query(
     rows_of(schema.segment).where(_segment.id > bindparam("after")).order_by(_segment.id), paged=True
@@ -87,6 +93,7 @@ class StoredStream:
     places: dict[str, int]  # of the segments; a dropped one leaves a gap
     noted_at: dict[str, int]  # when each segment was last noted, if that was stored
     journal: Ends
+    counts: StoredCounts
     told: Sequence[StoredEntry]  # entries that say since when something holds, newest first
     log: StoredLog
 
@@ -237,6 +244,7 @@ def _stream_steps(reader: StoreReader, name: str, unserved: Unserved, first: _Fi
         places=places,
         noted_at=noted_at,
         journal=ends_of(first.journal),
+        counts=counts_of(row.counts),
         told=resumed_entries(first.told),
         log=stored.log,
     )

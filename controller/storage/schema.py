@@ -30,8 +30,8 @@ from sqlalchemy import (
 
 from strandline.limits import NAME_CHARACTERS
 
-REVISION: Final = "0011"  # the newest in migrations/versions, which leads to these tables
-LEAST_REVISION: Final = "0010"  # this version serves a store from here on
+REVISION: Final = "0012"  # the newest in migrations/versions, which leads to these tables
+LEAST_REVISION: Final = "0012"  # this version serves a store from here on
 
 metadata = MetaData(
     naming_convention={
@@ -115,6 +115,16 @@ segment = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("last_noted_at", BigInteger),  # to within a minute, exact after an orderly stop
     _checksum(),
+)
+
+# What was counted of a stream since it was made, to within a minute, exact after an orderly stop. No mark, window or
+# group depends on it, so it has no checksum.
+stream_counts = Table(
+    "stream_counts",
+    metadata,
+    _of_stream(),
+    Column("counts", Text, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 # The whole state of a writer, up to row `through` of the log.

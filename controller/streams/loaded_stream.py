@@ -14,6 +14,7 @@ from controller.records.counts import StreamCounts
 from controller.records.journal import Act, Journal, Told, log_entries
 from controller.records.journal_recorder import JournalRecorder, resume_cadence
 from controller.storage import schema
+from controller.storage.counts import NOTHING_COUNTED, counts_values
 from controller.storage.journal import JOURNAL_OF_STREAM
 from controller.storage.load import StoredStream
 from controller.storage.rows import (
@@ -76,6 +77,7 @@ class LoadedStream:
         self._settling = False
         self._stored_wake_at = 0  # time alone changes nothing before it, as the store has it
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
+        self._stored_counts = NOTHING_COUNTED
 
     @classmethod
     def loaded(
@@ -90,6 +92,8 @@ class LoadedStream:
             if key not in loaded.counts.made_at:
                 loaded.counts.made(key, marks)
                 resume_cadence(loaded.counts.cadences[key], key, stored.told)
+        loaded.counts.resume(stored.counts)
+        loaded._stored_counts = stored.counts
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
@@ -170,8 +174,12 @@ class LoadedStream:
             else:
                 commit.put_row(schema.stream, row)
         self._stored_fence = fence
-        if self._settling or changes.dropped or changes.segments or self._noted_at_is_due:
-            self._write_segments(changes, commit)
+        # `last_noted_at` and counts are written once in a while: with every note it would cost too much.
+        everything = self._settling or self.stream.clock - self._noted_until >= NOTED_AT_MS
+        if everything or changes.dropped or changes.segments:
+            self._write_segments(changes, commit, everything)
+        if everything:
+            self._write_counts(commit)
         for mark in changes.marks:
             commit.add_row(schema.mark, mark_values(self.name, mark, fence))
         self.log.write(self.stream.writers, changes.writers, changes.forgotten, fence, commit)
@@ -195,19 +203,14 @@ class LoadedStream:
         wake = self.stream.next_wake(exact=False)
         return NEVER if wake is None else wake
 
-    @property
-    def _noted_at_is_due(self) -> bool:
-        return self.stream.clock - self._noted_until >= NOTED_AT_MS
-
-    def _write_segments(self, changes: Changes, commit: Commit) -> None:
+    def _write_segments(self, changes: Changes, commit: Commit, everything: bool) -> None:
         for dropped in changes.dropped:
             commit.remove(schema.segment, {"stream": self.name, "id": dropped})
             commit.dropped.append((self.name, dropped))
             self._places.pop(dropped, None)
         self._place(changes.segments.values())
         names = set(changes.segments)
-        if self._settling or self._noted_at_is_due:
-            # `last_noted_at` is written once in a while: with every note it would cost too much.
+        if everything:
             names.update(name for name, noted_at in self.noted_at.items() if noted_at >= self._noted_until)
             self._noted_until = self.stream.clock
         for name in names:
@@ -215,6 +218,12 @@ class LoadedStream:
                 segment = self.stream.graph[name]
                 values = segment_values(self.name, self._places[name], segment, self.noted_at.get(name))
                 commit.put_row(schema.segment, values)
+
+    def _write_counts(self, commit: Commit) -> None:
+        counts = self.counts.stored()
+        if counts != self._stored_counts:
+            self._stored_counts = counts
+            commit.put_row(schema.stream_counts, counts_values(self.name, counts))
 
     def _place(self, segments: Iterable[Segment]) -> None:
         new = {segment.id for segment in segments if segment.id not in self._places}
@@ -226,7 +235,8 @@ class LoadedStream:
 
     def settle(self) -> bool:
         """Before an orderly end: makes the next commit write everything. Returns whether there is anything to write."""
-        self._settling = any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
+        noted = any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
+        self._settling = noted or self.counts.stored() != self._stored_counts
         return self._settling
 
     # -- to readers ----------------------------------------------------------------------------------------------

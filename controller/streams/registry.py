@@ -48,7 +48,7 @@ class Streams:
         self.load_wait_ms = LOAD_WAIT_MS
         self.timers = Timers(clock, committer.keep, tenures.serves)
         self._holding: set[StreamCounts] = set()
-        self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
+        self._counts: dict[str, tuple[Tenure, StreamCounts]] = {}  # by name, kept while a stream is loaded again
         self.aging: set[str] = set()  # loaded streams with a `mark_retention_ms`
 
     # -- finding -------------------------------------------------------------------------------------------------
@@ -101,11 +101,20 @@ class Streams:
         """All loaded streams, in no order."""
         return self._cache.items()
 
-    def _counts_of(self, name: str) -> StreamCounts:
+    def _counts_of(self, name: str, tenure: Tenure) -> StreamCounts:
+        """The counts of a stream under a tenure: a later one goes on from what the store has."""
         found = self._counts.get(name)
-        if found is None:
-            found = self._counts[name] = StreamCounts(name, self._holding)
-        return found
+        if found is not None and found[0] is tenure:
+            return found[1]
+        self._forget_counts(name)
+        counts = StreamCounts(name, self._holding)
+        self._counts[name] = tenure, counts
+        return counts
+
+    def _forget_counts(self, name: str) -> None:
+        found = self._counts.pop(name, None)
+        if found is not None:
+            self._holding.discard(found[1])
 
     async def _find(self, name: str, wait_ms: int | None = None) -> LoadedStream | None:
         check_name("stream", name)
@@ -137,7 +146,7 @@ class Streams:
         stored = await self._loading.load(name, tenure.unserved)
         if stored is None:
             return None
-        loaded = LoadedStream.loaded(stored, tenure, self._watch, self._counts_of(name))
+        loaded = LoadedStream.loaded(stored, tenure, self._watch, self._counts_of(name, tenure))
         moment = tenure.moment(self._clock.now())
         if len(loaded.stream.writers) <= STEP_ITEMS:
             changed = self._bring_up(loaded, stored.fence, began, moment)
@@ -289,7 +298,7 @@ class Streams:
             await self._committer.join(found)
             return False
         stream = Stream(name, config, graph, now=max(now, tenure.clock_floor), unserved=tenure.unserved)
-        counts = self._counts_of(name)
+        counts = self._counts_of(name, tenure)
         loaded = LoadedStream(stream, origin, tenure, stored_fence=None, watch=self._watch, counts=counts)
         loaded.journal.act(Act("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
@@ -315,9 +324,7 @@ class Streams:
         if isinstance(loaded, LoadedStream):
             loaded.ending = ended
         await ended
-        counts = self._counts.pop(name, None)
-        if counts is not None:
-            self._holding.discard(counts)
+        self._forget_counts(name)
         self._store.deleted(stream=name)
         log_event("stream_deleted", stream=name, by=by)
 

@@ -30,7 +30,7 @@ class KeyStatusReply(msgspec.Struct, frozen=True, kw_only=True):
     complete: Annotated[bool, Meta(description="whether the newest mark leaves no writer out")]
     excluded: Annotated[tuple[str, ...], Meta(description="the first of the writers that it leaves out")]
     excluded_writers: Annotated[int, Meta(description="how many it leaves out")]
-    incomplete_marks: Annotated[int, Meta(description="since the controller started")]
+    incomplete_marks: Annotated[int, Meta(description="since the stream was made")]
     writers: Annotated[Mapping[str, int], Meta(description="by state")]
     state: Annotated[str, Meta(description=STATES)]
     state_since: Annotated[int | None, Meta(description="when that began, if it is known")]
@@ -57,7 +57,7 @@ class StreamStatusReply(msgspec.Struct, frozen=True, kw_only=True):
     segments: Annotated[int, Meta(description="how many")]
     writers: Annotated[Mapping[str, int], Meta(description="by state, over all keys")]
     last_heard_at: Annotated[int | None, Meta(description="when any writer was")]
-    notes: Annotated[int, Meta(description="since the controller started, as the next two")]
+    notes: Annotated[int, Meta(description="since the stream was made, as the next two")]
     late_notes: int
     refusals: Annotated[Mapping[str, int], Meta(description="by code")]
     held_by: Annotated[Mapping[str, HolderReply | None], Meta(description="by key")]
@@ -91,7 +91,7 @@ class TroubleCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of streams, groups and calls. Notes and refusals are counted since the controller started."""
+    """The numbers of streams, groups and calls. Notes and refusals are counted since the streams were made."""
 
     streams: int
     in_memory: Annotated[int, Meta(description="of these; the others are not in `trouble` and what follows")]

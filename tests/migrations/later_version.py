@@ -1,7 +1,7 @@
 """A later version of the program, made from the present one: its schema has two revisions more.
 
-0011   adds two columns that may be null; it serves from here on
-0012   requires a value in one of them, which the present version does not write
+ADDS     adds two columns that may be null; it serves from here on
+REMOVES  requires a value in one of them, which the present version does not write
 """
 
 from __future__ import annotations

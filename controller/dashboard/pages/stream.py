@@ -116,9 +116,7 @@ class StreamPage:
         self._holder = HolderCard(self._name, self._who, self._ask_exclude)
         with ui.column().classes("w-full").style("gap: 6px"):
             self._tiles = tiles(*_TILES)
-            ui.label(
-                "Notes, refusals and incomplete marks are counted since the controller began to serve the stream."
-            ).classes("sl-soft")
+            ui.label("Notes, refusals and incomplete marks are counted since the stream was made.").classes("sl-soft")
         self._charts = Charts(self._controller, self._name)
         self._flow = FlowCard(self._status, self._who)
         self._keys_card = KeysCard()

@@ -141,7 +141,7 @@ class WriterPage:
         self._keys.show(rows)
 
     def _show_tiles(self, details: WriterDetails) -> None:
-        since = "since the controller began to serve it"
+        since = "since the stream was made"
         late, refused = details.late, details.refused
         self._tiles["Last heard"].show(f"{span(max(0, details.seen_at - details.heard_at))} ago")
         self._tiles["Times out"].show(_timeout(details))

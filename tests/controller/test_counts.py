@@ -1,0 +1,100 @@
+"""What was counted of a stream outlives a restart: exactly after an orderly one, else to within a minute."""
+
+from typing import Any
+
+import pytest
+
+from controller.limits import COUNTED_WRITERS, NOTED_AT_MS, STORED_COUNTS_WRITERS
+from controller.records.counts import OTHER, StreamCounts
+from controller.storage.load import load_stream
+from tests.operations.scraping import scrape
+
+STREAM = "/v1/streams/s"
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 60_000}
+NOTHING = {"notes": 0, "late_notes": 0, "refusals": {}, "incomplete_marks": 0}
+
+
+@pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
+
+
+def counted(controller: Any) -> dict[str, Any]:
+    (found,) = controller.call("GET", "/v1/status?stream=s")["streams"]
+    return {name: found[name] for name in NOTHING if name in found} | {
+        "incomplete_marks": found["keys"][""]["incomplete_marks"]
+    }
+
+
+def refused(controller: Any, time: int) -> None:
+    controller.call("POST", f"{STREAM}/notes", {"writer": "b", "time": time, "position": {}}, expect=409)
+
+
+def test_counts_go_on_over_orderly_restarts_and_are_gone_with_their_stream(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("a", 10, {"0": 1})
+    controller.note("b", 10, {"0": 1})
+    refused(controller, 9)
+    controller.pass_time(60_000)
+    controller.note("b", 20, {"0": 2})
+    controller.note("a", 11, {"0": 3})
+    now = counted(controller)
+    assert now == {"notes": 4, "late_notes": 1, "refusals": {"time_went_back": 1}, "incomplete_marks": 1}
+
+    for _ in range(2):
+        controller = start(after_ms=5_000)
+        assert counted(controller) == now
+        assert controller.call("GET", "/v1/status")["counts"]["notes"] == 4
+        assert scrape(controller).value("stream_notes_total", stream="s") == 0  # as Prometheus expects it
+
+    refused(controller, 19)
+    assert counted(start())["refusals"] == {"time_went_back": 2}  # no note was taken since
+
+    controller = start()
+    controller.call("DELETE", STREAM)
+    controller.call("PUT", STREAM, CONFIG)
+    assert counted(controller) == NOTHING
+
+
+def test_a_crash_loses_what_was_counted_in_a_minute_at_most(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("a", 1, {})
+    controller.clock.now += NOTED_AT_MS
+    controller.note("a", 2, {})
+    controller.clock.now += NOTED_AT_MS - 1
+    controller.note("a", 3, {})
+
+    assert controller.portal.call(stored, controller).counts.totals.notes == 2
+
+
+def test_a_stream_that_is_loaded_again_counts_nothing_twice(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("a", 1, {})
+    controller.clock.now += NOTED_AT_MS
+    controller.note("a", 2, {})
+    controller.note("a", 3, {})
+    controller.app.state.controller.streams.find_loaded("s").discard()
+
+    assert counted(controller)["notes"] == 3
+
+
+def test_of_very_many_writers_the_store_keeps_the_counts_of_those_with_the_greatest() -> None:
+    counts = StreamCounts()
+    for number in range(COUNTED_WRITERS + 5):
+        counts.late(f"w{number}")
+    counts.late("w7")
+    kept = counts.stored().late_by_writer
+
+    assert len(kept) <= STORED_COUNTS_WRITERS + 1 and kept["w7"] == 2
+    assert sum(kept.values()) == counts.late_notes == COUNTED_WRITERS + 6
+
+    again = StreamCounts()
+    for _ in range(2):
+        again.resume(counts.stored())
+        assert (again.totals, again.late_by_writer[OTHER]) == (counts.totals, kept[OTHER])
+
+
+async def stored(controller: Any) -> Any:
+    """The stream as one would find it who loads it now."""
+    return await controller.app.state.controller._store.read(load_stream, "s")
