@@ -96,7 +96,7 @@ def state_text(status: KeyStatusReply, seen_at: int) -> str:
 
 
 def _held(stream: StreamStatusReply, key: str, status: KeyStatusReply) -> str:
-    holder = stream.held_by.get(key)
+    holder = stream.held_by.get(key) if status.held_back else None
     if status.state == "stalled" or (holder is None and status.state in STANDS_OUT):
         held = status.reason
     else:

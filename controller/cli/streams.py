@@ -64,8 +64,11 @@ def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None
     keys = status.keys if status is not None else {}
     seen_at = status.seen_at if status is not None else 0
     held = [
-        (f"held by{f' in {key}' if key else ''}", NOTHING if stream.sealed else holding(stream.held_by.get(key)))
-        for key in keys
+        (
+            f"held by{f' in {key}' if key else ''}",
+            NOTHING if stream.sealed else holding(stream.held_by.get(key) if each.held_back else None),
+        )
+        for key, each in keys.items()
     ]
     marks = [(key_name(key), *mark_row(mark, times)) for key, mark in sorted(stream.latest_marks.items())]
     resting = [each.resting for each in keys.values() if each.resting is not None]

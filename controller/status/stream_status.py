@@ -32,7 +32,8 @@ class KeyStatus:
 
     `time` is the time that readers get: that of the newest durable mark, or that of idle advance. Lags are None if the
     time does not count milliseconds since 1970, and once the stream is sealed. The holder is the writer with the least
-    time that counts; it holds others back only if `state` says so. `held_since` is known then, unless the holder
+    time that counts. It is `held_back` if another writer has noted a later time, or time stands still, or no mark was
+    made yet: a writer that keeps up holds nobody. `held_since` is known then, unless the holder
     began before the stream was loaded. Incomplete marks are counted since the stream was made, and `held_ms` by writer
     since this controller serves it.
     """
@@ -47,6 +48,7 @@ class KeyStatus:
     incomplete_marks: int
     writers: Mapping[str, int]  # by state
     holder: Holder | None
+    held_back: bool
     held_since: int | None
     held_ms: Mapping[str, int]
     state: State
@@ -321,6 +323,7 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: To
         incomplete_marks=totals.incomplete_marks.get(key, 0),
         writers={str(name): count for name, count in of_key.states.items()},
         holder=holder,
+        held_back=holder is not None and (holds or state.stands_still or mark is None),
         held_since=since if state.stands_still else None,
         held_ms=held.counted(now) if held is not None else {},
         state=state,

@@ -37,6 +37,13 @@ class KeyStatusReply(msgspec.Struct, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(description="why it is in that state, in a sentence")]
     usual_ms: Annotated[int | None, Meta(description="the usual time between two marks; null before the second")]
     too_long_ms: Annotated[int, Meta(description="time that stands still for longer is trouble")]
+    held_back: Annotated[
+        bool,
+        Meta(
+            description="whether the writer in `held_by` holds time back: another one has noted a later time, or time "
+            "stands still, or no mark was made yet"
+        ),
+    ]
     trouble: Annotated[str | None, Meta(description="the state if it is one of the last four, else null")]
     since: Annotated[int | None, Meta(description="when the trouble began, if that is known")]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import NEW_STILL_MS, SLICE_MS, STATUS_EXCLUDED, STATUS_LOADS
+from controller.limits import NEW_STILL_MS, SLICE_MS, STATUS_EXCLUDED, STATUS_LOADS, STATUS_TTL_MS
 from controller.status.status_reader import StatusReader
 from strandline.client import calls
 from strandline.client.calls import Response
@@ -282,3 +282,25 @@ def test_a_look_at_many_streams_lets_others_have_their_turn(controller: InProces
     reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
 
     assert controller.portal.call(turns, reader.in_memory()) >= 10
+
+
+def test_a_writer_that_keeps_up_is_not_said_to_hold_time_and_one_that_others_wait_for_is(controller: InProcess) -> None:
+    def said(stream: str) -> tuple[str, bool]:
+        controller.pass_time(STATUS_TTL_MS)
+        (seen,) = status(controller, f"?stream={stream}")["streams"]
+        return seen["state"], seen["keys"][""]["held_back"]
+
+    create(controller, "s")
+    create(controller, "tailed", time_domain="ingestion")
+    controller.call("PUT", "/v1/streams/s/writers/a")
+    assert said("s") == ("fine", True)  # the first mark waits for it
+    controller.note("a", NOON, {"0": 1})
+    controller.call("POST", "/v1/streams/tailed/tail", {"reporter": "t", "time": controller.clock.now, "position": {}})
+    assert said("s") == said("tailed") == ("fine", False)
+
+    controller.note("b", NOON + 1, {"0": 1})
+    assert said("s") == ("fine", True)
+    controller.note("a", NOON + 1, {"0": 1})
+    assert said("s") == ("fine", False)
+    controller.pass_time(NEW_STILL_MS)
+    assert said("s") == ("stalled", True)

@@ -179,6 +179,7 @@ def _key(status: KeyStatus, seen_at: int) -> wire.KeyStatusReply:
         reason=reason_of(status, seen_at),
         usual_ms=status.usual_ms,
         too_long_ms=status.too_long_ms,
+        held_back=status.held_back,
         trouble=_trouble(status.state),
         since=status.since if status.state.in_trouble else None,
     )
