@@ -166,7 +166,7 @@ class Exchange(RequestResponseCycle):
         if self.disconnected:
             return
         self._begin(200)
-        self.transport.write(_answer(lines, body, keep_alive=self.keep_alive))
+        _write_answer(self.transport, lines, body, keep_alive=self.keep_alive)
         self._complete()
 
     def _begin(self, status: int) -> None:
@@ -232,10 +232,10 @@ class Exchange(RequestResponseCycle):
         self.on_response()
 
 
-def _answer(lines: bytes, body: bytes, *, keep_alive: bool) -> bytes:
-    """A whole answer with status 200."""
+def _write_answer(transport: asyncio.Transport, lines: bytes, body: bytes, *, keep_alive: bool) -> None:
+    """Writes a whole answer with status 200."""
     closing = b"" if keep_alive else b"connection: close\r\n"
-    return b"%b%b%b\r\n%b" % (STATUS_LINE[200], lines, closing, body)
+    transport.write(b"%b%b%b\r\n%b" % (STATUS_LINE[200], lines, closing, body))
 
 
 def _log_access(logger: logging.Logger, scope: Any, status: int) -> None:
@@ -280,7 +280,7 @@ class _KnownRequest:
         connection = self._connection
         if connection.access_log:
             _log_access(connection.access_logger, self.scope, 200)
-        connection.transport.write(_answer(lines, body, keep_alive=self.keep_alive))
+        _write_answer(connection.transport, lines, body, keep_alive=self.keep_alive)
         self.response_complete = True
         connection.on_response_complete()
 

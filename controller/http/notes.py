@@ -79,7 +79,7 @@ async def take_notes(stream: str | None, controller: Controller, scope: Scope, r
         raise
     check_writer(grant_of(scope), scope, stream, note.writer)
     noted = await notes.take(stream, note, by=caller_of(scope))
-    return to_json(note_reply(*noted, keyed=given.times is not UNSET))
+    return to_json(note_reply(noted.answer, noted.graph, noted.held_by, keyed=given.times is not UNSET))
 
 
 def take_directly(
@@ -102,7 +102,8 @@ def take_directly(
     if taken is None:
         return None
     noted, durable = taken
-    return to_json(note_reply(*noted, keyed=given.times is not UNSET)), durable
+    reply = note_reply(noted.answer, noted.graph, noted.held_by, keyed=given.times is not UNSET)
+    return to_json(reply), durable
 
 
 def _take_many_directly(
@@ -188,7 +189,7 @@ def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Note
         what = answer.late, answer.floor, id(result.held_by)  # all that is in it, if it is not keyed and has no marks
         part = None if keyed or answer.marks else known.get(what)
         if part is None:
-            part = encoded_result(note_reply(*result, keyed=keyed))
+            part = encoded_result(note_reply(result.answer, result.graph, result.held_by, keyed=keyed))
             if not keyed and not answer.marks:
                 known[what] = part
         parts.append(part)

@@ -84,7 +84,7 @@ def document_of(writer: Writer, *, whole: bool) -> tuple[Document, bool]:
         complete = complete and rewritten
         key_states[key] = (
             each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.told_floor, rewritten,
-            [(time, None if cut is position else cut.offsets, newest) for time, cut, newest in entries],
+            [(kept.time, None if kept.cut is position else kept.cut.offsets, kept.newest) for kept in entries],
             each.earlier_time,
         )  # fmt: skip
     noted, offsets = writer.noted, position.offsets

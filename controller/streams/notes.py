@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+
+import msgspec
 
 from controller.clock import Clock
 from controller.commit.group_commit import Committer, Durable
@@ -23,7 +24,7 @@ from strandline.core.stream import Stream
 from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
 
 
-class Noted(NamedTuple):
+class Noted(msgspec.Struct, frozen=True, gc=False):  # five times faster to make than a NamedTuple
     """The answer to a note and, by key, the holder of time if the note led to no mark."""
 
     answer: NoteResult

@@ -29,7 +29,7 @@ from strandline.core.cut import Cut, cut_of_rows, join_row
 from strandline.core.mark import Mark
 from strandline.core.ordered_names import OrderedNames
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import JOINED, NOTED, Contribution, KeyState, Phase, Writer, WriterRole
+from strandline.core.writer import JOINED, NOTED, Contribution, KeyState, Phase, Writer, WriterRole, new_tuple
 from strandline.limits import TIME_BOUND_MS
 
 # A lookup in the enum class takes a tenth of a microsecond, and every note needs several.
@@ -40,7 +40,7 @@ BEFORE_ALL: Final = -TIME_BOUND_MS  # the place of blocking writers among the co
 MIN_WRITERS = "min_writers"
 
 
-class Holder(NamedTuple):  # twice as fast to make as a dataclass, and most answers to notes have one
+class Holder(NamedTuple):
     """The writer that holds time back, and for how long. No writer: fewer than `min_writers` have noted yet."""
 
     writer: str | None
@@ -160,9 +160,8 @@ class Aggregate:
             self._contributions.add(writer.name, above, time, cut)
         if key_state.earlier_time is not None:
             self._contributions.add_time(key_state.earlier_time)
-        for _, _, newest in (*key_state.history, (None, None, key_state.newest)):
-            if newest is not None:
-                self._newest_is_noted = True
+        if key_state.newest is not None or any(kept.newest is not None for kept in key_state.history):
+            self._newest_is_noted = True
         self.look_again(writer)
 
     def look_again(self, writer: Writer, *, fewer: bool = False) -> None:
@@ -233,11 +232,9 @@ class Aggregate:
     def role(self, name: str) -> WriterRole | None:
         return self._writers[name].key_states[self.key].role
 
-    def counts(self, name: str) -> bool:
+    def counts(self, key_state: KeyState) -> bool:
         """Whether a writer counts with at least the time of the last mark, so that none of its events are late."""
-        writer = self._writers.get(name)
-        key_state = writer.key_states.get(self.key) if writer is not None else None
-        if key_state is None or key_state.role is not COUNTED:
+        if key_state.role is not COUNTED:
             return False
         value = key_state.floor if key_state.phase is JOINED else key_state.time
         return value is not None and (self.last is None or value >= self.last.time)
@@ -323,9 +320,9 @@ class Aggregate:
 
     def held_by(self, served: int) -> Holder | None:
         """The holder at a served time; None if the next mark waits only for its interval, or no writer counts."""
-        if not self.enough_have_noted:
+        if self._have_noted + self.remainder.noted < self.config.min_writers:
             return Holder(writer=None, state=MIN_WRITERS, time=None, last_heard_ms_ago=None, released_in_ms=None)
-        least = self.least()
+        least = self._counted.first()
         if least is None or (least[0] > BEFORE_ALL and (self.last is None or least[0] > self.last.time)):
             return None
         return self._holder(least[1], served)
@@ -335,13 +332,9 @@ class Aggregate:
         key_state = writer.key_states[self.key]
         silent = max(0, served - writer.served_at)
         timeout = self.config.writer_timeout_ms
-        return Holder(
-            writer=name,
-            state=str(writer.state(key_state, self.last.time if self.last else None)),
-            time=key_state.value,
-            last_heard_ms_ago=silent,
-            released_in_ms=None if timeout is None else max(0, timeout - silent),
-        )
+        state = writer.state(key_state, self.last.time if self.last is not None else None)
+        released_in = None if timeout is None else max(0, timeout - silent)
+        return new_tuple(Holder, (name, state.value, key_state.value, silent, released_in))
 
     # -- marks ---------------------------------------------------------------------------------------------------
 

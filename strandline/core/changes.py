@@ -22,7 +22,7 @@ class Registered:
     noted: Mapping[str, int] = field(default_factory=dict)
 
 
-class NoteResult(NamedTuple):  # five times faster to make than a frozen dataclass, and every note makes one
+class NoteResult(NamedTuple):
     """The answer to a note. `floors` has, for each key in which the writer did not fully count, the time below which
     its events are late; `marks` are the marks that the note made possible."""
 

@@ -61,9 +61,11 @@ class SteadyClock:
     def read(self, monotonic: int) -> int:
         """The time of this clock."""
         passed = monotonic - self._from
-        part = CLOCK_NEAR_SLEW_PART if -CLOCK_STEP_MS < self._to_slew_ms < 0 else CLOCK_SLEW_PART
-        most = passed // part
-        now = self._base + passed + max(-most, min(most, self._to_slew_ms))
+        now = self._base + passed
+        if self._to_slew_ms:
+            part = CLOCK_NEAR_SLEW_PART if -CLOCK_STEP_MS < self._to_slew_ms < 0 else CLOCK_SLEW_PART
+            most = passed // part
+            now += max(-most, min(most, self._to_slew_ms))
         if now > self._last:
             self._last = now
         return self._last

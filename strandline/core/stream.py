@@ -22,7 +22,7 @@ from strandline.core.repetition import done_before
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import NOTED, KeyState, Phase, Writer, WriterRole, WriterState
+from strandline.core.writer import NOTED, KeyState, Phase, Writer, WriterRole, WriterState, new_tuple
 from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
 from strandline.limits import (
     FORGOTTEN_PER_CALL,
@@ -189,17 +189,17 @@ class Stream:
         )
         if writer is None or not note.times.keys() <= writer.key_states.keys():
             self._check_room(note.writer, note.times)
-        floors = self._floors(note.writer, writer, admitted, now)
+        floors = self._floors(writer, admitted, now)
         late = False
-        for key, time in admitted.times.items():
-            floor = floors[key]
-            late = late or (floor is not None and time < floor)
+        for key, floor in floors.items():
+            if floor is not None and admitted.times[key] < floor:
+                late = True
         if writer is not None and admitted.repeats:
             self._hear_again(writer, note.times, now)
         else:
             self._take(note, admitted, floors, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
-        return NoteResult(late, floors, self._make_marks(note.times, now, at_once=at_once))
+        return new_tuple(NoteResult, (late, floors, self._make_marks(note.times, now, at_once=at_once)))
 
     def done_before(self, notes: Sequence[Note], now: int) -> set[int]:
         """The indexes of the notes that count as done although they go back: their request was sent before.
@@ -401,7 +401,8 @@ class Stream:
         """The writer that holds time back in a key, or None."""
         if self.sealed:
             return None
-        now = max(now, self.clock)
+        if now < self.clock:
+            now = self.clock
         aggregate = self._aggregates.get(key) or Aggregate(key, {}, self.config, self._sharing)
         holder = aggregate.held_by(self._unserved.served(now))
         if holder is None and self.config.time_domain is INGESTION:
@@ -448,7 +449,10 @@ class Stream:
     def _moment(self, now: int) -> int:
         """Moves the stream's clock, which never goes back, and returns it. Every call begins with this: it forgets
         writers, and times out silent ones."""
-        self.clock = now = max(self.clock, now)
+        if now < self.clock:
+            now = self.clock
+        else:
+            self.clock = now
         if self.sealed:
             return now
         # Most calls have nothing to forget and nobody to time out, and find that out by these comparisons.
@@ -462,7 +466,7 @@ class Stream:
         self._update_writer(writer, now)
         return self._make_marks(writer.key_states, now)
 
-    def _floors(self, name: str, writer: Writer | None, admitted: Admitted, now: int) -> dict[str, int | None]:
+    def _floors(self, writer: Writer | None, admitted: Admitted, now: int) -> dict[str, int | None]:
         """By key, the time below which the writer's events are late; None if none of them are.
 
         A writer that does not fully count gets the time that the key has reached. A joined writer counts, but events
@@ -471,11 +475,10 @@ class Stream:
         """
         floors: dict[str, int | None] = {}
         for key, time in admitted.times.items():
-            if writer is None or not self._counts(name, key):
+            key_state = None if writer is None else writer.key_states.get(key)
+            if key_state is None or not self._aggregates[key].counts(key_state):
                 floors[key] = self._reached(key, now)
-                continue
-            key_state = writer.key_states[key]
-            if key_state.floor is not None and time < key_state.floor:  # only a joined writer has a floor
+            elif key_state.floor is not None and time < key_state.floor:  # only a joined writer has a floor
                 floors[key] = key_state.floor
             else:
                 floors[key] = key_state.told_floor if admitted.repeats else None
@@ -580,16 +583,21 @@ class Stream:
             aggregate.place(writer, now)
             if aggregate.timed_out:
                 aggregate.timed_out.discard(writer.name)
-            self._journal(writer, aggregate, key_state, now)
+            last, before = aggregate.last, key_state.seen
+            after = writer.state(key_state, None if last is None else last.time)
+            if before is not after:
+                key_state.seen = after
+                self._changes.states.append(StateChange(now, writer.name, key, before, after))
             lost = lost or key_state.lost_at is not None
         if writer.closed or lost:
             self._stay(writer)
             self._await_lapse(writer)
-        self._arm(writer)
+        if writer.name not in self._deadlines.at:
+            self._arm(writer)
 
     def _arm(self, writer: Writer) -> None:
-        """Sets the deadline of a writer that has none and can time out."""
-        if writer.name not in self._deadlines.at and self.config.writer_timeout_ms and self._waits_for(writer):
+        """Sets the deadline of a writer that has none, if it can time out."""
+        if self.config.writer_timeout_ms and self._waits_for(writer):
             self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
 
     def _begin_anew(self, writer: Writer) -> None:
@@ -611,21 +619,9 @@ class Stream:
         self._aggregates[key] = aggregate
         return aggregate
 
-    def _journal(self, writer: Writer, aggregate: Aggregate, key_state: KeyState, now: int) -> None:
-        after = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
-        before = key_state.seen
-        if before is not after:
-            key_state.seen = after
-            self._changes.states.append(StateChange(now, writer.name, aggregate.key, before, after))
-
     def _last_time(self, key: str) -> int | None:
         aggregate = self._aggregates.get(key)
         return aggregate.last.time if aggregate is not None and aggregate.last is not None else None
-
-    def _counts(self, writer: str, key: str) -> bool:
-        """Whether a writer counts in a key with at least the time of the last mark."""
-        aggregate = self._aggregates.get(key)
-        return aggregate is not None and aggregate.counts(writer)
 
     def _reached(self, key: str, now: int) -> int | None:
         """The time that a key has reached: that of its last mark, or the idle advance if that is further."""

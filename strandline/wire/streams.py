@@ -125,13 +125,12 @@ def marks_page(marks: Sequence[Mark], graph: SegmentGraph, resting: int | None =
 
 
 def holder_reply(holder: Holder) -> HolderReply:
-    writer, state, time, last_heard_ms_ago, released_in_ms = holder
     return HolderReply(
-        writer=writer,
-        state=state,
-        time=time,
-        last_heard_ms_ago=last_heard_ms_ago,
-        released_in_ms=released_in_ms,
+        writer=holder.writer,
+        state=holder.state,
+        time=holder.time,
+        last_heard_ms_ago=holder.last_heard_ms_ago,
+        released_in_ms=holder.released_in_ms,
     )
 
 

@@ -251,16 +251,14 @@ def a_clock_that_follows_counts_as_silence(patch: Patch) -> None:
 
 
 def a_returning_writer_is_told_no_floor(patch: Patch) -> None:
-    patch.setattr(Stream, "_counts", lambda self, writer, key: True)
+    patch.setattr(Aggregate, "counts", lambda self, key_state: True)
 
 
 def a_repeat_is_not_told_what_the_first_was(patch: Patch) -> None:
     floors = Stream._floors
 
-    def broken(
-        self: Stream, name: str, writer: Writer | None, admitted: Admitted, now: int
-    ) -> Mapping[str, int | None]:
-        return floors(self, name, writer, admitted._replace(repeats=False), now)
+    def broken(self: Stream, writer: Writer | None, admitted: Admitted, now: int) -> Mapping[str, int | None]:
+        return floors(self, writer, Admitted(admitted.times, admitted.cut, repeats=False), now)
 
     patch.setattr(Stream, "_floors", broken)
 
@@ -268,11 +266,10 @@ def a_repeat_is_not_told_what_the_first_was(patch: Patch) -> None:
 def a_joined_writer_that_notes_below_its_floor_is_not_told(patch: Patch) -> None:
     floors = Stream._floors
 
-    def broken(
-        self: Stream, name: str, writer: Writer | None, admitted: Admitted, now: int
-    ) -> Mapping[str, int | None]:
-        told = floors(self, name, writer, admitted, now)
-        joined = {key for key in told if writer is not None and self._counts(name, key)}
+    def broken(self: Stream, writer: Writer | None, admitted: Admitted, now: int) -> Mapping[str, int | None]:
+        told = floors(self, writer, admitted, now)
+        held = {} if writer is None else writer.key_states
+        joined = {key for key in told if key in held and self._aggregates[key].counts(held[key])}
         return {key: None if key in joined and not admitted.repeats else floor for key, floor in told.items()}
 
     patch.setattr(Stream, "_floors", broken)

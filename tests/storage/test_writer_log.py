@@ -227,7 +227,7 @@ def test_writers_from_before_the_log_are_taken_along_with_their_histories(store_
     assert (writer.heard_at, writer.epoch, writer.noted, writer.position) == (7, 3, Cut({"0": 5}), Cut({"0": 5}))
     key_state = writer.key_states["k"]
     assert (key_state.time, key_state.has_noted, key_state.lost_at) == (9, True, None)
-    assert key_state.history == [(8, Cut({"0": 4}), None), (9, Cut({"0": 5}), 2)]
+    assert key_state.history == [KeptNote(8, Cut({"0": 4}), None), KeptNote(9, Cut({"0": 5}), 2)]
 
 
 def test_a_store_keeps_its_log_when_the_rows_get_another_order(store_url: str) -> None:

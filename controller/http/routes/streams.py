@@ -173,7 +173,8 @@ async def tail(stream: str, request: Request, controller: Served, by: Caller) ->
     body = await read_as(request, TailBody, InvalidNote)
     note = Note(writer=body.reporter, times={DEFAULT_KEY: body.time}, position=body.position, epoch=body.epoch)
     check_writer(grant_of(request.scope), request.scope, stream, note.writer)
-    return answer(note_reply(*await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
+    noted = await controller.notes.take(stream, note, tail=True, by=by)
+    return answer(note_reply(noted.answer, noted.graph, noted.held_by, keyed=False))
 
 
 def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
