@@ -33,6 +33,9 @@ PUBLIC: Final = (
     "strandline.testing",
 )
 PYTHON_PAGES: Final = "docs/reference/python"
+# What Zensical's pages load from another host to have a worker where they are files, and what does that here.
+THEIR_WORKER: Final = "https://unpkg.com/iframe-worker/shim"
+OUR_WORKER: Final = "assets/javascripts/page-worker.js"
 
 LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -73,6 +76,7 @@ def main() -> int:
             zensical = (python.parent / "zensical", "build", "--strict", "--clean")
             run("zensical", *zensical, "--config-file", work / "zensical.toml")
             (work / "pages" / "404.html").unlink(missing_ok=True)  # its links are those of a server
+            searchable_as_files(work / "pages")
             problems = wrong(work / "pages")
     except (SetupError, OSError) as error:
         print(f"strandline: {error}", file=sys.stderr)
@@ -80,7 +84,7 @@ def main() -> int:
     if problems:
         print("strandline: the pages are made, but:", *problems, sep="\n  - ", file=sys.stderr)
         return 1
-    say("strandline: open .site/pages/index.html, or to search: python3 -m http.server --directory .site/pages")
+    say("strandline: open .site/pages/index.html")
     return 0
 
 
@@ -109,6 +113,18 @@ def stage(root: Path, folder: Path) -> int:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(PYTHON_PAGE.format(module=module, names=", ".join(public_names(root, module))))
     return sum(file.is_file() for file in folder.rglob("*"))
+
+
+def searchable_as_files(folder: Path) -> None:
+    """Puts our stand-in for a worker where the pages load Zensical's from another host."""
+    copy(ROOT / "tools" / "page_worker.js", folder / OUR_WORKER)
+    for file in folder.rglob("*.html"):
+        ours = "../" * (len(file.relative_to(folder).parts) - 1) + OUR_WORKER
+        text = file.read_text()
+        if THEIR_WORKER in text:
+            file.write_text(text.replace(THEIR_WORKER, ours))
+        elif "data-md-component" in text:
+            raise SetupError(f"{file.name} does not load {THEIR_WORKER}: how files are searched has changed")
 
 
 def linked(text: str) -> Iterator[str]:
