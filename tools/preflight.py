@@ -124,7 +124,7 @@ def java_problem() -> "str | None":
 def java_package() -> str:
     """The oldest package of a Java that is new enough and is in this system's package lists."""
     for package in JAVA_PACKAGES:
-        if output_of("apt-cache", "show", package) is not None:
+        if "Version: " in (output_of("apt-cache", "show", package) or ""):  # of a name alone it shows nothing
             return package
     return JAVA_PACKAGES[0]
 

@@ -211,6 +211,13 @@ def test_root_on_debian_gets_what_is_missing_unless_told_otherwise(root: Path, p
     assert [words[4:] for words in asked] == [["maven", "chromium", "fonts-dejavu-core"]]
 
 
+def test_the_java_that_this_release_of_debian_has_is_installed(root: Path, programs: Path, installed: Path) -> None:
+    """Debian 13 has Java 21, and knows the name of 17: apt-cache shows nothing of that, and succeeds."""
+    script(programs / "apt-cache", '#!/bin/sh\ncase $2 in *-21-*) echo "Version: 21.0.12" ;; esac\n')
+    as_user(root, programs, 0, "--java")
+    assert installed.read_text().splitlines()[-1].endswith(" openjdk-21-jre-headless")
+
+
 def test_a_java_that_installing_did_not_bring_is_told(root: Path, programs: Path, installed: Path) -> None:
     done = as_user(root, programs, 0, "--java")
     assert done.returncode == 1
