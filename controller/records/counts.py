@@ -20,6 +20,9 @@ from strandline.core.mark import Mark
 OTHER: Final = "_other"  # sums up everything without a label of its own; no name may begin like this
 
 
+_NEVER_MADE: Final[deque[int]] = deque()
+
+
 class HeldTime:
     """How long writers held back one key's time: the worst by name, the others together.
 
@@ -171,7 +174,7 @@ class StreamCounts:
 
     def marks_per_second(self, key: str, now: int) -> float:
         """The rate over the last minute, or over the last RATE_MARKS marks if these came faster."""
-        made = list(self.made_at.get(key, ()))
+        made = self.made_at.get(key, _NEVER_MADE)
         recent = len(made) - bisect_right(made, now - RATE_MS)
         all_count = recent == RATE_MARKS
         return recent * 1000 / (max(1, now - made[0]) if all_count else RATE_MS)

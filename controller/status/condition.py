@@ -137,5 +137,7 @@ def _still_ms(since: int, facts: Facts, now: int) -> int:
     return now - since - facts.away_ms
 
 
-def _latest(*moments: int | None) -> int | None:
-    return max((each for each in moments if each is not None), default=None)
+def _latest(one: int | None, other: int | None) -> int | None:
+    if one is None or (other is not None and other > one):
+        return other
+    return one

@@ -292,9 +292,13 @@ def _status(loaded: LoadedStream, writers: _Writers, now: int, groups: Set[str])
         refusals=totals.refusals,
         counted_here=counts.here,
         keys=keys,
-        worst=max(keys, key=lambda each: (each.state, -1 if each.lag_ms is None else each.lag_ms)),
+        worst=keys[0] if len(keys) == 1 else max(keys, key=_gravity),
         programs=tuple(sorted(stream.writers.keys() & groups)[:PROGRAMS_SHOWN]),
     )
+
+
+def _gravity(key: KeyStatus) -> tuple[State, int]:
+    return key.state, -1 if key.lag_ms is None else key.lag_ms
 
 
 def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: Totals) -> KeyStatus:
@@ -393,5 +397,7 @@ def _lag(time: int | None, now: int) -> int | None:
     return now - time if time is not None and is_epoch(time) else None
 
 
-def _greatest(*times: int | None) -> int | None:
-    return max((time for time in times if time is not None), default=None)
+def _greatest(one: int | None, other: int | None) -> int | None:
+    if one is None or (other is not None and other > one):  # written out: it runs for each writer
+        return other
+    return one
