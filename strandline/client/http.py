@@ -1,25 +1,22 @@
-"""Connections make calls over a transport. No other module imports httpx.
+"""Connections make calls over a transport.
 
-A transport sends one request and returns its outcome; it may use sockets, httpx, or a test's script. It never raises
-for a controller that is away: that is an outcome. `retry.py` decides what is repeated.
+A transport sends one request and returns its outcome; it may use sockets, httpx (`over_httpx.py`), or a test's script.
+It never raises for a controller that is away: that is an outcome. `retry.py` decides what is repeated.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeVar, assert_never
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, assert_never
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
-
-import httpx
 
 from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
@@ -30,13 +27,13 @@ from strandline.client.owners import OwnerMemory, owner_first
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Steps, Told, persist
 from strandline.client.sockets import KeptConnections
 from strandline.fork import OwningProcess
-from strandline.limits import ANSWER_BYTES, CONNECTIONS, IDLE_CONNECTION_MS
+from strandline.limits import ANSWER_BYTES
 from strandline.paced_log import PacedLog, Waiting
 
-Value = TypeVar("Value")
+if TYPE_CHECKING:
+    import httpx
 
-# The errors of an attempt that sent no part of the request.
-UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+Value = TypeVar("Value")
 
 
 class Transport(Protocol):
@@ -62,13 +59,19 @@ def _monotonic_ms() -> float:
     return time.monotonic() * 1000
 
 
+async def _sleep_async(seconds: float) -> None:
+    import asyncio  # as long to import as sockets and HTTP together, and a blocking client needs none of it
+
+    await asyncio.sleep(seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Seams:
     """What the loops need from outside: a clock that never steps back, sleep in seconds, random numbers from 0 to 1."""
 
     now_ms: Callable[[], float] = _monotonic_ms
     sleep: Callable[[float], None] = time.sleep
-    sleep_async: Callable[[float], Awaitable[None]] = asyncio.sleep
+    sleep_async: Callable[[float], Awaitable[None]] = _sleep_async
     random: Callable[[], float] = random.random
 
 
@@ -322,7 +325,7 @@ class HttpTransport(_Transport):
         """`trusted` instead of what the machine trusts; every request goes over a `client` of the caller's, which is
         closed too."""
         super().__init__(controller, token, answer_bytes)
-        self._kept = KeptConnections(httpx.create_ssl_context if trusted is None else lambda: trusted)
+        self._kept = KeptConnections(_machine_trust if trusted is None else lambda: trusted)
         self._client = client
         self._trusted = trusted
         self._is_proxied = lru_cache(_is_proxied) if client is None else lambda _: True
@@ -334,19 +337,12 @@ class HttpTransport(_Transport):
     def _exchange(self, sent: Exchange) -> Exchanged:
         if not self._is_proxied(sent.address):
             return self._kept.exchange(sent)
-        try:
-            with self._over_httpx().stream(**_as_httpx_takes(sent)) as answer:
-                for chunk in answer.iter_bytes():
-                    sent.add(chunk, answer.status_code)
-                return _response(sent, answer)
-        except (httpx.RequestError, TimeoutError) as error:
-            return _outcome_of(error)
+        from strandline.client import over_httpx
 
-    def _over_httpx(self) -> httpx.Client:
         with self._making:
             if self._client is None:
-                self._client = httpx.Client(limits=_limits(), verify=self._trusted or True)
-            return self._client
+                self._client = over_httpx.blocking_client(self._trusted)
+        return over_httpx.exchange(self._client, sent)
 
     def close(self) -> None:
         self._kept.close()
@@ -367,20 +363,14 @@ class AsyncHttpxTransport(_Transport):
         answer_bytes: int = ANSWER_BYTES,
     ) -> None:
         """`trusted` instead of what the machine trusts; `client` instead of one made here; it is closed too."""
+        from strandline.client import over_httpx
+
         super().__init__(controller, token, answer_bytes)
-        self._client = client if client is not None else httpx.AsyncClient(limits=_limits(), verify=trusted or True)
+        self._client = client if client is not None else over_httpx.async_client(trusted)
+        self._exchange = partial(over_httpx.exchange_async, self._client)
 
     async def send(self, request: Request, timeout_ms: float) -> Outcome:
         return await drive_async(self._attempt(request, timeout_ms), self._exchange)
-
-    async def _exchange(self, sent: Exchange) -> Exchanged:
-        try:
-            async with self._client.stream(**_as_httpx_takes(sent)) as answer:
-                async for chunk in answer.aiter_bytes():
-                    sent.add(chunk, answer.status_code)
-                return _response(sent, answer)
-        except (httpx.RequestError, TimeoutError) as error:
-            return _outcome_of(error)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -390,6 +380,12 @@ def _is_proxied(address: str) -> bool:
     """Whether the environment, or the system, names a proxy for an address."""
     parts, proxies = urlsplit(address), getproxies()
     return (parts.scheme in proxies or "all" in proxies) and not proxy_bypass(parts.netloc)
+
+
+def _machine_trust() -> ssl.SSLContext:
+    from strandline.client import over_httpx
+
+    return over_httpx.machine_trust()
 
 
 def check_controller(controller: str | Sequence[str]) -> str:
@@ -406,33 +402,3 @@ def _headers(token: str | None) -> dict[str, str]:
     if token is not None:
         headers["Authorization"] = f"Bearer {check_token(token)}"
     return headers
-
-
-def _limits() -> httpx.Limits:
-    return httpx.Limits(
-        max_connections=CONNECTIONS,
-        max_keepalive_connections=CONNECTIONS,
-        keepalive_expiry=IDLE_CONNECTION_MS / 1000,
-    )
-
-
-def _as_httpx_takes(sent: Exchange) -> dict[str, Any]:
-    return {
-        "method": sent.request.method,
-        "url": sent.address + sent.request.path,
-        "content": sent.content,
-        "headers": sent.headers,
-        "timeout": httpx.Timeout(sent.connect_s, read=sent.wait_s),
-    }
-
-
-def _response(sent: Exchange, answer: httpx.Response) -> Response:
-    headers = {name.lower(): value for name, value in answer.headers.items()}
-    return Response(answer.status_code, headers, bytes(sent.body))
-
-
-def _outcome_of(error: httpx.RequestError | TimeoutError) -> Exchanged:
-    reason = str(error) or type(error).__name__
-    if isinstance(error, httpx.PoolTimeout):
-        return AllInUse(reason)
-    return NotReached(reason) if isinstance(error, UNSENT) else AnswerLost(reason)

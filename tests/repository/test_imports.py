@@ -17,7 +17,7 @@ import pytest
 # Each module that may import something from outside, and what.
 ALLOWED_OUTSIDE = {
     "strandline.core.block": {"numpy"},
-    "strandline.client.http": {"httpx"},
+    "strandline.client.over_httpx": {"httpx"},
     **{
         f"strandline.wire.{name}": {"msgspec"}
         for name in (
@@ -32,7 +32,9 @@ IMPURE = {
     *("subprocess", "multiprocessing", "threading", "concurrent", "asyncio", "selectors", "signal"),
     *("socket", "ssl", "http", "urllib", "sqlite3"),
 }
-MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "credentials", "exchange", "sockets")} | {
+MAY_BE_IMPURE = {
+    f"strandline.client.{name}" for name in ("http", "over_httpx", "credentials", "exchange", "sockets")
+} | {
     "strandline.fork",
     "strandline.paced_log",  # what clients log
     "strandline.wire.shapes",
@@ -123,6 +125,7 @@ def function():
     ("package", "unwanted"),
     [
         ("strandline", {"numpy", "httpx", "asyncio", "sqlite3", "socket", "controller"}),
+        ("strandline.client.http", {"numpy", "httpx", "asyncio", "sqlite3", "controller"}),
         ("strandline.testing", {"numpy", "httpx", "pyarrow", "fastapi", "sqlalchemy", "controller"}),
         ("strandline.logs", {"numpy", "pyarrow", "pyspark", "httpx", "controller", "reader_client", "writer_client"}),
         ("writer_client", {"numpy", "pyarrow", "pyspark", "fastapi", "sqlalchemy", "controller", "reader_client"}),
