@@ -319,6 +319,7 @@ class HttpConnection(HttpToolsProtocol):
         self._known_heads = known_heads if known_heads is not None else KnownHeads()
         self._known: Mapping[bytes, KnownHead] = {}  # those that come at its door
         self._known_request = _KnownRequest(self)
+        self._head = b""  # a known one, which waits for its body
 
     # -- the beginning and the end -------------------------------------------------------------------------------------
 
@@ -344,6 +345,7 @@ class HttpConnection(HttpToolsProtocol):
         self.transport.abort()
 
     def shutdown(self) -> None:
+        self._parse_head()
         if self._answering is None or (self._answering.response_complete and not self.pipeline):
             self.transport.close()
         else:
@@ -380,6 +382,10 @@ class HttpConnection(HttpToolsProtocol):
             queue = waits.head
         else:
             queue = waits.first_byte if answering is None else waits.idle
+        self._enter(queue)
+
+    def _enter(self, queue: WaitQueue[Caller] | None) -> None:
+        """Enters a queue, unless it is there already."""
         if queue is not self._queue:
             self._stop_waiting()
             self._queue = queue
@@ -405,6 +411,7 @@ class HttpConnection(HttpToolsProtocol):
         elif queue is waits.body and self.flow.read_paused:
             queue.enter(self, now)  # we do not read it: that is not the caller's fault
         else:
+            self._parse_head()
             self._queue = None
             if queue is waits.lingering:
                 self.drop()
@@ -428,6 +435,8 @@ class HttpConnection(HttpToolsProtocol):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        if self._head:
+            data, self._head = self._head + data, b""
         if self._answer_known(data):
             return
         before = self._answering
@@ -440,7 +449,8 @@ class HttpConnection(HttpToolsProtocol):
             self._wait()
 
     def _answer_known(self, data: bytes) -> bool:
-        """Answers a request that has come whole and alone, if its head is known.
+        """Answers a request that has come alone, if its head is known. Many callers send the head first: then it waits
+        for the rest.
 
         The parser stands between two requests then, and sees nothing of this one. False leaves the piece to it.
         """
@@ -451,6 +461,10 @@ class HttpConnection(HttpToolsProtocol):
         if not self._is_free() or self.flow.write_paused or self._overloaded is not None:
             return False
         waits = self._waits
+        if len(data) == end and known.body_bytes:
+            self._head = data
+            self._enter(waits.body)
+            return True
         if len(data) != end + known.body_bytes or waits.body_bytes + known.body_bytes > BODIES_BYTES:
             return False
         assert self._direct is not None
@@ -465,6 +479,12 @@ class HttpConnection(HttpToolsProtocol):
         self._release(request)
         request.response_complete = True
         return False
+
+    def _parse_head(self) -> None:
+        """Gives the parser a head that waits for its body."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._feed(head)
 
     def _remember_head(self, data: bytes, exchange: Exchange, call: DirectCall) -> None:
         """Remembers the head of a request that had a direct answer, if the piece was just this request."""

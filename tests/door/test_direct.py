@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from controller.app import create_app
+from controller.http.connection import HttpConnection
 from controller.http.direct import DirectCall, direct_call
 from controller.http.known_heads import KnownHead, KnownHeads
 from controller.limits import SMALL_BODY_BYTES
@@ -41,6 +43,18 @@ def time_of(process: OwnProcess, writer: str) -> int:
     found = process.client.get("/v1/streams/s/writers").json()["writers"]
     (time,) = (each["times"][""] for each in found if each["writer"] == writer)
     return int(time)
+
+
+def holds_a_head(serving: InThread) -> bool:
+    """Whether a connection has a head that waits for its body."""
+    return any(cast(HttpConnection, each)._head for each in serving.server.server_state.connections)
+
+
+def wait_until(met: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +199,53 @@ def test_after_an_equal_head_the_body_may_come_in_pieces_or_with_more(served: Ow
         raw.send(note(214, writer))
 
         assert raw.answer().status == 200 and time_of(served, writer) == 214
+
+
+def test_a_head_that_is_known_waits_for_its_body(served: OwnProcess) -> None:
+    def head_and_body(time_: int) -> tuple[bytes, bytes]:
+        head, end, body = note(time_, "in-two").partition(b"\r\n\r\n")
+        return head + end, body
+
+    with Raw(served) as raw:
+        raw.send(note(260, "in-two"))
+        raw.answer()
+        for time_ in (261, 262):
+            head, body = head_and_body(time_)
+            raw.send(head)
+            time.sleep(0.05)  # so that they are read one after the other
+            raw.send(body)
+            assert raw.answer().status == 200 and time_of(served, "in-two") == time_
+        head, body = head_and_body(263)
+        for piece in (head, body[:5], body[5:] + window(9)):
+            raw.send(piece)
+            time.sleep(0.05)
+        assert [raw.answer().status, raw.answer().status] == [200, 200]
+    with Raw(served) as raw:
+        raw.send(head)  # and leaves
+    assert time_of(served, "in-two") == 263
+
+
+def test_a_controller_that_ends_waits_for_the_body_of_a_known_head(tmp_path: Path) -> None:
+    app = create_app(Settings(database=str(tmp_path / "store.db")))
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = listener.getsockname()
+    serving = InThread(app, listener)
+    try:
+        assert serving.ask("PUT", "/v1/streams/s", {"segments": 1}).is_success
+        head, end, body = window(1).partition(b"\r\n\r\n")
+        with socket.create_connection(address, 30) as caller:
+            caller.sendall(window(1))
+            assert caller.recv(4096).startswith(b"HTTP/1.1 200")
+            caller.sendall(head + end)
+            wait_until(lambda: holds_a_head(serving))
+            serving.server.should_exit = True
+            wait_until(lambda: not holds_a_head(serving))
+            caller.sendall(body)
+
+            answer = caller.recv(4096)
+            assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer
+    finally:
+        serving.stop()
 
 
 def test_equal_heads_with_ids_of_their_own_get_these_back(served: OwnProcess) -> None:

@@ -23,6 +23,7 @@ LONGEST_S = max(FIRST_BYTE_S, HEAD_DEADLINE_S, BODY_DEADLINE_S, SEND_STALL_S, HA
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 BODY = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
 ANSWERED = BODY.replace(b"/notes", b"/marks/live")  # which takes no POST, and says so before the body has come
+WINDOW = BODY.replace(b"/notes", b"/time-window").replace(b"1000", b"15")
 LARGE = b"GET /v1/streams/large HTTP/1.1\r\nHost: localhost\r\n"
 ESTABLISHED = "01"
 
@@ -85,6 +86,9 @@ def test_who_is_slow_is_given_up_and_hears_why(serve: Callable[..., OwnProcess],
         for name, (first, drop) in SLOW.items():
             slow.add(name, opened.enter_context(Raw(plain)).send(first), drop)
             slow.add(f"{name}, over TLS", opened.enter_context(Raw(secured, trusted)).send(first), drop)
+        known = opened.enter_context(Raw(plain)).send(WINDOW + b'{"position":{}}')
+        assert known.answer().status == 200
+        slow.add("a body after a head that is known", known.send(WINDOW))
         for name, first in (("nothing", b""), ("half a hello", b"\x16\x03\x01\x02\x00\x01"), ("no TLS", HEAD)):
             slow.add(f"{name} before TLS", opened.enter_context(Raw(secured)).send(first))
         for process, trust in ((plain, None), (secured, trusted)):
@@ -101,7 +105,9 @@ def test_who_is_slow_is_given_up_and_hears_why(serve: Callable[..., OwnProcess],
                 assert said.startswith(b"HTTP/1.1 405 ") and said.count(b"HTTP/1.1 ") == 1, (name, said)
             case "a second head":
                 assert said.startswith(b"HTTP/1.1 200 ") and said.count(b"HTTP/1.1 408 ") == 1, (name, said)
-            case plainly if plainly in SLOW and plainly != "nothing":
+            case "nothing":
+                assert said == b"", (name, said)
+            case plainly if plainly in SLOW or plainly == "a body after a head that is known":
                 assert said.startswith(b"HTTP/1.1 408 ") and TOO_SLOW in said, (name, said)
             case _:
                 assert said == b"", (name, said)
