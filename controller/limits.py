@@ -25,6 +25,7 @@ PIPELINED_REQUESTS: Final = 64  # on one connection, waiting for earlier answers
 BODIES_BYTES: Final = 256 * 1024 * 1024  # of all requests that are being read or answered; past it 503 overloaded
 KNOWN_HEADS: Final = 4_096  # of notes and windows that are not parsed and checked again; past it all are forgotten
 KNOWN_HEAD_BYTES: Final = 1_024  # a larger head is parsed each time
+CONFIGS_REMEMBERED: Final = 1_024  # settings of streams as the store has them; others are read and checked again
 RULES_REMEMBERED: Final = 1_024  # which call needs which role, by method and path; past it they are looked up again
 RULE_CHARACTERS: Final = 512  # a longer path is looked up each time
 REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`

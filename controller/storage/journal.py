@@ -191,9 +191,12 @@ def _is_about(entry: StoredEntry, writer: str) -> bool:
     return writer in (details.get("writer"), details.get("name")) or writer in details.get("excluded", ())
 
 
+_details: Final = msgspec.json.Decoder(dict[str, Any])
+
+
 def _entry(row: AnyRow) -> StoredEntry:
     try:
-        details = msgspec.json.decode(row.details, type=dict[str, Any])
+        details = _details.decode(row.details)
     except ValueError as error:
         table = schema.journal if "stream" in row._mapping else schema.group_journal
         raise corrupt(table, dict(row._mapping), f"it cannot be read: {error}") from error

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from sqlalchemy import Row, Select, Table, bindparam, select
 
+from controller.limits import CONFIGS_REMEMBERED
 from strandline.core.aggregate import Remainder
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut
@@ -22,6 +24,9 @@ _encoder = msgspec.json.Encoder()
 _offsets = msgspec.json.Decoder(dict[str, int])
 _remainders = msgspec.json.Decoder(dict[str, Remainder])
 _names = msgspec.json.Decoder(list[str])
+_original: Final = msgspec.json.Decoder[tuple[tuple[str, float, float], ...] | None](
+    tuple[tuple[str, float, float], ...] | None
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ def config_json(config: StreamConfig) -> str:
     return to_json({field.name: getattr(config, field.name) for field in fields(config)})
 
 
+@lru_cache(maxsize=CONFIGS_REMEMBERED)  # most streams have the same few
 def config_of(text: str) -> StreamConfig:
     return StreamConfig(**msgspec.json.decode(text))
 
@@ -105,8 +111,7 @@ def remainders_of(text: str) -> dict[str, Remainder]:
 
 
 def origin_of(row: AnyRow) -> StreamOrigin:
-    segments = msgspec.json.decode(row.original, type=tuple[tuple[str, float, float], ...] | None)
-    return StreamOrigin(created_at=row.created_at, segments=segments)
+    return StreamOrigin(created_at=row.created_at, segments=_original.decode(row.original))
 
 
 def segment_values(stream: str, place: int, segment: Segment, noted_at: int | None = None) -> Values:

@@ -80,7 +80,7 @@ class Columns:
         for name in names:
             self._places.setdefault(name, len(self._places))
         self.names = tuple(self._places)
-        self._arranged = _Arranged(self.names, self._places)
+        self._arranged: _Arranged | None = None  # as for the last place in another order: readers name the same ones
 
     def lane(self, segment: str) -> int | None:
         return self._places.get(segment)
@@ -90,7 +90,7 @@ class Columns:
         known = True
         if segments != self.names:
             arranged = self._arranged
-            if segments != arranged.segments:  # readers mostly name the same ones
+            if arranged is None or segments != arranged.segments:
                 arranged = self._arranged = _Arranged(segments, self._places)
             row, known = arranged.row(row), arranged.known
         lanes = len(self.names)
