@@ -15,6 +15,7 @@ from controller.storage.dialect import StoreDialect, dialect_of
 from controller.storage.rows import cut_of, mark_of, names_of, offsets_of, rows_of
 from controller.storage.statements import Prepared, StatementRunner
 from strandline.core.block import FieldColumns, NotRising
+from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.mark_page import MarkPage, page_of
 from strandline.errors import StoreCorrupt
@@ -51,7 +52,7 @@ class MarksGone(Exception):
 
 
 class StoredMarks:
-    """The stored marks of one stream and key, for one transaction. Searches are binary, with one query for a mark."""
+    """The stored marks of one stream and key, for one transaction."""
 
     def __init__(self, connection: Connection, stream: str, key: str) -> None:
         self._connection = connection
@@ -94,16 +95,12 @@ class StoredMarks:
             raise MarksGone(seq)
         return found[0]
 
-    def first_where(self, holds: Callable[[Mark], bool], low: int, high: int) -> int:
-        """The seq of the first mark between `low` and `high` for which something holds that then holds for all later
-        ones; `high` if there is none."""
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if holds(self.get(middle)):
-                high = middle
-            else:
-                low = middle
-        return high
+    def cut(self, seq: int) -> Cut:
+        """The cut of a mark. Raises MarksGone if there is none."""
+        rows = self._rows(seq, seq)
+        if not rows:
+            raise MarksGone(seq)
+        return self._read(lambda row: cut_of(row[_CUT]), rows[0])
 
     def around(self, time: int) -> tuple[Mark | None, Mark | None]:
         """The newest mark at or before a time, and the oldest one at or after it.

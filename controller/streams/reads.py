@@ -21,7 +21,7 @@ from strandline.core.block import BLOCK_MARKS
 from strandline.core.config import TimeDomain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
-from strandline.core.mark_page import MarkPage, block_start, page_end
+from strandline.core.mark_page import MarkPage, page_end
 from strandline.core.note import DEFAULT_KEY, check_key, position_cut
 from strandline.core.past_marks import Gap, PastMarks
 from strandline.core.segment import SegmentGraph
@@ -339,12 +339,11 @@ def _around(
 def _around_gap(
     connection: StoreConnection, stream: str, key: str, position: Cut, gap: Gap, first: int, last: int
 ) -> MarkPage:
-    """The blocks with the mark that a gap hides, and the one before it."""
+    """The blocks with the mark that a gap hides, and the one before it. Raises MarksGone if a mark of them is."""
     with connection.begin():
         marks = StoredMarks(connection, stream, key)
-        found = marks.first_where(
-            lambda mark: position.le(mark.cut) if gap.ahead else not mark.cut.le(position), gap.low, gap.high
-        )
-        begin = max(first, block_start(max(first, found - 1)))
-        end = min(last, block_start(min(found, last)) + BLOCK_MARKS - 1)
-        return marks.page(begin, end)
+        begin, end = gap.blocks(position, first, last, marks.cut)
+        page = marks.page(max(first, begin), min(last, end))
+        if page.first_seq > max(first, begin):
+            raise MarksGone(max(first, begin))
+        return page

@@ -11,13 +11,18 @@ Which marks a position has passed is monotone, so the blocks that are there boun
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 from strandline.core.block import BLOCK_MARKS, PackedBlock
 from strandline.core.cut import Cut
 from strandline.core.lanes import Columns, Place
 from strandline.core.mark_page import MarkPage, block_start, moved
 from strandline.core.window import Sides
+
+GUESSES: Final = 4  # of a place in a gap; then the gap is halved
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,43 @@ class Gap:
     low: int
     high: int
     ahead: bool
+
+    def blocks(self, position: Cut, first: int, last: int, cut_at: Callable[[int], Cut]) -> tuple[int, int]:
+        """The first and the last seq of the blocks around the mark that is looked for, among the marks from `first` to
+        `last`. `cut_at` gives the cut of one of them, and is called a few times: cuts mostly grow evenly, so that
+        the place of a position in them says where to look. Where they do not, the gap is halved."""
+        low, high, guesses, cut_of = self.low, self.high, GUESSES, cache(cut_at)
+        while low + 1 < high and block_start(max(low, first)) != block_start(min(high, last)):
+            if block_start(max(low, first)) == block_start(high - 1):
+                tried = [high - 1]  # the mark that is looked for is in this block, or begins the next one
+            elif guesses:
+                guesses -= 1
+                begin, end = max(low, first), min(high, last)
+                part = _part_reached(position, cut_of(begin), cut_of(end), ahead=self.ahead)
+                start = block_start(min(max(begin + int(part * (end - begin)), low + 1), high - 1))
+                tried = [seq for seq in (start, start + BLOCK_MARKS) if low < seq < high]
+            else:
+                tried = [(low + high) // 2]
+            for seq in tried:
+                cut = cut_of(seq)
+                if position.le(cut) if self.ahead else not cut.le(position):
+                    high = seq
+                    break
+                low = seq
+        return block_start(max(low, first)), block_start(min(high, last)) + BLOCK_MARKS - 1
+
+
+def _part_reached(position: Cut, before: Cut, behind: Cut, *, ahead: bool) -> float:
+    """How far between two cuts the first one lies that is not passed, or that is ahead, if cuts grow evenly."""
+    begin, end = before.offsets, behind.offsets
+    wanted = position.offsets if ahead else {name: position.offset(name) + 1 for name in end}
+    parts = [_part(offset, begin.get(name, 0), end.get(name, 0)) for name, offset in wanted.items()]
+    return (max if ahead else min)(parts, default=0.0)
+
+
+def _part(offset: int, begin: int, end: int) -> float:
+    """How far between two offsets this one is reached."""
+    return min(max((offset - begin) / (end - begin), 0.0), 1.0) if begin < end else float(offset > end)
 
 
 class PastMarks:

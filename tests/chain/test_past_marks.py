@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from strandline.core.block import BLOCK_MARKS, FieldColumns, Fields, NotRising
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
-from strandline.core.mark_page import MarkPage, block_start, page_of
-from strandline.core.past_marks import Gap, PastMarks
+from strandline.core.mark_page import MarkPage, page_of
+from strandline.core.past_marks import GUESSES, Gap, PastMarks
 from strandline.core.window import ListedMarks
 from tests.chain.test_chain import KEY, growing_marks, mark, some_position
 
@@ -26,18 +26,10 @@ def paged(marks: list[Mark]) -> MarkPage:
     return page_of(KEY, marks[0].seq, cuts, FieldColumns(*zip(*fields, strict=True)))
 
 
-def first_where(marks: ListedMarks, holds: Callable[[Mark], bool], low: int, high: int) -> int:
-    return next((seq for seq in range(low + 1, high) if holds(marks[seq])), high)
-
-
 def around(marks: ListedMarks, position: Cut, gap: Gap) -> MarkPage:
     """The blocks that a gap hides, as the store has them."""
-    found = first_where(
-        marks, lambda each: position.le(each.cut) if gap.ahead else not each.cut.le(position), gap.low, gap.high
-    )
-    begin = max(marks.first_seq, block_start(max(found - 1, marks.first_seq)))
-    end = min(marks.last_seq, block_start(min(found, marks.last_seq)) + BLOCK_MARKS - 1)
-    return paged([marks[seq] for seq in range(begin, end + 1)])
+    begin, end = gap.blocks(position, marks.first_seq, marks.last_seq, lambda seq: marks[seq].cut)
+    return paged([marks[seq] for seq in range(max(begin, marks.first_seq), min(end, marks.last_seq) + 1)])
 
 
 @given(st.integers(0, 2**32), st.integers(1, 1_000))
@@ -96,3 +88,31 @@ def test_windows_of_some_blocks_are_those_of_all_marks(seed: int, first_seq: int
     assert past.size_bytes > 0 or not len(past)
     past.clear()
     assert (len(past), past.size_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("grows", "most"),
+    [
+        (lambda seq: 7 * seq, 6),
+        (lambda seq: 7 * seq + seq % 5, 8),
+        (lambda seq: 2 ** (seq // 200), 2 + 2 * GUESSES + 12),
+    ],
+    ids=["evenly", "about evenly", "ever faster"],
+)
+def test_few_cuts_of_a_gap_are_looked_at(grows: Callable[[int], int], most: int) -> None:
+    last, asked = 10_000, list[int]()
+    cuts = {seq: Cut({"0": grows(seq), "1": 3 * grows(seq), "still": 5}) for seq in range(1, last + 1)}
+
+    def cut_at(seq: int) -> Cut:
+        asked.append(seq)
+        return cuts[seq]
+
+    for seq in (1, 33, 4_321, 6_400, last):
+        for ahead in (False, True):
+            asked.clear()
+            begin, end = Gap(0, last + 1, ahead=ahead).blocks(cuts[seq], 1, last, cut_at)
+            found = next(
+                (n for n, cut in cuts.items() if (cuts[seq].le(cut) if ahead else not cut.le(cuts[seq]))), last
+            )
+            assert begin <= max(1, found - 1) and found <= end < begin + 2 * BLOCK_MARKS
+            assert len(asked) <= most

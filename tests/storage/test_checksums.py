@@ -28,7 +28,7 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt
-from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
+from tests.storage.filled import OF_GROUPS, Filled, other
 from tests.terms import commit_of, tenure_of
 
 
@@ -127,7 +127,7 @@ def test_a_damaged_mark_is_refused_wherever_it_is_read(filled: Filled) -> None:
         lambda marks: marks.between(5, 15),
         lambda marks: marks.get(10),
         lambda marks: marks.page(5, 15),
-        lambda marks: marks.first_where(lambda mark: mark.seq > 8, 1, NOTES),
+        lambda marks: marks.cut(10),
         lambda marks: marks.around(10),
     ]
     for look in looks:
