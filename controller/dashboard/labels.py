@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from controller.format import NOTHING, held_since, moment, span
+from controller.format import NOTHING, held_since, is_epoch, moment, span
 from controller.status.condition import State
 from controller.status.condition_text import reason_of
 from controller.status.stream_status import KeyStatus, StreamStatus
@@ -43,6 +43,13 @@ def writer_state(state: WriterState) -> dict[str, str]:
     """The state of a writer, as the fields of a row."""
     colour = "sl-bad" if state in _BAD_STATES else ("sl-good" if state is WriterState.ACTIVE else "sl-soft")
     return {"state": str(state).replace("_", " "), "state_class": colour}
+
+
+def below_marks(state: WriterState, time: int | None, marked: int | None) -> str:
+    """By how much a late writer is below the newest mark."""
+    if state is not WriterState.BEHIND or time is None or marked is None or time >= marked:
+        return ""
+    return f"{span(marked - time) if is_epoch(marked) else marked - time} below the marks"
 
 
 def hold_story(look: KeyStatus, now: int) -> str:

@@ -21,7 +21,8 @@ def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> s
             before = f"went from {_state(told['before'])} to" if told["before"] else "became"
             return f"{told['writer']} {before} {_state(told['after'])}{key}{_late(told, times)}"
         case "registered":
-            return f"{told['writer']} registered{f' by {by}' if by else ''}, with epoch {told['epoch']}"
+            who = f" by {by}" if by else ""
+            return f"{told['writer']} registered{who}, with epoch {told['epoch']}{_late(told, times)}{key}"
         case "held":
             return f"{told['writer'] or 'too few writers'} held time back for {span(told['to'] - told['from'])}{key}"
         case "holding":

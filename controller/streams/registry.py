@@ -229,7 +229,8 @@ class Streams:
             epochs = loaded.stream.epochs
             registered = loaded.stream.register(writer, keys, now, registration)
         if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
-            loaded.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
+            told = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
+            loaded.journal.tell(REGISTRATIONS, "registered", now, told, by=by)
         await self._committer.join(loaded)
         return registered
 
@@ -344,3 +345,13 @@ def _ranges(graph: SegmentGraph) -> tuple[tuple[str, float, float], ...]:
     return tuple(
         sorted((each.id, each.low, each.high) for each in graph if each.low is not None and each.high is not None)
     )
+
+
+def _how_late(registered: Registered) -> dict[str, object]:
+    """The key in which time has passed furthest beyond what a writer noted before it came back, with both times."""
+    passed = [
+        (floor - time, {"key": key, "time": time, "mark_time": floor})
+        for key, time in registered.noted.items()
+        if (floor := registered.floors.get(key)) is not None and floor > time
+    ]
+    return max(passed, key=lambda each: each[0])[1] if passed else {}

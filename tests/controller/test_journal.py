@@ -293,6 +293,23 @@ def test_nothing_is_written_for_a_note_that_changes_nothing_else() -> None:
     assert commit.put == {}
 
 
+def test_a_registration_after_time_has_passed_says_how_late_it_is(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    for writer in ("a", "b"):
+        controller.call("PUT", f"{STREAM}/writers/{writer}")
+        controller.call("POST", f"{STREAM}/notes", {"writer": writer, "time": 10, "position": {}})
+    controller.call("DELETE", f"{STREAM}/writers/a")
+    controller.call("POST", f"{STREAM}/notes", {"writer": "b", "time": 70, "position": {}})
+    for writer in ("a", "b"):
+        controller.call("PUT", f"{STREAM}/writers/{writer}")
+    told = [each["details"] for each in controller.told() if each["kind"] == "registered"]
+    assert told[-2:] == [
+        {"writer": "a", "epoch": 3, "key": "", "time": 10, "mark_time": 70},
+        {"writer": "b", "epoch": 4},
+    ]
+    assert story("registered", told[-2], Times()).endswith("late: its time 10 is 0.1 s below that of the marks")
+
+
 def found(controller: Any, query: str = "") -> list[tuple[str, str]]:
     entries = controller.call("GET", f"/v1/journal?limit=1000&{query}")["entries"]
     return [(each["stream"], each["kind"]) for each in entries]

@@ -332,6 +332,17 @@ def test_incomplete_marks_link_to_the_writer_and_its_registration(world: World, 
     expect(page.get_by_text("lost registered, with epoch 1").first).to_be_visible()
 
 
+def test_late_writers_stand_out_with_how_late_they_are(world: World, open_page: Callable[..., Page]) -> None:
+    world.put("/v1/streams/tardy", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+    world.note("tardy", "punctual", 40)
+    world.note("tardy", "slow", 15)
+    page = open_page()
+    page.goto(f"{world.url}/streams/tardy")
+    expect(card(page, "Writers").get_by_role("row").filter(has_text="slow")).to_contain_text("25 below the marks")
+    expect(page.get_by_text("1 writer is below the marks")).to_be_visible()
+    expect(card(page, "Journal").get_by_text("late: its time 15 is")).to_be_visible()
+
+
 def test_each_time_key_of_a_stream_is_shown_and_can_be_chosen(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/keyed")

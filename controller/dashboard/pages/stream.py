@@ -43,6 +43,7 @@ from controller.records.journal import INCOMPLETE
 from controller.status.status_view import StatusView, StatusViews
 from controller.status.stream_status import KeyStatus, StreamDetails
 from strandline.core.note import DEFAULT_KEY
+from strandline.core.writer import WriterState
 from strandline.errors import NotOwner, StrandlineError
 
 _TILES = ("Marks a second", "Writers", "Notes", "Late notes", "Refused", "Incomplete marks")
@@ -162,7 +163,9 @@ class StreamPage:
         self._tiles["Marks a second"].show(rate(key.marks_per_second))
         self._tiles["Writers"].show(str(sum(key.writers.values())), more=counts(look.writers))
         self._tiles["Notes"].show(f"{look.notes:,}")
-        self._tiles["Late notes"].show(f"{look.late_notes:,}", "sl-warn" if look.late_notes else "")
+        behind = key.writers.get(WriterState.BEHIND, 0)
+        late = f"{behind:,} {'writer is' if behind == 1 else 'writers are'} below the marks" if behind else ""
+        self._tiles["Late notes"].show(f"{look.late_notes:,}", "sl-warn" if look.late_notes else "", late)
         self._tiles["Refused"].show(f"{refused:,}", "sl-warn" if refused else "", codes)
         incomplete = key.incomplete_marks
         self._tiles["Incomplete marks"].show(f"{incomplete:,}", "sl-warn" if incomplete else "")

@@ -10,7 +10,17 @@ from nicegui import events, ui
 
 from controller.controller import Controller
 from controller.dashboard.charts import Moment, lag_options, time_options, zoomable
-from controller.dashboard.labels import COLOURS, EDGES, group_link, hold_story, lag_of, rate, writer_link, writer_state
+from controller.dashboard.labels import (
+    COLOURS,
+    EDGES,
+    below_marks,
+    group_link,
+    hold_story,
+    lag_of,
+    rate,
+    writer_link,
+    writer_state,
+)
 from controller.dashboard.limits import (
     CHART_GROUPS,
     CHART_IDLE_MS,
@@ -36,6 +46,7 @@ from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetail
 from strandline.core.segment import Segment, SegmentGraph
 
 _STATE: Final = """<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>
+<span v-if="props.row.below" class="sl-bad" style="margin-left: 8px">{{ props.row.below }}</span>
 <span v-if="props.row.holds" :class="props.row.holds_class" style="margin-left: 8px; white-space: nowrap">
 <q-icon name="hourglass_top" size="16px"></q-icon> {{ props.row.holds }}</span>"""
 
@@ -246,6 +257,7 @@ class WritersCard:
         self._now = 0
         self._graph: SegmentGraph | None = None
         self._held = False
+        self._marked: int | None = None  # the time of the newest mark
         columns: list[Column[WriterStatus]] = [
             Column("name", "Writer", sort=lambda each: each.name, html=LINKED),
             Column("state", "State", sort=lambda each: f"{not each.holds} {each.state}", html=_STATE),
@@ -266,9 +278,11 @@ class WritersCard:
 
     def show(self, details: StreamDetails, key: str, now: int) -> None:
         self._graph, self._now = details.graph, now
-        self._held = any(each.key == key and each.state.stands_still for each in details.stream.keys)
+        found = next((each for each in details.stream.keys if each.key == key), None)
+        self._held = found is not None and found.state.stands_still
+        self._marked = None if found is None else found.time
         writers = details.writers.get(key, ())
-        count = next((sum(each.writers.values()) for each in details.stream.keys if each.key == key), 0)
+        count = 0 if found is None else sum(found.writers.values())
         self._more.set_text(f"The first {len(writers):,} of {count:,}, by state: the stream's controller shows all.")
         self._more.set_visibility(count > len(writers))
         self._empty.set_visibility(not writers)
@@ -284,6 +298,7 @@ class WritersCard:
             "name": look.name,
             "link": writer_link(self._stream, look.name),
             **writer_state(look.state),
+            "below": below_marks(look.state, look.time, self._marked),
             "holds": ("holds" if self._held else "slowest") if look.holds else "",
             "holds_class": "sl-bad" if self._held else "sl-soft",
             "time": Times().show(look.time),
