@@ -17,6 +17,7 @@ from controller.dashboard.fields import (
     changes,
     read_count,
     read_names,
+    read_positions,
     read_segments,
     read_some_names,
     read_some_offsets,
@@ -41,6 +42,7 @@ _SEGMENTS: Final = "segments"
 _NAME: Final = "name"
 _STREAMS: Final = "streams"
 _START: Final = "start"
+_POSITIONS: Final = "positions"
 _OFFSETS: Final = "final offsets"
 _COUNT: Final = "successors"
 _NAMES: Final = "their names"
@@ -271,7 +273,12 @@ class Acts:
             fields=(
                 Field(_NAME, "letters, digits, and . _ -", partial(check_name, "group")),
                 Field(_STREAMS, "that it reads, as orders,payments", partial(read_some_names, "stream")),
-                Field(_START, "where it begins: head, or a time as 2026-01-31T12:00:00Z", read_start, "head"),
+                Field(
+                    _START,
+                    "where it begins: head, a time as 2026-01-31T12:00:00Z, or as orders: 0=300,1=400; payments: 0=5",
+                    read_start,
+                    "head",
+                ),
                 *(setting_field(each, getattr(default, each.name)) for each in GROUP_SETTINGS.values()),
             ),
             says=lambda values: f"{values[_NAME]}, which reads {', '.join(values[_STREAMS])}",
@@ -295,7 +302,7 @@ class Acts:
             button="Change",
             fields=(
                 Field(_STREAMS, "that it reads", partial(read_some_names, "stream"), ",".join(before.streams)),
-                Field(_START, "where added streams begin: head, or a time", read_start),
+                Field(_START, "where added streams begin: head, a time, or positions", read_start),
                 *(setting_field(each, getattr(before, each.name)) for each in GROUP_SETTINGS.values()),
             ),
             says=lambda values: _listed(changed(values), ": "),
@@ -314,6 +321,25 @@ class Acts:
             button="Delete",
             typed=group,
             then="/",
+            do=do,
+        )
+
+    def take_offline(self, group: str, reader: str) -> Act:
+        async def do(values: Values) -> str:
+            await self._make(group_calls.offline(group, reader, values[_POSITIONS]))
+            return f"{reader} is offline, and its segments are free"
+
+        def says(values: Values) -> str:
+            back = "; ".join(f"{stream} to {offsets(position)}" for stream, position in values[_POSITIONS].items())
+            return f"{reader} loses its segments. They go back {back or 'to what was settled'}."
+
+        return Act(
+            question=f"Take {reader} offline?",
+            consequence="For a reader that is dead: other readers take its segments over from there. If it lives, its "
+            "next report is refused, and it has to register again.",
+            button="Take offline",
+            fields=[Field(_POSITIONS, "as orders: 0=300,1=400; empty: what was settled", read_positions)],
+            says=says,
             do=do,
         )
 

@@ -14,7 +14,7 @@ from strandline.core.config import SETTINGS, Setting
 from strandline.errors import StrandlineError
 from strandline.limits import SEGMENTS_PER_STREAM
 from strandline.names import check_name
-from strandline.wire.groups import FromHead, FromTime, Start
+from strandline.wire.groups import FromHead, FromPositions, FromTime, Start
 
 FORM: Final = [setting for setting in SETTINGS.values() if not setting.says.stays]
 
@@ -130,8 +130,24 @@ def read_segments(text: str) -> int | Literal["open"]:
         raise ValueError(f"{error}, or open") from None
 
 
+def read_positions(text: str) -> dict[str, dict[str, int]]:
+    """Positions by stream, as `orders: 0=300,1=400; payments: 0=5`; empty for an empty text."""
+    found: dict[str, dict[str, int]] = {}
+    for each in text.split(";") if text.strip() else ():
+        stream, colon, position = each.partition(":")
+        if not colon:
+            raise ValueError("a position for each stream, as orders: 0=300,1=400; payments: 0=5")
+        name = check_name("stream", stream.strip())
+        if name in found:
+            raise ValueError(f"it names {name} twice")
+        found[name] = read_some_offsets(position.strip())
+    return found
+
+
 def read_start(text: str) -> Start | None:
-    """Where a reader group begins to read: the head, or a time. None for an empty text."""
+    """Where a reader group begins to read: the head, a time, or positions. None for an empty text."""
     if not text:
         return None
+    if "=" in text:
+        return FromPositions(read_positions(text))
     return FromHead() if text == "head" else FromTime(read_time(text))

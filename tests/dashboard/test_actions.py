@@ -166,6 +166,33 @@ def test_a_reader_group_is_created_changed_and_deleted_once_confirmed(
     assert api.get("/v1/reader-groups/audited").status_code == 404
 
 
+def test_a_group_begins_at_positions_and_a_dead_reader_is_taken_offline(
+    world: World, open_page: Callable[..., Page]
+) -> None:
+    page, api = open_page(), world.process.client
+    dialog = page.get_by_role("dialog")
+    page.goto(world.url)
+    page.get_by_role("button", name="Create a reader group").click()
+    start = "orders: 0=12,1=9; payments: 0=40"
+    for name, text in (("name", "late-start"), ("streams", "orders,payments"), ("start", start)):
+        dialog.get_by_label(name, exact=True).fill(text)
+    dialog.get_by_role("button", name="Continue").click()
+    dialog.get_by_role("button", name="Create").click()
+    expect(page.get_by_text("late-start is created")).to_be_visible()
+    described = api.get("/v1/reader-groups/late-start").json()
+    assert described["start"] == {"positions": {"orders": {"0": 12, "1": 9}, "payments": {"0": 40}}}
+    world.put("/v1/reader-groups/late-start/readers/dead", {"positions": {"orders": {"0": 14}}})
+    page.goto(f"{world.url}/reader-groups/late-start")
+    page.get_by_role("button", name="Take dead offline").click()
+    dialog.get_by_label("positions", exact=True).fill("orders: 0=13")
+    dialog.get_by_role("button", name="Continue").click()
+    expect(dialog.get_by_text("They go back orders to 0=13.")).to_be_visible()
+    dialog.get_by_role("button", name="Take offline").click()
+    expect(page.get_by_text("No reader is registered")).to_be_visible()
+    window = api.get("/v1/reader-groups/late-start/time-window").json()
+    assert window["streams"]["orders"]["position"]["0"] == 13
+
+
 def _state(world: World, writer: str) -> str:
     found = world.process.client.get("/v1/streams/orders/writers").json()["writers"]
     state: str = next(each["state"] for each in found if each["writer"] == writer)

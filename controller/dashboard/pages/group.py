@@ -41,6 +41,8 @@ from strandline.wire.groups import KeyWindow, StreamWindow
 
 _TILES = ("Lag", "Backlog", "Threshold", "Readers")
 _BACKLOG = ("backlog", "caught_up")
+_OFFLINE = """<q-btn label="Take offline" flat dense no-caps no-wrap color="negative" style="overflow-wrap: normal"
+:aria-label="'Take ' + props.row.name + ' offline'" @click="$parent.$emit('act', props.row.name)"></q-btn>"""
 
 
 class _WindowOf(NamedTuple):
@@ -112,8 +114,16 @@ class GroupPage:
             )
         with ui.element("div").classes("sl-two"):
             with card("Readers"):
+                readers = _reader_columns()
+                if self._who.may_act:
+                    readers.append(Column("act", "Action", html=_OFFLINE))
                 self._readers = PagedTable(
-                    _reader_columns(), noun="readers", row=_reader_row, text=lambda each: each.name, rows_per_page=10
+                    readers,
+                    noun="readers",
+                    row=_reader_row,
+                    text=lambda each: each.name,
+                    rows_per_page=10,
+                    act=self._ask_offline,
                 )
                 url = f"{base}/v1/reader-groups/{self._name}/readers/r1"
                 command = curl(self._who, "PUT", url, {"positions": {}})
@@ -185,6 +195,9 @@ class GroupPage:
 
     async def _ask_delete(self) -> None:
         await ask(self._acts.delete_group(self._name))
+
+    async def _ask_offline(self, reader: str) -> None:
+        await ask(self._acts.take_offline(self._name, reader))
 
     def _offset(self, place: SegmentRef) -> int:
         return self._offsets.get(place, 0)
