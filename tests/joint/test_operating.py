@@ -122,6 +122,9 @@ def test_a_drained_controller_is_not_ready_hands_over_and_ends_with_0(one: OwnPr
     for event in ("shards_taken", "drain_asked", "draining", "shards_released", "drained"):
         assert f" INFO {event}" in two.log
     assert listed(one)["two"]["state"] == "ended" and listed(one)["one"]["shards"] == SHARDS
+    scrape = read(one.client.get("/metrics").text)
+    assert scrape.value("controllers") == 1
+    assert scrape.value("controller_others_ended_total") == 0  # else StrandlineControllerMissing would fire
     for stream in STREAMS:
         done(one, "GET", f"/v1/streams/{stream}")
 
