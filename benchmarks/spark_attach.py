@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from strandline.core.config import StreamConfig
     from tests.kafka import Kafka
 
 PART_ROWS: Final = 20_000  # appended, and noted, at a time
@@ -75,10 +76,10 @@ class Topic:
     name: str
 
     @classmethod
-    def create(cls, stage: Stage, kafka: Kafka) -> Topic:
+    def create(cls, stage: Stage, kafka: Kafka, config: StreamConfig = AT_ONCE) -> Topic:
         name = f"attached-{next(NUMBERS)}"
         kafka.create_topic(name, SEGMENTS)
-        stage.connection.run(calls.create_stream(name, "open", AT_ONCE))
+        stage.connection.run(calls.create_stream(name, "open", config))
         return cls(stage, kafka, name)
 
     def fill(self, rows: int) -> None:

@@ -1,0 +1,245 @@
+"""How long after its end a window closes in Spark, and which part of that time goes where.
+
+    python -m benchmarks.spark_delay [--seconds 20]
+
+A writer appends events with the time of the clock to a topic ten times a second, and notes once a second; the stream
+makes a mark once a second; and a query starts a batch once a second. So four steps wait for a second each, at most. It
+runs for the source `strandline` on Kafka, and then for `attach` on Spark's own connector. For each second of the
+events it takes the times at which a window that ends then would have gone through the steps of `STEPS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from benchmarks.figures import Figure, Report, arguments, median, number, run
+from benchmarks.spark_attach import TRIGGER, Topic, began_ms, took_ms, wait_for
+from benchmarks.spark_exactness import Stage
+from benchmarks.spark_throughput import NUMBERS, SEGMENTS, timed, windows
+from spark_integration import attach, detach, exact_watermark, register
+from spark_integration.listener import listen
+from spark_integration.position_reporter import KafkaPositions
+from spark_integration.progress import watermark_of
+from strandline.client import calls
+from strandline.core.config import StreamConfig
+from strandline.logs import Event
+from strandline.logs.kafka import KafkaLog
+from tests.spark.queries import Query
+from tools.jars import JarsError, fetched
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+    from strandline.wire.streams import WireMark
+    from tests.kafka import Kafka
+
+EACH_SECOND: Final = StreamConfig(mark_interval_ms=1_000, max_ahead_ms=None, writer_timeout_ms=None)
+WRITES_S: Final = 0.1
+WARM_UP_S: Final = 3
+PLANNING: Final = ("latestOffset", "getBatch", "walCommit", "queryPlanning")
+SOURCE: Final = "source strandline on Kafka"
+ATTACHED: Final = "Kafka's connector, attach"
+STEPS: Final = {
+    "note": "from the end of the window until a note of a later time is answered",
+    "mark": "until the controller makes a mark of a later time",
+    "reading": "with `attach`: until a batch ends that has read what lies below the mark",
+    "listener": "with `attach`: until our listener has heard of that batch",
+    "trigger": "until the batch begins that brings the mark",
+    "planning": "until that batch is planned",
+    "batch": "until it ends",
+    "closing": "until the batch after it ends, which emits the window",
+}
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a batch's report tells, and when our listener heard of it."""
+
+    begun_ms: float
+    planned_ms: float
+    ended_ms: float
+    heard_ms: float
+    mark: int | None
+    watermark: int | None
+    read: Mapping[str, int] | None  # the connector's position; None with our source, whose mark is true for its batch
+
+    @classmethod
+    def of(cls, report: StreamingQueryProgress, topic: str, heard_ms: float) -> Batch:
+        begun_ms = began_ms(report)
+        planning_ms = sum(report.durationMs.get(each, 0) for each in PLANNING)
+        offsets = [json.loads(source.endOffset or "null") for source in report.sources]
+        marks = [each["mark"] for each in offsets if isinstance(each, dict) and "mark" in each]
+        positions = [KafkaPositions(topic)(source, n) for n, source in enumerate(report.sources)]
+        return cls(
+            begun_ms=begun_ms,
+            planned_ms=begun_ms + planning_ms,
+            ended_ms=begun_ms + took_ms(report),
+            heard_ms=heard_ms,
+            mark=next(iter(marks), None),
+            watermark=watermark_of(report),
+            read=next((each for each in positions if each is not None), None),
+        )
+
+
+def steps(
+    end_ms: int, notes: Iterable[tuple[int, float]], marks: Iterable[WireMark], batches: Sequence[Batch]
+) -> dict[str, float] | None:
+    """How long each step took for a window that ends then; None if it is not closed. `notes` have a time each, and when
+    they were answered. A step that was over before the one ahead of it took no time."""
+    noted_ms = first(answered_ms for noted, answered_ms in notes if noted > end_ms)
+    mark = first(each for each in marks if each.time > end_ms)
+    bringing = first(each for each in batches if each.mark is not None and each.mark > end_ms)
+    closing = first(each for each in batches if each.watermark is not None and each.watermark >= end_ms)
+    if noted_ms is None or mark is None or bringing is None or closing is None:
+        return None
+    moments = {"note": noted_ms, "mark": mark.created_at}
+    reading = first(
+        each
+        for each in batches
+        if each.read is not None and all(each.read.get(name, 0) >= offset for name, offset in mark.cut.items())
+    )
+    if reading is not None:
+        moments |= {"reading": reading.ended_ms, "listener": reading.heard_ms}
+    moments |= {"trigger": bringing.begun_ms, "planning": bringing.planned_ms, "batch": bringing.ended_ms}
+    moments |= {"closing": closing.ended_ms}
+    took, before_ms = dict[str, float](), float(end_ms)
+    for name, moment_ms in moments.items():
+        took[name] = max(0.0, moment_ms - before_ms)
+        before_ms = max(before_ms, moment_ms)
+    return took
+
+
+def first(found: Iterable[Value]) -> Value | None:
+    return next(iter(found), None)
+
+
+@dataclass(slots=True)
+class Clockwork:
+    """A writer whose events have the time of the clock."""
+
+    topic: Topic
+    notes: list[tuple[int, float]] = field(default_factory=list)  # their times, and when they were answered
+
+    def write(self, seconds: float) -> None:
+        quiet, until, due = threading.Event(), time.monotonic() + seconds, 0.0
+        log = KafkaLog.connect(self.topic.kafka.servers, self.topic.name)
+        while time.monotonic() < until:
+            now_ms = time.time_ns() // 1_000_000
+            log.append(Event(b"%d" % now_ms, segment=str(each)) for each in range(SEGMENTS))
+            if time.monotonic() >= due:
+                due = time.monotonic() + 1
+                self.topic.note(now_ms, log.flush())
+                self.notes.append((now_ms, time.time() * 1000))
+            quiet.wait(WRITES_S)
+        log.close()
+
+
+class Heard(StreamingQueryListener):
+    """When it heard of each batch."""
+
+    def __init__(self) -> None:
+        self.at_ms: dict[int, float] = {}
+
+    def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        self.at_ms[event.progress.batchId] = time.time() * 1000
+
+    def onQueryIdle(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
+
+    def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
+
+
+def by_source(topic: Topic) -> DataFrame:
+    spark = topic.stage.spark
+    register(spark)
+    options = {"controller": topic.stage.connection.controller, "stream": topic.name, "log": "kafka"}
+    reader = spark.readStream.format("strandline").options(**options)
+    raw = reader.option("kafka.bootstrap.servers", topic.kafka.servers).load()
+    return exact_watermark(timed(raw), event_time="event_time")
+
+
+def by_attach(topic: Topic) -> DataFrame:
+    controller = topic.stage.connection.controller
+    return attach(topic.stage.spark, topic.read(), controller=controller, stream=topic.name, event_time="event_time")
+
+
+def delays(stage: Stage, kafka: Kafka, road: str, seconds: int) -> list[dict[str, float]]:
+    """What each step took for each second that was written, once the query is steady."""
+    topic = Topic.create(stage, kafka, EACH_SECOND)
+    clockwork, heard = Clockwork(topic), Heard()
+    events = by_attach(topic) if road == ATTACHED else by_source(topic)
+    writer = windows(events).writeStream.outputMode("append").format("noop").trigger(processingTime=TRIGGER)
+    checkpoint = stage.folder / f"checkpoint-{next(NUMBERS)}"
+    with ExitStack() as opened:
+        listening = listen(stage.spark, heard)
+        opened.callback(listening.close)
+        query = Query(writer.option("checkpointLocation", str(checkpoint)).start)
+        opened.callback(query.stop)
+
+        def closed(time_ms: int) -> bool:
+            query.go_on()
+            return any((watermark_of(each) or 0) >= time_ms for each in query.progress())
+
+        clockwork.write(WARM_UP_S)
+        wait_for(lambda: closed(1), "the first mark has come")
+        begun_ms = time.time_ns() // 1_000_000
+        clockwork.write(seconds)
+        last_ms = begun_ms + (seconds - 2) * 1_000  # a note of a later time was made
+        wait_for(lambda: closed(last_ms), "all is closed")
+        wait_for(lambda: all(each.batchId in heard.at_ms for each in query.progress()), "all is heard")
+        batches = [Batch.of(each, topic.name, heard.at_ms[each.batchId]) for each in query.progress()]
+    marks = stage.connection.run(calls.marks(topic.name)).marks
+    ends = range(begun_ms, last_ms, 1_000)
+    return [found for end_ms in ends if (found := steps(end_ms, clockwork.notes, marks, batches))]
+
+
+def figures(road: str, found: Sequence[Mapping[str, float]]) -> Iterator[Figure]:
+    """The medians of the steps, beside that of the whole delay."""
+    whole_ms = median(sum(each.values()) for each in found)
+    names = [name for name in STEPS if name in found[0]]
+    medians = {name: median(each[name] for each in found) for name in names}
+    print(
+        f"{road:28}{number(whole_ms):>8} ms: " + ", ".join(f"{n} {number(ms)}" for n, ms in medians.items()), flush=True
+    )
+    for name, step_ms in medians.items():
+        yield Figure.of(f"delay of a window in Spark, {road}: {name}", step_ms, "all of it", whole_ms, "ms")
+
+
+def measure(options: argparse.Namespace) -> Report:
+    report = Report()
+    try:
+        jars, connector = fetched("kafka"), fetched("spark-kafka")
+    except JarsError as error:
+        report.missing.append(f"Spark's Kafka connector: {error}")
+        return report
+    from tests.kafka import Kafka
+
+    with ExitStack() as opened:
+        stage = Stage.open(opened, {"spark.jars": ",".join(sorted(map(str, connector.glob("*.jar"))))})
+        kafka = Kafka(jars)
+        opened.callback(kafka.remove)
+        opened.callback(detach, stage.spark)
+        for road in (SOURCE, ATTACHED):
+            report.figures.extend(figures(road, delays(stage, kafka, road, options.seconds)))
+    return report
+
+
+def main() -> None:
+    run(measure, arguments(__doc__, seconds=20).parse_args())
+
+
+if __name__ == "__main__":
+    main()
