@@ -57,7 +57,7 @@ PARTS: Final = (
     Part("stops", 90, "--writers 100 --many 200 --rounds 1", "--rounds 2"),
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1", "--rounds 2"),
     Part("cold", 120, "--streams 50 --together 8"),
-    Part("growth", 300, "--most 100 --streams 10 --marks 1000 --rounds 1 --postgres 0"),
+    Part("growth", 300, "--most 100 --streams 1 --marks 1000 --rounds 1 --postgres 0"),
     Part("controllers", 120, None, "--seconds 2"),
     Part("takeover", 240, None),
     Part("disorder", 60, "--rounds 1 --events 60"),

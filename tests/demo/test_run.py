@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from strandline_demo.outcome import ROWS
-from tests.spark_python import spark_python
+from tests.spark_python import ready_spark_python
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -21,17 +21,23 @@ Start = Callable[..., subprocess.Popen[str]]
 SHORT = ("--duration", "12", "--outage", "6", "--delay", "0", "--rate", "50")
 
 
+@pytest.fixture(scope="module")
+def pythons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What Spark starts where it needs a Python."""
+    with ready_spark_python(tmp_path_factory.mktemp("python")) as program:
+        yield program
+
+
 @pytest.fixture
-def start(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+def start(tmp_path: Path, pythons: str) -> Iterator[Start]:
     """Starts the demo as a process that leads its own group, with its scratch folders under the test's."""
-    python = spark_python(tmp_path_factory.mktemp("python"))
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}  # it sets its own
     with ExitStack() as started:
 
         def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
             process = subprocess.Popen(
                 [sys.executable, "-m", "controller", "demo", *arguments], cwd=tmp_path,
-                env=environment | {"TMPDIR": str(tmp_path), "PYSPARK_PYTHON": python} | variables,
+                env=environment | {"TMPDIR": str(tmp_path), "PYSPARK_PYTHON": pythons} | variables,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
             )  # fmt: skip
             started.enter_context(process)
