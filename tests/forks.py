@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 LOADED = (
@@ -39,6 +39,7 @@ LOADED = (
 PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent ends
 REQUEST_BYTES = 200_000
 STATUS_BYTES = 4
+STDERR = 2
 END_DEADLINE_S = 30
 
 
@@ -59,18 +60,20 @@ def end_with_parent() -> None:
 
 
 class Fork:
-    """A forked process, as far as `subprocess.Popen` goes. What it prints comes by `stdout`."""
+    """A forked process, as far as `subprocess.Popen` goes; `stdin` and `stdout` are pipes."""
 
-    def __init__(self, module: str, arguments: Sequence[str], errors: IO[str]) -> None:
-        """Runs a module as `python -m` does, in this process's folder and environment."""
+    def __init__(self, module: str, arguments: Sequence[str], errors: int = STDERR) -> None:
+        """Runs a module as `python -m` does, in this process's folder and environment. `errors` is a descriptor."""
+        to_read, written = os.pipe()
         printed, to_print = os.pipe()
         self._status, to_status = os.pipe()
         request = json.dumps([module, *arguments, dict(os.environ), os.getcwd()]).encode()
         forker = _forker()
-        socket.send_fds(forker, [request], [to_print, errors.fileno(), to_status])
-        os.close(to_print)
-        os.close(to_status)
-        self.stdout = open(printed)  # noqa: SIM115  # whoever asked for the process closes it, as with Popen
+        socket.send_fds(forker, [request], [to_read, to_print, errors, to_status])
+        for each in (to_read, to_print, to_status):
+            os.close(each)
+        self.stdin = open(written, "w")  # noqa: SIM115  # whoever asked for the process closes both, as with Popen
+        self.stdout = open(printed)  # noqa: SIM115  # see above
         answer, (self._process,), _, _ = socket.recv_fds(forker, REQUEST_BYTES, 1)
         self.pid = int(answer)
         self.returncode: int | None = None
@@ -136,24 +139,24 @@ def main(asking: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; what is forked gets it as well
     signal.signal(signal.SIGCHLD, tell)
     while True:
-        request, given, _, _ = socket.recv_fds(asking, REQUEST_BYTES, 3)
+        request, given, _, _ = socket.recv_fds(asking, REQUEST_BYTES, 4)
         if not request:
             return
-        printed, errors, status = given
+        *standard, status = given
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # until it is known whom to tell
         process = os.fork()
         if process == 0:
             for each in (asking.fileno(), status, *waiting.values()):
                 os.close(each)
-            _become(request, printed, errors)
+            _become(request, standard)
         waiting[process], handle = status, os.pidfd_open(process)
         socket.send_fds(asking, [b"%d" % process], [handle])
-        for each in (printed, errors, handle):
+        for each in (*standard, handle):
             os.close(each)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 
-def _become(request: bytes, printed: int, errors: int) -> NoReturn:
+def _become(request: bytes, standard: Sequence[int]) -> NoReturn:
     """What a Python does that is started with `-m`."""
     import runpy
 
@@ -161,8 +164,8 @@ def _become(request: bytes, printed: int, errors: int) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    for given, descriptor in ((printed, sys.stdout), (errors, sys.stderr)):
-        os.dup2(given, descriptor.fileno())
+    for descriptor, given in enumerate(standard):
+        os.dup2(given, descriptor)
         os.close(given)
     module, *arguments, environment, folder = json.loads(request)
     os.environ.clear()

@@ -150,7 +150,7 @@ class OwnProcess:
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process; a pipe could fill up
         self.process: Fork | subprocess.Popen[str]
         if sys.platform == "linux" and files is None and program is ROOT:
-            self.process = Fork(module, arguments, self._said)
+            self.process = Fork(module, arguments, self._said.fileno())
         else:
             bounds = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
             environment = {**os.environ, "PYTHONPATH": str(program)}
@@ -183,9 +183,10 @@ class OwnProcess:
         return self._end()
 
     def _end(self) -> int:
-        assert self.process.stdout is not None
         status = self.process.wait(30)
-        self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
         self._said.seek(0)
         self.log = self._said.read()
         self.errors = "".join(line for line in self.log.splitlines(keepends=True) if " INFO " not in line)

@@ -12,10 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from controller.cli import main
+from tests.served import OwnProcess
 
 ROOT = Path(__file__).parents[2]
 STRANDLINE = (sys.executable, "-m", "controller")
@@ -31,16 +31,8 @@ class Served:
     """`strandline serve` on a free port, and calls to bring about what commands then show."""
 
     def __init__(self, folder: Path) -> None:
-        command = [*STRANDLINE, "serve", "--database", str(folder / "store.db"), "--port", "0"]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=folder
-        )
-        assert self.process.stdout is not None
-        found = re.search(r"http://\S+", self.process.stdout.readline())
-        if found is None:
-            raise AssertionError(f"it did not start: {self.process.communicate(timeout=30)[1]}")
-        self.url = found[0]
-        self._client = httpx.Client(base_url=self.url, timeout=30)
+        self._serving = OwnProcess(folder / "store.db")
+        self.process, self.url, self._client = self._serving.process, self._serving.url, self._serving.client
         self._names = (f"orders-{number}" for number in count(1))
 
     def call(self, method: str, path: str, body: object = None) -> Any:
@@ -71,9 +63,7 @@ class Served:
         self.call("POST", f"/v1/streams/{stream}/notes", {"writer": writer, "time": time, "position": offsets})
 
     def kill(self) -> None:
-        self._client.close()
-        self.process.kill()
-        self.process.communicate(timeout=30)
+        self._serving.kill()
 
 
 @dataclass(frozen=True, slots=True)

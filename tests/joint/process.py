@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 
 from strandline.errors import TimeWentBack
+from tests.forks import Fork
 from tests.joint.nodes import AWAY, CONFIG, Node
 
 CALL_DEADLINE_S = 20
@@ -69,13 +69,11 @@ class Controller:
     """One such process, as a test sees it."""
 
     def __init__(self, url: str, name: str) -> None:
-        command = [sys.executable, "-m", "tests.joint.process", url, name]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = Fork("tests.joint.process", [url, name])
         assert self._line() == "ready"
 
     def call(self, call: str) -> str:
         """The answer to a call; "away" if the process has ended."""
-        assert self._process.stdin is not None
         try:
             print(call, file=self._process.stdin, flush=True)
         except BrokenPipeError:
@@ -90,9 +88,8 @@ class Controller:
         if self._process.poll() is None:
             self._process.send_signal(which)
         status = self.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._process.stdin.close()
+        self._process.stdout.close()
         return status
 
     def wait(self) -> int:
@@ -100,7 +97,6 @@ class Controller:
         return self._process.wait(CALL_DEADLINE_S)
 
     def _line(self) -> str:
-        assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
 
