@@ -249,7 +249,7 @@ class MarkCache:
     def _stretch(self, segment: str, offset: int) -> _Stretch:
         marks, created_at = self._marks, None
         if self.is_ingestion and self.graph is not None and segment in self.graph:
-            created_at = self.graph[segment].created_at  # no event in it can be older
+            created_at = self.graph[segment].ingested_from
         if marks is None:
             return _Stretch(0, None, created_at)
         first, count = marks.first_seq, len(marks)

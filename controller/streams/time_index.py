@@ -43,7 +43,7 @@ class TimeIndexes:
         self, loaded: LoadedStream, segment: str, key: str, from_offset: int, token: int | None, limit: int
     ) -> tuple[list[IndexEntry], int]:
         described = loaded.stream.graph[segment]
-        created_at = described.created_at if loaded.stream.config.time_domain is TimeDomain.INGESTION else None
+        created_at = described.ingested_from if loaded.stream.config.time_domain is TimeDomain.INGESTION else None
         chain = loaded.chains.get(key)
         newest = chain.last_seq if chain is not None else 0
         if token is not None and token > newest:

@@ -60,8 +60,8 @@ def time_index(
 
     The first entry is the one at or below `from_offset`, if there is one, found by a search; for offset 0 the
     entries begin with the first mark. With a token, `from_offset` is ignored. If marks were added since the last
-    call, the next one may begin with the last offset again, at a later time. `created_at` is the segment's, in the
-    ingestion time domain only.
+    call, the next one may begin with the last offset again, at a later time. `created_at` is the segment's
+    `ingested_from`, in the ingestion time domain only.
     """
     if from_offset < 0 or limit < 1 or (token is not None and token < 0):
         raise ValueError(f"offset and token need 0 or more, limit 1 or more: {from_offset}, {token}, {limit}")
