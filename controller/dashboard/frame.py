@@ -124,6 +124,9 @@ code, .sl-code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-
 .sl-stale .sl-page, .sl-stale .sl-bar, .sl-stale .q-dialog, .sl-stale .q-notifications {
   filter: grayscale(1); opacity: .6; }
 .nicegui-error-popup { display: none !important; }
+@media (prefers-reduced-motion: reduce) { *, ::before, ::after {
+  animation-duration: .01ms !important; animation-delay: 0s !important; animation-iteration-count: 1 !important;
+  transition-duration: .01ms !important; transition-delay: 0s !important; scroll-behavior: auto !important; } }
 @media (max-width: 600px) {
   .sl-page { padding: 14px 12px 40px; } .sl-bar { padding: 6px 12px; gap: 2px 8px; flex-wrap: wrap; }
   .sl-title { font-size: 20px; } .sl-hide-small { display: none; } .sl-number { font-size: 24px; }

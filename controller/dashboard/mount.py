@@ -91,6 +91,7 @@ def add_dashboard(app: FastAPI) -> None:
     nicegui.app.add_exception_handler(404, _no_page)
     nicegui.app.add_exception_handler(Exception, _failed)
     nicegui.app.add_middleware(ScriptNonces)  # first, so that it sees pages before they are compressed
+    nicegui.app.config.quasar_config["loadingBar"]["skipHijack"] = True  # no bar for the library's own requests
     nicegui.ui.run_with(
         app,
         title=TITLE,

@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # it has no types
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
 
 from tests.served import OwnProcess
@@ -30,6 +32,14 @@ def is_wrong(said: ConsoleMessage) -> bool:
     return "Failed to load resource" not in said.text and "WebSocket connection to" not in said.text
 
 
+def found_on(page: Page, *, dialog: bool = False) -> list[str]:
+    """What axe finds wrong: the rule, and where. It takes what is behind a dialog for the background of the dialog's
+    buttons, so that with one it does not look at contrast."""
+    options = {"rules": {"color-contrast": {"enabled": not dialog}}}
+    found: list[dict[str, Any]] = Axe().run(page, options=options).response["violations"]
+    return [f"{rule['id']}: {node['html']} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+
+
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Opens pages, each for a visitor of its own. What goes wrong in the browser's console fails the test."""
@@ -37,7 +47,8 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
     contexts = []
 
     def begin(*, size: ViewportSize = WIDE, dark: bool = False) -> Page:
-        context = browser.new_context(viewport=size, color_scheme="dark" if dark else "light")
+        # Nothing moves: what has appeared can be looked at.
+        context = browser.new_context(viewport=size, color_scheme="dark" if dark else "light", reduced_motion="reduce")
         contexts.append(context)
         page = context.new_page()
         context.on("weberror", lambda error: wrong.append(str(error.error)))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # it has no types
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.conftest import PHONE, WIDE
+from tests.dashboard.conftest import PHONE, WIDE, found_on
 
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World
@@ -28,11 +27,13 @@ PAGES = {
     "/sign-in": "Token",
 }
 
-
-def found_on(page: Page) -> list[str]:
-    """What axe finds wrong: the rule, and where."""
-    found: list[dict[str, Any]] = Axe().run(page).response["violations"]
-    return [f"{rule['id']}: {node['html']} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+BUTTONS = {  # that open a dialog
+    "/": ("Create a stream", "Create a reader group"),
+    "/streams/orders": ("Evaluate now", "Configure"),
+    "/streams/orders/writers/app-7": ("Exclude", "Close"),
+    "/reader-groups/billing": ("Change", "Delete"),
+}
+MORE = ("Split or merge segments", "Drop a segment", "Truncate", "Seal", "Delete")
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -43,4 +44,27 @@ def test_no_page_breaks_a_rule_of_accessibility(world: World, open_page: Callabl
         page.goto(world.url + path)
         expect(page.get_by_text(shown).first).to_be_visible()
         wrong += [f"{path} {found}" for found in found_on(page)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_dialog_breaks_a_rule_of_accessibility(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    dialog, wrong = page.get_by_role("dialog"), list[str]()
+
+    def look(name: str) -> None:
+        expect(dialog).to_be_visible()
+        wrong.extend(f"{name}: {found}" for found in found_on(page, dialog=True))
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(dialog).to_have_count(0)
+
+    for path, names in BUTTONS.items():
+        page.goto(world.url + path)
+        for name in names:
+            page.get_by_role("button", name=name, exact=True).click()
+            look(name)
+    page.goto(f"{world.url}/streams/orders")
+    for name in MORE:
+        page.get_by_role("button", name="More").click()
+        page.locator(".q-menu").get_by_text(name, exact=True).click()
+        look(name)
     assert not wrong, "\n".join(wrong)

@@ -18,6 +18,7 @@ from strandline.core.config import StreamConfig
 from strandline.errors import Forbidden
 from strandline.redaction import TOKEN_PREFIX
 from strandline.wire.streams import settings_by_name
+from tests.dashboard.conftest import found_on
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
 PATTERNS = {"anna": (Role.ADMIN, "*"), "ben": (Role.READER, "orders*"), "carl": (Role.READER, "*")}
@@ -116,6 +117,8 @@ def test_a_token_is_created_shown_once_and_revoked_from_the_page(
     dialog = page.get_by_role("dialog")
     guarded.sign_in(page, guarded.tokens["anna"], "/tokens")
     page.get_by_role("button", name="Create a token").click()
+    expect(dialog).to_be_visible()
+    assert found_on(page, dialog=True) == []
     dialog.get_by_label("name", exact=True).fill("dora")
     dialog.get_by_label("streams", exact=True).fill("orders*")
     dialog.get_by_label("lasts", exact=True).fill("2 h")
@@ -123,6 +126,7 @@ def test_a_token_is_created_shown_once_and_revoked_from_the_page(
     expect(dialog.get_by_text("dora: reader of orders*, until")).to_be_visible()
     dialog.get_by_role("button", name="Create").click()
     made = dialog.get_by_text(TOKEN_PREFIX).inner_text()
+    assert found_on(page, dialog=True) == []
     dialog.get_by_role("button", name="Close").click()
     expect(dialog).to_be_hidden()
     expect(page.get_by_text(made)).to_have_count(0)
@@ -130,6 +134,7 @@ def test_a_token_is_created_shown_once_and_revoked_from_the_page(
     assert guarded.process.client.get("/v1/streams/orders", headers=asked).status_code == 200
     assert guarded.process.client.get("/v1/streams/secret", headers=asked).status_code == 403
     row = page.get_by_role("row").filter(has_text="dora")
+    assert found_on(page) == []
     page.get_by_role("button", name="Revoke dora").click()
     dialog.get_by_role("button", name="Revoke").click()
     expect(row).to_contain_text("revoked")
