@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from dataclasses import fields
+from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 
@@ -12,7 +13,7 @@ from controller.http.dependencies import DEFAULT_LIMIT, Granted, Limit, Seq, Ser
 from controller.http.responses import answer
 from controller.limits import JOURNAL_SEARCH_CHARACTERS, JOURNAL_WORDS
 from controller.status.journal_reads import JournalSlice
-from controller.storage.journal import Place, Wanted
+from controller.storage.journal import Place, StoredEntry, Wanted
 from strandline.access import EVERYTHING, PATTERN, Role
 from strandline.errors import InvalidParameter
 from strandline.limits import TIME_BOUND_MS
@@ -55,18 +56,7 @@ async def of_all(
     patterns = (stream,) if grant is None else (stream, grant.pattern)
     wanted_entries = Wanted(patterns=patterns, topics=tuple(topic), words=words, since=since, until=until)
     found = await controller.journals.of_all(wanted_entries, _place(before), limit)
-    entries = tuple(
-        StreamJournalEntry(
-            stream=name,
-            seq=entry.seq,
-            at=entry.at,
-            topic=entry.topic,
-            kind=entry.kind,
-            by=entry.by,
-            details=entry.details,
-        )
-        for name, entry in found.entries
-    )
+    entries = tuple(StreamJournalEntry(stream=name, **_fields(entry)) for name, entry in found.entries)
     following = found.next
     return answer(
         JournalsPage(entries, None if following is None else f"{following.at}.{following.seq}.{following.stream}")
@@ -99,8 +89,9 @@ async def of_group(group: str, controller: Served, after: Seq = 0, limit: Limit 
 
 
 def _shaped(page: JournalSlice) -> JournalPage:
-    entries = tuple(
-        JournalEntry(seq=entry.seq, at=entry.at, topic=entry.topic, kind=entry.kind, by=entry.by, details=entry.details)
-        for entry in page.entries
-    )
-    return JournalPage(entries, page.next, page.omitted)
+    return JournalPage(tuple(JournalEntry(**_fields(entry)) for entry in page.entries), page.next, page.omitted)
+
+
+def _fields(entry: StoredEntry) -> dict[str, Any]:
+    """The fields of a JournalEntry."""
+    return {each.name: getattr(entry, each.name) for each in fields(entry)}
