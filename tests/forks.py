@@ -26,6 +26,7 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parents[1]
 LOADED = (
     "controller.cli.serve",
+    "controller.dashboard.pages",
     "controller.server",
     "nicegui",
     "psycopg",

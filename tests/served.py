@@ -184,6 +184,8 @@ class OwnProcess:
 
     def _end(self) -> int:
         status = self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.read()  # to its end, which comes when the processes that it forked have ended as well
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
