@@ -33,7 +33,7 @@ Of version {version}, these remain:
   4. Upload the two files of dist, and publish the part of CHANGELOG.md about {version} with their SHA-256:
 {sums}
   5. Put the pages where they are read: make site makes them, in .site/pages
-  6. Try it on every Python: .venv/bin/python -m tools.try_wheel python3.11 python3.12 python3.13
+  6. Try it on every Python: .venv/bin/python -m tools.try_wheel python3.11 python3.12 python3.13 python3.14
   7. On main: raise the version in pyproject.toml, deploy/compose and deploy/kubernetes, and begin its part of
      CHANGELOG.md with "unreleased".
 """
