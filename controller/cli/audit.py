@@ -30,7 +30,12 @@ NAMES_IN_A_CELL = 3
 
 @click.command
 @stream_argument
-@option("--path", type=click.Path(path_type=Path), metavar="FILE", help="the stream's log, if it is an embedded one")
+@option(
+    *("--path", "--log", "path"),
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="the stream's log, if it is an embedded one",
+)
 @option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers, if it is a topic")
 @option("--topic", metavar="TOPIC", help="the topic, if it is not named like the stream")
 @option(

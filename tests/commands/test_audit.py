@@ -99,7 +99,7 @@ def test_a_writer_that_lied_is_named_with_the_event_and_the_mark(
         2,
     )
     assert [each["writer"] for each in late["could_have_written"]] == ["a"]
-    done = strandline("audit", orders.stream, "--path", str(orders.path), "--field", "at", "--plain-times")
+    done = strandline("audit", orders.stream, "--log", str(orders.path), "--field", "at", "--plain-times")
     assert done.code == 1 and done.out.splitlines()[0].endswith(": 1 broke a promise")
     assert done.out.splitlines()[-1].split() == [
         "0", "4", str(NOON + 120), str(NOON + 300), "(seq", "2)", "0.2", "s", "perhaps", "a"
