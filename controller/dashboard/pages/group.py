@@ -162,9 +162,11 @@ class GroupPage:
         self._since = f"since {moment(changes[-1].at, now)}" if changes else ""
 
     def _show_tiles(self, look: GroupStatus) -> None:
-        backlog = look.window.backlog
+        backlog, lag_ms, since = look.window.backlog, look.window.lag_ms, self._since
+        if not backlog and look.threshold_ms is not None and lag_ms is not None and lag_ms > look.threshold_ms:
+            since = f"{since}; a group that has caught up stays so until it is idle".removeprefix("; ")
         self._tiles["Lag"].show(group_lag(look))
-        self._tiles["Backlog"].show(yes(backlog), "sl-bad" if backlog else "sl-good", self._since)
+        self._tiles["Backlog"].show(yes(backlog), "sl-bad" if backlog else "sl-good", since)
         self._tiles["Threshold"].show("none" if look.threshold_ms is None else span(look.threshold_ms))
         self._tiles["Readers"].show(str(look.readers))
 
