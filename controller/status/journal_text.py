@@ -40,9 +40,9 @@ def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> s
         case "caught_up":
             return f"is not in backlog any more, {_lag(told)}"
         case "refused":
-            who = told.get("writer") or told.get("reader") or told.get("call") or told.get("name")
+            whom = told.get("writer") or told.get("reader") or told.get("call") or told.get("name")
             code = told.get("code", "")
-            return f"refused{f' ({who})' if who else ''} as {code}: {_dated(told, times)}"
+            return f"refused{f' ({whom})' if whom else ''} as {code}: {_dated(told, times)}"
         case "reader_segments":
             gained, lost = ", ".join(told["gained"]), ", ".join(told["lost"])
             moved = " and ".join([*([f"took {gained}"] if gained else []), *([f"gave up {lost}"] if lost else [])])
