@@ -6,6 +6,7 @@ is about to be done. What is refused is said in the dialog, which stays open wit
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -153,9 +154,11 @@ class _Dialog:
             return
         self._say("")
         self._wait(True)  # nobody closes the dialog before it is known what came of it
+        self._leave(self._act.then is not None)
         try:
             done = await self._act.do(self._values)
         except _REFUSALS as error:
+            self._leave(False)
             self._say(str(error))
         else:
             if self._act.keep is not None:
@@ -167,6 +170,10 @@ class _Dialog:
             self._dialog.submit(True)
         finally:
             self._wait(False)
+
+    def _leave(self, does: bool) -> None:
+        """Tells the page whether it is about to go elsewhere."""
+        _ = ui.run_javascript(f"strandline.leaves({json.dumps(does)})")
 
     def _keep(self, sentence: str, kept: str) -> None:
         """Shows what can be seen only once."""

@@ -171,7 +171,7 @@ class Refresh:
             self._tell("strandline.signIn()")
         except Missing:
             self._timer.active = False
-            self._tell("location.reload()")  # the answer says what is not there any more
+            self._tell("strandline.gone()")
         except StrandlineError as error:
             self._failed(f"{error}.")
         except Exception as error:

@@ -33,6 +33,8 @@
   bar.append(text, age);
   document.addEventListener("DOMContentLoaded", () => document.body.prepend(bar));
 
+  let [isGone, goesElsewhere] = [false, false]; // what the page shows was deleted; the page is about to go elsewhere
+
   let troubled = ""; // what is wrong with the streams of this page, as the title and the icon say it
   let [titleOfCalm, iconOfCalm] = ["", ""];
 
@@ -139,6 +141,15 @@
         else address.searchParams.set(name, value);
       }
       history.replaceState(history.state, "", address);
+    },
+    // What the page shows was deleted: loaded again, it says so. A page that has deleted it goes elsewhere in place of that.
+    gone() {
+      isGone = true;
+      if (!goesElsewhere) location.reload();
+    },
+    leaves(does) {
+      goesElsewhere = does;
+      if (isGone) strandline.gone();
     },
     signIn() {
       location.assign(`${SIGN_IN}?ended=1&next=${encodeURIComponent(location.pathname + location.search)}`);

@@ -305,7 +305,7 @@ def refuse_a_note_that_repeats() -> None:
 
 def tell_no_floor_to_who_comes_back() -> None:
     def make(_: Any) -> Any:
-        def broken(self: Stream, name: str, writer: Any, admitted: Any, now: int) -> dict[str, int | None]:
+        def broken(self: Stream, writer: Any, admitted: Any, now: int) -> dict[str, int | None]:
             return dict.fromkeys(admitted.times)
 
         return broken

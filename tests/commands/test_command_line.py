@@ -118,7 +118,8 @@ def test_help_names_every_variable_and_fits_80_columns() -> None:
         helped = ctx.get_help()
         assert [line for line in helped.splitlines() if len(line) > 80] == []
         if not isinstance(ctx.command, click.Group):
-            variables = {f"STRANDLINE_{name[2:].upper().replace('-', '_')}" for name in options_of(ctx.command)}
+            names = [each.opts[0] for each in ctx.command.params if isinstance(each, click.Option)]
+            variables = {f"STRANDLINE_{name[2:].upper().replace('-', '_')}" for name in names}
             assert set(re.findall(r"STRANDLINE_\w+", helped)) == variables
 
 
@@ -186,7 +187,7 @@ def test_a_command_that_asks_needs_nothing_of_the_server(served: Any, words: tup
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines()[-1].split() == ["loaded", *(["httpx"] if address else [])]
+    assert done.stdout.splitlines()[-1].split() == ["loaded"]
 
 
 @pytest.mark.parametrize(
