@@ -106,7 +106,7 @@ def strandline(served: Served, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command in this process, which is quick, against the shared controller."""
 
     def run(*words: str) -> Ran:
-        asks = words[0] != "completion" and "--controller" not in words
+        asks = words[0] not in ("completion", "assess") and "--controller" not in words
         capsys.readouterr()
         code = main([*words, "--controller", served.url] if asks else words)
         return Ran(code, *capsys.readouterr())
