@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import click
 
 from controller.cli.client import ControllerClient, calls_controller, list_writers
 from controller.cli.options import json_option, option, stream_argument, times_option
+from controller.cli.overview import look
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, indented, key_name, offsets
 from controller.terminal import say
@@ -28,12 +31,15 @@ def command(client: ControllerClient, stream: str, state: str | None, as_json: b
         say(indented({"writers": writers, "next": None}))
     elif writers:
         header = ("writer", "state", "times", "position", "epoch", "last heard", "holds")
-        say("\n".join(table(header, [_row(convert(each, WriterReply), times) for each in writers])))
+        status = look(client, [stream]).streams.get(stream)
+        held = {key for key, each in status.keys.items() if each.held_back} if status is not None else set()
+        say("\n".join(table(header, [_row(convert(each, WriterReply), held, times) for each in writers])))
     else:
         say("no writer yet" if state is None else f"no writer is {state}, of {len(found)}")
 
 
-def _row(writer: WriterReply, times: Times) -> tuple[str, ...]:
+def _row(writer: WriterReply, held: Set[str], times: Times) -> tuple[str, ...]:
+    """`held` are the keys whose time is held back: a writer that keeps up holds nobody."""
     shown = [times.show(time) if key == "" else f"{key}={times.show(time)}" for key, time in writer.times.items()]
     return (
         writer.writer,
@@ -42,5 +48,5 @@ def _row(writer: WriterReply, times: Times) -> tuple[str, ...]:
         offsets(writer.position),
         NOTHING if writer.epoch is None else str(writer.epoch),
         times.show(writer.last_heard_at),
-        ", ".join(key_name(key) if key else "time" for key in writer.holds) or NOTHING,
+        ", ".join(key_name(key) if key else "time" for key in writer.holds if key in held) or NOTHING,
     )

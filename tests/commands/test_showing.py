@@ -116,6 +116,14 @@ def test_writers_are_listed_with_state_position_and_what_they_hold(served: Any, 
     assert lines[2].split()[:2] == ["w2", "idle"] and "1=7" in lines[2] and lines[2].endswith("–")
 
 
+def test_a_writer_that_keeps_up_is_not_said_to_hold_time(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    served.note(stream, "tail", NOON + 100, s0=1)
+
+    assert strandline("writers", stream).out.splitlines()[1].endswith("–")
+    assert "nobody" in strandline("streams", stream).out and "tail holds" not in strandline("streams", stream).out
+
+
 def test_writers_can_be_narrowed_to_a_state(served: Any, strandline: Callable[..., Any]) -> None:
     stream = two_marks(served)
     served.call("POST", f"/v1/streams/{stream}/writers/w2/idle")
