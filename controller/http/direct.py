@@ -18,7 +18,7 @@ from starlette.types import Scope
 from controller.commit.group_commit import Durable
 from controller.controller import Controller
 from controller.http.hot_calls import STREAMS
-from controller.http.middleware import Admitted, Middleware
+from controller.http.middleware import Admission, Middleware
 from controller.http.notes import NOTES, take_directly
 from controller.http.problems import answer_with
 from controller.http.request_bodies import is_json
@@ -56,7 +56,7 @@ class DirectCall:
     def __init__(self, find: Callable[[str, Controller, Scope, bytes], Found], stream: str) -> None:
         self.find = find
         self.stream = stream
-        self.admitted: Admitted | None = None
+        self.admitted: Admission | None = None
 
 
 def direct_call(scope: Mapping[str, Any]) -> DirectCall | None:

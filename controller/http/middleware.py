@@ -36,7 +36,7 @@ METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 
 
-class Admitted(NamedTuple):
+class Admission(NamedTuple):
     """Why a request was let in: one with the same head is let in again while the tokens are what they were."""
 
     controller: Controller
@@ -149,13 +149,13 @@ class Middleware:
             raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
         return self._rules.admit(scope, controller.tokens)
 
-    def admitted(self, scope: Scope, controller: Controller) -> Admitted | None:
+    def admitted(self, scope: Scope, controller: Controller) -> Admission | None:
         """Why a request was let in; None if it has an id of its own, so that no other has the same head."""
         if _sent_id(scope) is not None:
             return None
-        return Admitted(controller, grant_of(scope), controller.tokens.state)
+        return Admission(controller, grant_of(scope), controller.tokens.state)
 
-    def admits_again(self, admitted: Admitted) -> bool:
+    def admits_again(self, admitted: Admission) -> bool:
         """Whether a request is let in because one with the same head was."""
         controller = admitted.controller
         return controller.replaced is None and controller.tokens.admits_again(admitted.grant, admitted.tokens)

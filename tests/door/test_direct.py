@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,6 +43,18 @@ def time_of(process: OwnProcess, writer: str) -> int:
     found = process.client.get("/v1/streams/s/writers").json()["writers"]
     (time,) = (each["times"][""] for each in found if each["writer"] == writer)
     return int(time)
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[InThread]:
+    """A controller within the test's reach, with a stream."""
+    app = create_app(Settings(database=str(tmp_path / "store.db")))
+    started = InThread(app, socket.create_server(("127.0.0.1", 0)))
+    try:
+        assert started.ask("PUT", "/v1/streams/s", {"segments": 1}).is_success
+        yield started
+    finally:
+        started.stop()
 
 
 def holds_a_head(serving: InThread) -> bool:
@@ -225,27 +237,19 @@ def test_a_head_that_is_known_waits_for_its_body(served: OwnProcess) -> None:
     assert time_of(served, "in-two") == 263
 
 
-def test_a_controller_that_ends_waits_for_the_body_of_a_known_head(tmp_path: Path) -> None:
-    app = create_app(Settings(database=str(tmp_path / "store.db")))
-    listener = socket.create_server(("127.0.0.1", 0))
-    address = listener.getsockname()
-    serving = InThread(app, listener)
-    try:
-        assert serving.ask("PUT", "/v1/streams/s", {"segments": 1}).is_success
-        head, end, body = window(1).partition(b"\r\n\r\n")
-        with socket.create_connection(address, 30) as caller:
-            caller.sendall(window(1))
-            assert caller.recv(4096).startswith(b"HTTP/1.1 200")
-            caller.sendall(head + end)
-            wait_until(lambda: holds_a_head(serving))
-            serving.server.should_exit = True
-            wait_until(lambda: not holds_a_head(serving))
-            caller.sendall(body)
+def test_a_controller_that_ends_waits_for_the_body_of_a_known_head(serving: InThread) -> None:
+    head, end, body = window(1).partition(b"\r\n\r\n")
+    with socket.create_connection(serving.listener.getsockname(), 30) as caller:
+        caller.sendall(window(1))
+        assert caller.recv(4096).startswith(b"HTTP/1.1 200")
+        caller.sendall(head + end)
+        wait_until(lambda: holds_a_head(serving))
+        serving.server.should_exit = True
+        wait_until(lambda: not holds_a_head(serving))
+        caller.sendall(body)
 
-            answer = caller.recv(4096)
-            assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer
-    finally:
-        serving.stop()
+        answer = caller.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer
 
 
 def test_equal_heads_with_ids_of_their_own_get_these_back(served: OwnProcess) -> None:
@@ -288,17 +292,9 @@ def test_a_head_that_closes_or_has_another_method_is_never_taken_for_a_known_one
         assert raw.answer().status in (400, 405)
 
 
-def test_a_head_that_is_known_is_checked_anew_each_time(tmp_path: Path) -> None:
-    app = create_app(Settings(database=str(tmp_path / "store.db")))
-    listener = socket.create_server(("127.0.0.1", 0))
-    address = listener.getsockname()
-    serving = InThread(app, listener)
-    try:
-        assert serving.ask("PUT", "/v1/streams/s", {"segments": 1}).is_success
-        with socket.create_connection(address, 30) as caller:
-            for required, wanted in ((False, b"200"), (False, b"200"), (True, b"401")):
-                app.state.controller.tokens.required = required
-                caller.sendall(window(1))
-                assert caller.recv(4096).startswith(b"HTTP/1.1 " + wanted)
-    finally:
-        serving.stop()
+def test_a_head_that_is_known_is_checked_anew_each_time(serving: InThread) -> None:
+    with socket.create_connection(serving.listener.getsockname(), 30) as caller:
+        for required, wanted in ((False, b"200"), (False, b"200"), (True, b"401")):
+            serving.app.state.controller.tokens.required = required
+            caller.sendall(window(1))
+            assert caller.recv(4096).startswith(b"HTTP/1.1 " + wanted)
