@@ -297,20 +297,29 @@ def show(name: str, found: Together) -> None:
     print(f"{name:26}{p50:>9}{p99:>9}{first:>12}{second:>13}  {to_close}", flush=True)
 
 
-def measure(options: argparse.Namespace) -> Report:
-    wanted, report = options.only or PARTS, Report()
+def stage_with_kafka(opened: ExitStack, report: Report) -> tuple[Stage, Kafka] | None:
+    """A stage whose Spark has the connector for Kafka, and a broker. None, and the report says so, without the jars."""
     try:
         jars, connector = fetched("kafka"), fetched("spark-kafka")
     except JarsError as error:
         report.missing.append(f"Spark's Kafka connector: {error}")
-        return report
+        return None
     from tests.kafka import Kafka
 
+    stage = Stage.open(opened, {"spark.jars": ",".join(sorted(map(str, connector.glob("*.jar"))))})
+    kafka = Kafka(jars)
+    opened.callback(kafka.remove)
+    opened.callback(detach, stage.spark)
+    return stage, kafka
+
+
+def measure(options: argparse.Namespace) -> Report:
+    wanted, report = options.only or PARTS, Report()
     with ExitStack() as opened:
-        stage = Stage.open(opened, {"spark.jars": ",".join(sorted(map(str, connector.glob("*.jar"))))})
-        kafka = Kafka(jars)
-        opened.callback(kafka.remove)
-        opened.callback(detach, stage.spark)
+        found = stage_with_kafka(opened, report)
+        if found is None:
+            return report
+        stage, kafka = found
         if "batches" in wanted:
             report.figures.extend(batches(stage, kafka, options))
         if "queries" in wanted:

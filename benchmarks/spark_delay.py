@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from benchmarks.figures import Figure, Report, arguments, median, number, run
-from benchmarks.spark_attach import TRIGGER, Topic, began_ms, took_ms, wait_for
+from benchmarks.spark_attach import TRIGGER, Topic, began_ms, stage_with_kafka, took_ms, wait_for
 from benchmarks.spark_exactness import Stage
 from benchmarks.spark_throughput import NUMBERS, SEGMENTS, timed, windows
-from spark_integration import attach, detach, exact_watermark, register
+from spark_integration import attach, exact_watermark, register
 from spark_integration.listener import listen
 from spark_integration.position_reporter import KafkaPositions
 from spark_integration.progress import watermark_of
@@ -34,7 +34,6 @@ from strandline.core.config import StreamConfig
 from strandline.logs import Event
 from strandline.logs.kafka import KafkaLog
 from tests.spark.queries import Query
-from tools.jars import JarsError, fetched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -220,18 +219,11 @@ def figures(road: str, found: Sequence[Mapping[str, float]]) -> Iterator[Figure]
 
 def measure(options: argparse.Namespace) -> Report:
     report = Report()
-    try:
-        jars, connector = fetched("kafka"), fetched("spark-kafka")
-    except JarsError as error:
-        report.missing.append(f"Spark's Kafka connector: {error}")
-        return report
-    from tests.kafka import Kafka
-
     with ExitStack() as opened:
-        stage = Stage.open(opened, {"spark.jars": ",".join(sorted(map(str, connector.glob("*.jar"))))})
-        kafka = Kafka(jars)
-        opened.callback(kafka.remove)
-        opened.callback(detach, stage.spark)
+        found = stage_with_kafka(opened, report)
+        if found is None:
+            return report
+        stage, kafka = found
         for road in (SOURCE, ATTACHED):
             report.figures.extend(figures(road, delays(stage, kafka, road, options.seconds)))
     return report
