@@ -453,14 +453,14 @@ class JointController(Controller):
         """Begins to hand everything over, and then to end, because a caller asks for it; `by` is the token's name.
         Raises LastController if there is nobody to hand it to, unless this one is to end all the same (`force`)."""
         if not self.stopping and not force:
-            await self._look_who_is_there()
+            await self.look_who_is_there()
             if not self.member.has_successors:
                 raise LastController(controller=self.member.identity.name)
         if not self.stopping:
             log_event("drain_asked", by=by)
         self.begin_stop()
 
-    async def _look_who_is_there(self) -> None:
+    async def look_who_is_there(self) -> None:
         """Returns after a beat that was sent from now on: what the last one told may be old. Raises
         StoreUnavailable if none is answered."""
         asked = self._host.monotonic()

@@ -28,8 +28,8 @@ async def drain(
     """Returns once the controller of this name has begun to drain. `token` is the header with which it is asked, `by`
     the token's name; a call that was passed on is for this controller or for nobody.
 
-    Raises InvalidName, UnknownController, LastController, ServesAlone, ControllerNotReached and OwnerUndecided, and
-    whatever else the other controller refuses.
+    Raises InvalidName, UnknownController, LastController, ServesAlone, ControllerNotReached, OwnerUndecided and
+    StoreUnavailable, and whatever else the other controller refuses.
     """
     check_name("controller", name)
     if forwarding is None or not isinstance(controller, JointController):
@@ -38,7 +38,12 @@ async def drain(
     if name == controller.member.identity.name:
         await controller.drain(by, force=force)
         return
-    other = None if passed_on else controller.member.named(name)
+    other = None
+    if not passed_on:
+        other = controller.member.named(name)
+        if other is None:  # it may have begun since the last beat was answered
+            await controller.look_who_is_there()
+            other = controller.member.named(name)
     if other is None:
         seen = controller.controllers().controllers
         live = tuple(each.name or "" for each in seen if each.state is not ControllerState.ENDED)
