@@ -3,8 +3,8 @@
     .venv/bin/python -m tools.try_wheel python3.11 python3.13 --extras base,controller
 
 Nothing may be compiled, so every package has to come as a wheel; only pyspark does not, which is Python alone.
-Everything runs in a folder of a user who has modules named `logs`, `status`, `client` and `demo`. pip fetches packages
-from where it is set up to.
+Everything runs in the folder of a user who has modules with the names of USERS_OWN. pip fetches packages from where it
+is set up to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-USERS_OWN: Final = ("client", "demo", "logs", "status")
+USERS_OWN: Final = ("client", "demo", "logs", "migrations", "status")
 
 # A writer's ten lines, and a reader's: all that the base is for.
 WRITE_AND_READ: Final = """
@@ -39,12 +39,21 @@ with Writer(url, "orders", "till-1", log=log) as writer:
 with TimeWindows(url, "orders") as windows:
     assert windows.get_time_window({"0": 1}).lower == 1_700_000_000_000
 """
+# A store goes through the whole history of its schema, and a controller would be served.
+MIGRATE: Final = """
+import controller.cli.migrate, controller.cli.serve, controller.server
+from controller.storage.upgrade import upgrade
+from sqlalchemy import create_engine
+
+with create_engine("sqlite://").begin() as connection:
+    upgrade(connection)
+"""
 # What each extra is for, as programs that fail without it.
 PROGRAMS: Final = {
     "base": WRITE_AND_READ,
     "marks": "import strandline.core.chain",
     "cli": "from controller.cli import main; main(['--help'])",
-    "controller": "import controller.cli.migrate, controller.cli.serve, controller.server",
+    "controller": MIGRATE,
     "postgres": "import psycopg; assert psycopg.pq.__impl__ == 'binary'",
     "kafka": "import strandline.logs.kafka, strandline.logs.kafka_reader, confluent_kafka, pyarrow",
     "sqlite": "import strandline.logs.sqlite_reader, adbc_driver_sqlite.dbapi",

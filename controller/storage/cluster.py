@@ -43,10 +43,10 @@ from controller.storage import schema, upgrade
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.dialect import StoreDialect, dialect_of
 from controller.storage.save import Claim
+from controller.storage.shards import fill_shards
 from controller.storage.statements import Prepared, StatementRunner
 from controller.storage.terms import end_terms
 from controller.storage.transaction import decided, transaction
-from migrations.shards import fill_shards
 
 
 class ControllerEnded(StoreTrouble):

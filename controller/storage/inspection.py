@@ -34,9 +34,9 @@ from controller.storage.load import stream_of
 from controller.storage.postgresql import reading_engine
 from controller.storage.refusals import StoreAway
 from controller.storage.rows import AnyRow, mark_of, segment_of
+from controller.storage.shards import KINDS, shard_of
 from controller.storage.sqlite import inspecting_engine
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
-from migrations.shards import KINDS, shard_of
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import check_follows

@@ -24,17 +24,18 @@ from sqlalchemy import (
     update,
 )
 
-import migrations
 from controller.limits import SHARDS
 from controller.storage import schema
 from controller.storage.refusals import ForeignStore, ServedByOlder, StepsInTheWay, WrongSchema
 from controller.storage.schema import LEAST_REVISION, REVISION
-from migrations.shards import add_shards
+from controller.storage.shards import add_shards
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 OURS: Final = frozenset({schema.served.name, schema.stream.name})  # a store of any revision has these tables
+# Beside this package. Alembic reads them by their path: nothing imports `migrations`, which users have as well.
+SCRIPTS: Final = Path(__file__).parents[2] / "migrations"
 ONLY_ADDS: Final = "only_adds"  # the name in a step that says so
 
 # Where Alembic keeps the revision. Alembic itself is imported only to run migrations: that takes longer than creating
@@ -52,7 +53,7 @@ def configuration(connection: Connection | None = None) -> Config:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.set_main_option("script_location", str(SCRIPTS))
     if connection is not None:
         config.attributes["connection"] = connection
     return config

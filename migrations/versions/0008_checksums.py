@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-from migrations.checksums import fill
+from controller.storage.backfill import fill_checksums
 
 revision: str = "0008"
 down_revision: str | None = "0007"
@@ -55,7 +55,7 @@ def upgrade() -> None:
     for name in TABLES:
         op.add_column(name, sa.Column("checksum", sa.BigInteger(), nullable=True))
     for name, (keys, others) in TABLES.items():
-        fill(op.get_bind(), name, keys, others, FLAGS)
+        fill_checksums(op.get_bind(), name, keys, others, FLAGS)
 
 
 def downgrade() -> None:

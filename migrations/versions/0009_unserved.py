@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-from migrations.checksums import fill
+from controller.storage.backfill import fill_checksums
 
 revision: str = "0009"
 down_revision: str | None = "0008"
@@ -23,7 +23,7 @@ def upgrade() -> None:
     op.add_column("reader", sa.Column("checksum", sa.BigInteger(), nullable=True))
     op.execute("UPDATE reader SET served_at = heard_at")
     connection = op.get_bind()
-    fill(connection, "reader", ("group", "name"), ("epoch", "heard_at", "served_at"), ())
+    fill_checksums(connection, "reader", ("group", "name"), ("epoch", "heard_at", "served_at"), ())
     entered = sa.text("UPDATE served SET unserved_ms = :unserved WHERE fence = :fence")
     unserved, before = 0, None
     for row in connection.execute(sa.text("SELECT fence, started_at, served_until FROM served ORDER BY fence")).all():
@@ -36,5 +36,5 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Drops both columns. Writers' documents do not change: the earlier version ignores the new field at their end."""
     op.drop_column("reader", "served_at")
-    fill(op.get_bind(), "reader", ("group", "name"), ("epoch", "heard_at"), ())
+    fill_checksums(op.get_bind(), "reader", ("group", "name"), ("epoch", "heard_at"), ())
     op.drop_column("served", "unserved_ms")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-from migrations.checksums import fill
-from migrations.shards import KINDS, add_shards, fill_shards
+from controller.storage.backfill import fill_checksums
+from controller.storage.shards import KINDS, add_shards, fill_shards
 
 revision: str = "0010"
 down_revision: str | None = "0009"
@@ -95,7 +95,7 @@ def downgrade() -> None:
         op.drop_index(f"ix_{name}_shard_wake_at", name)
         for column in ("shard", "unserved_ms", "wake_at"):
             op.drop_column(name, column)
-        fill(op.get_bind(), name, ("name",), others, ("open", "sealed", "caught_up"))
+        fill_checksums(op.get_bind(), name, ("name",), others, ("open", "sealed", "caught_up"))
     op.drop_table("shard")
     op.drop_table("controller")
     op.drop_table("cluster")

@@ -20,6 +20,7 @@ from controller.cluster.records import Begin, Identity, Kind
 from controller.cluster.shards import shard_of
 from controller.limits import SHARDS
 from controller.storage import upgrade
+from controller.storage.backfill import SLICE_ROWS
 from controller.storage.checksums import CHECKSUMS
 from controller.storage.cluster import begin as begin_controller
 from controller.storage.database import MigrationPart, migrate, migrate_beside, open_database, open_joint, parse_url
@@ -46,10 +47,9 @@ from controller.storage.schema import (
     shard,
     stream,
 )
+from controller.storage.shards import KINDS
+from controller.storage.shards import shard_of as stored_shard_of
 from controller.storage.sqlite import sqlite_engine
-from migrations.checksums import SLICE_ROWS
-from migrations.shards import KINDS
-from migrations.shards import shard_of as stored_shard_of
 from tests.served import InProcess, ManualClock
 
 

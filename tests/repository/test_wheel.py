@@ -81,11 +81,11 @@ def names(wheel: Path) -> set[str]:
     return set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_wheel_holds_the_packages_and_nothing_else(
+def test_the_wheel_holds_the_packages_the_migrations_and_nothing_else(
     names: set[str], packages: list[str], pyproject: dict[str, Any]
 ) -> None:
     description = f"strandline-{pyproject['project']['version']}.dist-info"
-    assert {name.split("/")[0] for name in names} == {*packages, description}
+    assert {name.split("/")[0] for name in names} == {*packages, "migrations", description}
     assert f"{description}/licenses/LICENSE" in names
 
 
@@ -93,12 +93,16 @@ def test_the_packages_are_all_that_the_project_has(packages: list[str], project_
     assert {str(file.parent.relative_to(root)) for file in project_files if file.name == "py.typed"} == set(packages)
 
 
+def test_migrations_are_files_and_no_package_that_would_be_in_the_way_of_a_users_own(names: set[str]) -> None:
+    assert "migrations/env.py" in names and "migrations/__init__.py" not in names
+
+
 def test_the_wheel_is_file_by_file_what_the_tests_run_on(
-    wheel: Path, packages: list[str], project_files: list[Path], root: Path
+    wheel: Path, shipped: list[str], project_files: list[Path], root: Path
 ) -> None:
-    ours = {str(file.relative_to(root)): file for file in project_files if file.relative_to(root).parts[0] in packages}
+    ours = {str(file.relative_to(root)): file for file in project_files if file.relative_to(root).parts[0] in shipped}
     with zipfile.ZipFile(wheel) as opened:
-        theirs = {name: opened.read(name) for name in opened.namelist() if name.split("/")[0] in packages}
+        theirs = {name: opened.read(name) for name in opened.namelist() if name.split("/")[0] in shipped}
     assert sorted(theirs) == sorted(ours)
     assert [name for name, file in ours.items() if file.read_bytes() != theirs[name]] == []
 

@@ -37,11 +37,11 @@ from controller.storage.dialect import dialect_of
 from controller.storage.postgresql import Timeline, joint_engine, writing_engine
 from controller.storage.refusals import AlreadyServed, ServedTogether
 from controller.storage.save import Commit, CommitWriter
+from controller.storage.shards import shard_of
 from controller.storage.statements import StatementRunner
 from controller.storage.tenure import Tenure
 from controller.storage.terms import TermCheck, TermOver, begin_term
 from controller.storage.transaction import decided
-from migrations.shards import shard_of
 from strandline.core.served_time import Unserved
 from tests.postgres import Postgres
 

@@ -22,7 +22,7 @@ from controller.storage.cluster import BeginAnswer, begin, take
 from controller.storage.database import open_database, open_joint
 from controller.storage.inspection import FaultKind, Inspection, StoreFault, opened
 from controller.storage.refusals import StoreAway, StoreRefused
-from migrations.shards import fill_shards, shard_of
+from controller.storage.shards import fill_shards, shard_of
 from tests.postgres import Postgres
 from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tools.reference.dependencies import brought_by
-from tools.try_wheel import PROGRAMS, ROOT, built
+from tools.try_wheel import PROGRAMS, ROOT, USERS_OWN, built
 
-# Run in a Python without what is installed (-S), with the two folders in which packages are found.
-PREFIX = "import sys; sys.path[:0] = [sys.argv.pop(1), sys.argv.pop(1)]\n"
+# Run in a Python without what is installed (-S): it finds a user's own modules first, then packages in two folders.
+PREFIX = "import os, sys; sys.path[:0] = [os.getcwd(), sys.argv.pop(1), sys.argv.pop(1)]\n"
 SERVE = "from controller.cli import main; sys.exit(main(['serve', '--port', '0']))"
 LONG_TO_LOAD = {"spark", "demo"}  # tools/try_wheel.py tries them as well
 
@@ -32,8 +32,10 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 
 def installed(wheel: Path, extra: str, folder: Path) -> list[str]:
-    """How a Python begins that has the wheel, what comes with an extra, and nothing else."""
+    """How a Python begins that has the wheel, what comes with an extra, and a user's own modules in its folder."""
     ours, theirs = folder / "ours", folder / "theirs"
+    for name in USERS_OWN:
+        (folder / f"{name}.py").write_text("raise SystemExit('this is a module of the user')\n")
     zipfile.ZipFile(wheel).extractall(ours)
     theirs.mkdir()
     for name in brought_by(extra):

@@ -1,4 +1,4 @@
-"""Checksums of rows, for migrations. A migration that adds a column before the checksum of a table ends with `fill`.
+"""Checksums of existing rows, for migrations: one that adds a column before the checksum of a table ends with this.
 
 One after it, which may be null, needs nothing: the checksums of rows without a value stay as they are.
 """
@@ -14,7 +14,7 @@ import sqlalchemy as sa
 SLICE_ROWS = 200
 
 
-def fill(
+def fill_checksums(
     connection: sa.Connection, name: str, keys: Sequence[str], others: Sequence[str], flags: Sequence[str]
 ) -> None:
     """Writes the checksum of every row of a table, SLICE_ROWS at a time.
