@@ -44,7 +44,7 @@ class LoadingCache(Generic[Item]):
         self._tenures = tenures
         self._load = load
         self._items: dict[str, Item] = {}
-        self._loading: dict[str, asyncio.Task[None]] = {}
+        self._loading: dict[str, asyncio.Task[Tenure | None]] = {}
 
     def __len__(self) -> int:
         return len(self._items)
@@ -85,8 +85,9 @@ class LoadingCache(Generic[Item]):
             done, _ = await asyncio.wait([loading], timeout=left)
             if not done:
                 raise StillLoading
-            await loading
-            if name not in self._items:
+            without = await loading
+            # What was loaded may be gone again: its tenure ended before this caller had its turn. That is no answer.
+            if without is not None and name not in self._items and self._tenures.of(self._kind, name) is without:
                 return None
 
     def under(self, tenures: Collection[Tenure]) -> list[Item]:
@@ -107,7 +108,7 @@ class LoadingCache(Generic[Item]):
             task.cancel()
         await asyncio.gather(*loading, return_exceptions=True)
 
-    def _loaded(self, name: str, task: asyncio.Task[None]) -> None:
+    def _loaded(self, name: str, task: asyncio.Task[Tenure | None]) -> None:
         del self._loading[name]
         if not task.cancelled():
             task.exception()  # marks it as retrieved, even if nobody waits
@@ -116,16 +117,19 @@ class LoadingCache(Generic[Item]):
         """Adds a new item. Call it right after `find` returned None."""
         self._items[name] = item
 
-    async def _fetch(self, name: str, before: Item | None) -> None:
-        """Loads the item that replaces `before`, unless another one has replaced it meanwhile."""
+    async def _fetch(self, name: str, before: Item | None) -> Tenure | None:
+        """Loads the item that replaces `before`, unless another one has replaced it meanwhile. Returns the tenure under
+        which the store has none, or None."""
         while True:
             tenure = self._tenures.of(self._kind, name)
             item = await self._load(name, tenure)
             if not tenure.over:  # else another owner may have changed it since, or created it
                 break
-        if self._items.get(name) is not before:
-            return  # a caller found none and put a new one: what was read here may be outdated
+        present = self._items.get(name)  # `before` may have been forgotten, with the tenure that it was loaded under
+        if present is not None and present is not before:
+            return None  # a caller found none and put a new one: what was read here may be outdated
         if item is None:
             self._items.pop(name, None)
-        else:
-            self._items[name] = item
+            return tenure
+        self._items[name] = item
+        return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.clock import Clock
@@ -301,6 +302,61 @@ def test_what_is_loaded_while_its_tenure_ends_does_not_count() -> None:
         assert await cache.find("a0") is None and len(loads) == 2 and loads[0] is not loads[1]
         with pytest.raises(NotOwner):
             await cache.find("a0")
+
+    asyncio.run(scene())
+
+
+@dataclass(eq=False)
+class Item:
+    """What the store has, as it was loaded."""
+
+    tenure: Tenure
+    discarded: bool = False
+    ending: asyncio.Future[None] | None = None
+
+
+CHANGES = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["discard", "forget", "take"])), max_size=6)
+
+
+@given(changes=CHANGES, reads=st.lists(st.integers(0, 4), max_size=4))
+# It was loaded, and is forgotten before the caller has its turn.
+@example(changes=[(0, "discard"), (2, "forget")], reads=[0, 0])
+# What it was to replace is forgotten while it is loaded.
+@example(changes=[(0, "discard"), (1, "forget"), (0, "take")], reads=[0, 3])
+def test_what_the_store_has_is_never_said_to_be_missing(changes: list[tuple[int, str]], reads: list[int]) -> None:
+    """Whatever happens while it is loaded: it is found, or the caller hears that nobody serves it just now."""
+
+    async def scene() -> None:
+        shards, turns = Shards("0"), list(reads)
+
+        async def load(_name: str, tenure: Tenure) -> Item:
+            for _ in range(turns.pop(0) if turns else 0):
+                await asyncio.sleep(0)
+            return Item(tenure)
+
+        async def change() -> None:
+            for turns_before, what in changes:
+                for _ in range(turns_before):
+                    await asyncio.sleep(0)
+                if what == "discard":
+                    for item in cache.items():
+                        item.discarded = True
+                elif what == "forget" and shards.has("0"):
+                    cache.forget([shards.of(Kind.STREAM, "a0")])
+                    shards.lose("0")
+                elif what == "take" and not shards.has("0"):
+                    shards.take("0")
+
+        async def ask() -> None:
+            try:
+                found = await cache.find("a0")
+            except NotOwner:
+                return
+            assert found is not None
+
+        cache: LoadingCache[Item] = LoadingCache(Kind.STREAM, shards, load)
+        await ask()
+        await asyncio.gather(change(), *(ask() for _ in range(3)))
 
     asyncio.run(scene())
 
