@@ -15,7 +15,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tools.reference import stale
 from tools.reference.contract import FILE as CONTRACT
@@ -58,8 +58,14 @@ def main() -> int:
 
 
 def version_of(root: Path) -> str:
-    version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    version: str = project_of(root)["version"]
     return version
+
+
+def project_of(root: Path) -> dict[str, Any]:
+    """What pyproject.toml says of the project."""
+    project: dict[str, Any] = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    return project
 
 
 def missing(root: Path) -> Iterator[str]:
@@ -67,6 +73,10 @@ def missing(root: Path) -> Iterator[str]:
     version = version_of(root)
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         yield f"the version is {version}: a release has three numbers"
+    if "Source" not in project_of(root).get("urls", {}):
+        yield "pyproject.toml has no Source in [project.urls], the repository's address, for the links of README.md"
+    if f"{version} is not released" in (root / "README.md").read_text():
+        yield f"README.md says that {version} is not released"
     entry = re.search(r"^## \[([^\]]+)\] - (.*)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
     if entry is None or entry[1] != version:
         yield f"CHANGELOG.md does not begin with {version}"

@@ -13,6 +13,8 @@ from controller.cli import COMMANDS
 from tools.release import LEFT, git, missing
 
 CHANGELOG = "# Changelog\n\n## [1.2.0] - 2026-01-31\n\n### Added\n\n## [1.1.0] - unreleased\n"
+PROJECT = '[project]\nversion = "1.2.0"\n'
+URLS = '[project.urls]\nSource = "https://example.org/strandline"\n'
 CONTRACT: dict[str, Any] = {
     "info": {"version": "1.0.0"},
     "paths": {"/v1/things": {"get": {"responses": {"200": {"description": "all things"}}}}},
@@ -23,7 +25,8 @@ CONTRACT: dict[str, Any] = {
 def project(tmp_path: Path) -> Path:
     """A project whose version 1.2.0 may be released, after a release 1.1.0."""
     (tmp_path / "docs" / "reference").mkdir(parents=True)
-    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.0"\n')
+    (tmp_path / "pyproject.toml").write_text(PROJECT + URLS)
+    (tmp_path / "README.md").write_text("# The project\n")
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
     (tmp_path / "docs" / "reference" / "openapi.json").write_text(json.dumps(CONTRACT))
     git(tmp_path, "init", "--quiet", "--initial-branch", "main")
@@ -45,18 +48,24 @@ def test_nothing_is_missing_for_a_version_with_its_date_on_a_clean_main(project:
 
 def test_everything_that_is_missing_is_told_at_once(project: Path) -> None:
     (project / "CHANGELOG.md").write_text(CHANGELOG.replace("2026-01-31", "unreleased"))
+    (project / "README.md").write_text("**Version 1.2.0 is not released**")
+    (project / "pyproject.toml").write_text(PROJECT)
     git(project, "tag", "v1.2.0")
     git(project, "switch", "--quiet", "--create", "mine")
     assert list(missing(project)) == [
+        "pyproject.toml has no Source in [project.urls], the repository's address, for the links of README.md",
+        "README.md says that 1.2.0 is not released",
         "CHANGELOG.md has 'unreleased' where 1.2.0 has its date, such as 2026-01-31",
         "not committed: CHANGELOG.md",
+        "not committed: README.md",
+        "not committed: pyproject.toml",
         "this is the branch 'mine': releases are made of main",
         "v1.2.0 was released already",
     ]
 
 
 def test_a_version_that_the_changelog_does_not_begin_with_is_not_released(project: Path) -> None:
-    (project / "pyproject.toml").write_text('[project]\nversion = "1.3.0.dev1"\n')
+    (project / "pyproject.toml").write_text(PROJECT.replace("1.2.0", "1.3.0.dev1") + URLS)
     commit(project)
     assert list(missing(project)) == [
         "the version is 1.3.0.dev1: a release has three numbers",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -16,7 +17,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from strandline.testing import InProcessController
+from tools.package_readme import PackageReadme
 from tools.try_wheel import USERS_OWN
+from tools.website import LINK
 
 NEEDS_MORE_THAN_PYTHON = {
     "strandline.core.block",
@@ -186,6 +189,23 @@ def test_the_description_says_what_a_writer_gets(description: Message, pyproject
     assert [each for each in required if "extra ==" not in each] == pyproject["project"]["dependencies"]
     assert description["Version"] == pyproject["project"]["version"]
     assert set(description.get_all("Provides-Extra", [])) == set(pyproject["project"]["optional-dependencies"])
+
+
+def test_the_package_index_shows_the_readme_without_a_dead_link(description: Message) -> None:
+    assert description["Description-Content-Type"] == "text/markdown"
+    shown = str(description.get_payload())
+    assert "# Strandline" in shown
+    assert [link for link in LINK.findall(shown) if not link.startswith(("https://", "#"))] == []
+
+
+def test_with_the_repositorys_address_the_readme_leads_to_the_files_of_the_version(root: Path) -> None:
+    metadata: dict[str, Any] = {"version": "1.2.0", "urls": {"Source": "https://example.org/strandline"}}
+    PackageReadme(str(root), {}).update(metadata)
+    shown = metadata["readme"]["text"]
+    found = re.findall(r"(!?)\[[^\]]*\]\(https://example.org/strandline/(\w+)/v1.2.0/([^)#]+)", shown)
+    assert {(mark, kind) for mark, kind, _ in found} == {("!", "raw"), ("", "blob")}
+    assert [path for _, _, path in found if not (root / path).exists()] == []
+    assert len(found) == len(LINK.findall((root / "README.md").read_text())) > 20
 
 
 def test_the_installed_project_is_this_one(root: Path, tmp_path: Path) -> None:
