@@ -101,6 +101,7 @@ class LoadedStream:
         loaded.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         loaded._recorder = JournalRecorder(loaded.journal, loaded.counts)
         loaded._recorder.resume(stored.heads, stored.told)
+        loaded.tell_wake()  # what the store has of it was not read, and may be too late for what comes now
         return loaded
 
     @property

@@ -53,7 +53,7 @@ class Shards:
 
     def take(self, shard: str) -> Tenure:
         self._fences += 1
-        tenure = self._present[shard] = Tenure(self._fences, "test", NOON, Unserved())
+        tenure = self._present[shard] = Tenure(self._fences, "test", NOON, Unserved(), shard=int(shard))
         return tenure
 
     def lose(self, shard: str) -> None:
