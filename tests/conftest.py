@@ -6,6 +6,7 @@ HYPOTHESIS_PROFILE chooses one of the profiles below.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -37,6 +38,14 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# As the controller does, where Python would look for cycles after each 700 objects, and go through all of these tests.
+gc.set_threshold(50_000, 20, 100)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+
 
 # A run that a script started in the background ignores Ctrl-C, and so would each process that tests send one to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
