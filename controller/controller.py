@@ -39,6 +39,7 @@ from controller.limits import (
 from controller.records.counts import Counts
 from controller.records.operator_log import log_event
 from controller.retention import Retention
+from controller.slices import Slices
 from controller.status.denied_calls import DeniedCalls
 from controller.status.journal_reads import JournalReads
 from controller.status.metrics import Metrics
@@ -60,7 +61,6 @@ from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from controller.tokens import Tokens
-from controller.yielding import Yielding
 from strandline.core.served_time import Unserved
 from strandline.errors import (
     LastController,
@@ -269,7 +269,7 @@ class Controller:
         """Whether a call could be served. Found out once a second, however many ask."""
         return await self._readiness.get(None)
 
-    async def _find_out(self, _: None, __: Yielding) -> Readiness:
+    async def _find_out(self, _: None, __: Slices) -> Readiness:
         try:
             await self.check_ready()
         except StoreUnavailable as error:

@@ -16,7 +16,7 @@ from controller.commit.store import Store, kept
 from controller.groups.membership import position_in
 from controller.groups.service import Groups
 from controller.limits import RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STREAMS
-from controller.records.journal import Act, few
+from controller.records.journal import AdminAction, few
 from controller.storage.groups import groups_that_read
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
@@ -48,7 +48,7 @@ class Retention:
     async def truncate(self, name: str, position: Mapping[str, int], by: str | None = None) -> tuple[Cut, SegmentGraph]:
         """Moves the head: the log no longer has what is below it. Returns the head, and the graph to show it with."""
         check_position(position)
-        act = Act("truncated", by, {"head": few(position)})
+        act = AdminAction("truncated", by, {"head": few(position)})
         head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
         with kept():
             loaded = await self._streams.get(name)

@@ -23,7 +23,7 @@ import uvicorn
 from controller.app import Application, create_app
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
-from controller.http.connection import HttpConnection, Waits
+from controller.http.connection import HttpConnection, WaitQueues
 from controller.http.known_heads import KnownHeads
 from controller.http.listener import Listener, connections_bound
 from controller.limits import (
@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
         self._doors = doors
         self._tell_ready = tell_ready
         self._parent = parent
-        self._waits = Waits()
+        self._waits = WaitQueues()
         self._known_heads = KnownHeads()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

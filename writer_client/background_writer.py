@@ -17,8 +17,8 @@ from strandline.logs import Event, Log, Position, events_of
 from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
 from writer_client.automatic_notes import AutomaticTime, automatic_of
+from writer_client.departure import Leaving, check_leaving
 from writer_client.errors import ManualNote, WriterClosed
-from writer_client.leaving import Leaving, check_leaving
 from writer_client.limits import DRAIN_DEFAULT_MS, EXIT_DRAIN_MS
 from writer_client.loop import do
 from writer_client.outbox import Outbox

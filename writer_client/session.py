@@ -29,7 +29,7 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
 from writer_client.batches import Addressed, Results, call_for
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
-from writer_client.late_events import LateEvents
+from writer_client.lateness import Lateness
 from writer_client.limits import REGISTRATION_BYTES
 from writer_client.newest_time import NewestTime
 
@@ -76,7 +76,7 @@ class WriterSession:
         self.clock: int | None = None
         self.newest = NewestTime()
         self.holds = False  # certainly registered, and certainly not idle or closed since
-        self.late = LateEvents(stream, writer)
+        self.late = Lateness(stream, writer)
         self.repaired: NoteAnswer | StrandlineError | None = None
         self._fenced: Fenced | None = None
         self._found: Position | None = None  # where the log ended when this writer first registered

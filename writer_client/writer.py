@@ -15,7 +15,7 @@ from strandline.logs import Event, Log, Position
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, automatic_of
 from writer_client.batches import notes_of
-from writer_client.leaving import Leaving, check_leaving
+from writer_client.departure import Leaving, check_leaving
 from writer_client.loop import do, do_async
 from writer_client.session import Begun, Job, Times, WriterSession
 from writer_client.transactions import AsyncWriterTransaction, WriterTransaction

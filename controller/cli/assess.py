@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from controller.cli.event_sources import UNITS, Fields, FileSource, LogSource, Source, log_at
+from controller.cli.event_sources import UNITS, EventFields, FileSource, LogSource, Source, log_at
 from controller.cli.limits import (
     ASSESS_DELAYS,
     ASSESS_DELAYS_BOUND,
@@ -107,7 +107,7 @@ def command(
     loses that reads one partition faster. Nothing is changed, and no controller is needed. Ctrl-C ends the reading, and
     shows what was read.
     """
-    fields = Fields(field, arrived, partition, key, unit)
+    fields = EventFields(field, arrived, partition, key, unit)
     if window_ms < 1:
         raise click.BadParameter("a window has at least 1 ms", param_hint="--window")
     try:

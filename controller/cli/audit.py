@@ -11,7 +11,7 @@ import click
 
 from controller.cli.audit_run import AuditedStream, AuditRun
 from controller.cli.client import ControllerClient, calls_controller, describe, list_writers
-from controller.cli.event_sources import UNITS, Fields, log_at
+from controller.cli.event_sources import UNITS, EventFields, log_at
 from controller.cli.limits import ASSESS_ROWS_SHOWN, AUDIT_NAMED, AUDIT_NAMED_BOUND, AUDIT_WRITERS, AUDIT_WRITERS_TOLD
 from controller.cli.options import Whole, json_option, key_option, option, position, stream_argument, times_option
 from controller.cli.screen import table
@@ -89,7 +89,9 @@ def command(
         raise click.UsageError("An event has one time: give --field or --record-time, not both.")
     audited = _stream(client, stream, key, timed=record_time or field is not None)
     log = log_at(path, servers, topic or stream, settings)
-    run = AuditRun(client, audited, log, Fields(field, unit=unit, writer=writer), most=most, state=state, begin=begin)
+    run = AuditRun(
+        client, audited, log, EventFields(field, unit=unit, writer=writer), most=most, state=state, begin=begin
+    )
     _check_segments(audited, log.name, run)
     run.run()
     found = _Found(run, _suspects(client, audited, run), _seqs(client, audited, run))

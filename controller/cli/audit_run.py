@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from controller.cli.client import ControllerClient
-from controller.cli.event_sources import Fields, NoTime, ReadableLog, stamped
+from controller.cli.event_sources import EventFields, NoTime, ReadableLog, stamped
 from controller.cli.limits import (
     AUDIT_CHECK_EVENTS,
     AUDIT_PAGE_OFFSETS,
@@ -84,7 +84,7 @@ class AuditRun:
         client: ControllerClient,
         stream: AuditedStream,
         log: ReadableLog,
-        fields: Fields,
+        fields: EventFields,
         *,
         most: int,
         state: Path | None,

@@ -40,7 +40,7 @@ class NoTime(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class EventFields:
     """Where an event has what is needed: names of fields, with dots between where they are nested. None: not there."""
 
     time: str | None
@@ -101,7 +101,7 @@ class _Counting:
 class LogSource(_Counting):
     """A log: each segment is a partition. Segments are merged by the time of their appends, as the log has it."""
 
-    def __init__(self, log: ReadableLog, fields: Fields, most: int | None) -> None:
+    def __init__(self, log: ReadableLog, fields: EventFields, most: int | None) -> None:
         """Of at most so many events, the newest ones."""
         super().__init__()
         self._open = log.open_reader
@@ -163,7 +163,7 @@ class LogSource(_Counting):
 class FileSource(_Counting):
     """Files of JSON (an object a line), CSV or Parquet, one after the other: their rows in order of arrival."""
 
-    def __init__(self, paths: Sequence[Path], fields: Fields, most: int | None) -> None:
+    def __init__(self, paths: Sequence[Path], fields: EventFields, most: int | None) -> None:
         super().__init__()
         for path in paths:
             if _format(path) not in FORMATS:
@@ -337,7 +337,7 @@ def log_at(path: Path | None, servers: str | None, topic: str | None, settings: 
     return ReadableLog(topic, lambda: KafkaLogReader(servers or "", topic, settings=given), Topic(topic, given).heads())
 
 
-def stamped(event: StoredEvent, fields: Fields) -> tuple[int, str | None]:
+def stamped(event: StoredEvent, fields: EventFields) -> tuple[int, str | None]:
     """The time of an event of a log, and the name of its writer, if a field has it. Raises NoTime."""
     if fields.time is None and fields.writer is None:
         return event.appended_at, None

@@ -15,7 +15,7 @@ from controller.storage.session import StoreTable
 from controller.storage.tenure import Tenure
 from strandline.errors import StoreCorrupt
 
-Place: TypeAlias = tuple[str | None, str | None, str | None, str | None]
+RowPlace: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 
 _TABLES: Final[dict[Kind, StoreTable]] = {Kind.STREAM: schema.stream, Kind.GROUP: schema.reader_group}
 
@@ -48,7 +48,7 @@ class DamagedRows:
         self.on_found: Callable[[StoreCorrupt], None] = lambda _: None
         self.since: float | None = None  # the stopwatch's time when the first of them was found
         self._stopwatch = stopwatch
-        self._found: dict[Place, StoreCorrupt] = {}
+        self._found: dict[RowPlace, StoreCorrupt] = {}
 
     def __len__(self) -> int:
         return len(self._found)

@@ -28,6 +28,7 @@ from controller.limits import (
     READ_DEADLINE_S,
     STEPS_AT_HAND,
 )
+from controller.slices import Steps
 from controller.storage import upgrade
 from controller.storage.database import Database
 from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
@@ -37,7 +38,6 @@ from controller.storage.session import StoreConnection, StoreFailed
 from controller.storage.terms import Term, taken_over
 from controller.storage.transaction import CommitUnknown
 from controller.storage.worker import in_thread
-from controller.yielding import Steps
 from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StoreUndecided, StreamLoading
 
 Given = ParamSpec("Given")

@@ -3,7 +3,7 @@ asks first, and shows what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -60,44 +60,46 @@ class Acts:
         self._make = OwnCalls(app, who).make
         self._who = who
 
+    def _doing(self, call: Callable[[], calls.Call[Any]], done: str) -> Callable[[Values], Awaitable[str]]:
+        """What an act does that is one call; `done` says so afterwards."""
+
+        async def do(_: Values) -> str:
+            await self._make(call())
+            return done
+
+        return do
+
     # -- writers -----------------------------------------------------------------------------------------------------
 
     def exclude(self, stream: str, writer: str) -> Act:
-        async def do(_: Values) -> str:
-            await self._make(tell("POST", f"{writer_path(stream, writer)}/exclude"))
-            return f"{writer} is excluded: marks go on without it, and name it"
-
         return Act(
             question=f"Exclude {writer}?",
             consequence="Time goes on without it at once. What it writes below the marks' time will be late, and every "
             "mark names it until it is included or registers again.",
             button="Exclude",
-            do=do,
+            do=self._doing(
+                lambda: tell("POST", f"{writer_path(stream, writer)}/exclude"),
+                f"{writer} is excluded: marks go on without it, and name it",
+            ),
         )
 
     def include(self, stream: str, writer: str) -> Act:
-        async def do(_: Values) -> str:
-            await self._make(tell("DELETE", f"{writer_path(stream, writer)}/exclude"))
-            return f"{writer} is included again"
-
         return Act(
             question=f"Include {writer} again?",
             consequence="It counts again from its last note on. Time may stand still until it has caught up.",
             button="Include",
-            do=do,
+            do=self._doing(
+                lambda: tell("DELETE", f"{writer_path(stream, writer)}/exclude"), f"{writer} is included again"
+            ),
         )
 
     def close(self, stream: str, writer: str) -> Act:
-        async def do(_: Values) -> str:
-            await self._make(calls.close(stream, writer))
-            return f"{writer} is closed: time need not wait for it"
-
         return Act(
             question=f"Close {writer}?",
             consequence="This says in its place that it has written all: time does not wait for it any more, and marks "
             "stay complete. If it writes older events all the same, they are late.",
             button="Close",
-            do=do,
+            do=self._doing(lambda: calls.close(stream, writer), f"{writer} is closed: time need not wait for it"),
         )
 
     # -- streams -----------------------------------------------------------------------------------------------------
@@ -243,17 +245,13 @@ class Acts:
         )
 
     def delete_stream(self, stream: str) -> Act:
-        async def do(_: Values) -> str:
-            await self._make(calls.delete_stream(stream))
-            return f"{stream} is deleted"
-
         return Act(
             question=f"Delete {stream}?",
             consequence="Its writers, marks and journal are deleted with it. This cannot be undone. The log stays.",
             button="Delete",
             typed=stream,
             then="/",
-            do=do,
+            do=self._doing(lambda: calls.delete_stream(stream), f"{stream} is deleted"),
         )
 
     # -- reader groups -------------------------------------------------------------------------------------------------
@@ -310,10 +308,6 @@ class Acts:
         )
 
     def delete_group(self, group: str) -> Act:
-        async def do(_: Values) -> str:
-            await self._make(group_calls.delete_group(group))
-            return f"{group} is deleted"
-
         return Act(
             question=f"Delete the reader group {group}?",
             consequence="Its positions and its journal are deleted with it: its readers would begin anew. This cannot "
@@ -321,7 +315,7 @@ class Acts:
             button="Delete",
             typed=group,
             then="/",
-            do=do,
+            do=self._doing(lambda: group_calls.delete_group(group), f"{group} is deleted"),
         )
 
     def take_offline(self, group: str, reader: str) -> Act:
@@ -346,15 +340,13 @@ class Acts:
     # -- controllers ---------------------------------------------------------------------------------------------------
 
     def drain(self, controller: str) -> Act:
-        async def do(_: Values) -> str:
-            await self._make(calls.drain_controller(controller))
-            return f"{controller} hands everything over, and then ends"
-
         return Act(
             question=f"Drain {controller}?",
             consequence="It hands everything that it serves over to the other controllers, and its process ends.",
             button="Drain",
-            do=do,
+            do=self._doing(
+                lambda: calls.drain_controller(controller), f"{controller} hands everything over, and then ends"
+            ),
         )
 
     # -- tokens, which only the store has ------------------------------------------------------------------------------

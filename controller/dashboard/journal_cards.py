@@ -29,7 +29,7 @@ WHEN: Final = """<span class="row items-center no-wrap" style="gap: 8px"><q-icon
 :class="props.row.colour"></q-icon><span style="white-space: nowrap">{{ props.row.when }}</span></span>"""
 
 
-class News:
+class JournalNews:
     """Whether a journal has to be read again: after a new entry, and once more when that entry is surely durable."""
 
     def __init__(self) -> None:

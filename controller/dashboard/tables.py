@@ -77,7 +77,7 @@ class PagedTable(Generic[T]):
         called with what a cell's template emits as `act`. Of several tables of one page with the same noun each needs a
         `name`, for the address."""
         self._filters = filters
-        self._address = Address(name or noun)
+        self._choices = TableChoices(name or noun)
         request = ui.context.client.request
 
         def row_in_zone(item: T) -> Mapping[str, Any]:
@@ -88,9 +88,9 @@ class PagedTable(Generic[T]):
         self._rows_per_page = rows_per_page
         self._items: Sequence[T] = ()
         self._sorts = {each.name: each.sort for each in columns if each.sort is not None}
-        self._page: dict[str, Any] = self._address.page(self._sorts, rows_per_page)
+        self._page: dict[str, Any] = self._choices.page(self._sorts, rows_per_page)
         self._filter = (
-            ui.input(placeholder=f"Filter {noun}", value=self._address.filter, on_change=self._filtered)
+            ui.input(placeholder=f"Filter {noun}", value=self._choices.filter, on_change=self._filtered)
             .props(f'dense outlined clearable debounce=200 maxlength={FILTER_CHARACTERS} aria-label="Filter {noun}"')
             .style("max-width: 320px; width: 100%")
         )
@@ -131,13 +131,13 @@ class PagedTable(Generic[T]):
     def _filtered(self, _event: events.ValueChangeEventArguments[Any]) -> None:
         self._page["page"] = 1
         self._render()
-        self._address.keep(self._page, self._filter.value or "", self._rows_per_page)
+        self._choices.keep(self._page, self._filter.value or "", self._rows_per_page)
 
     def _requested(self, event: events.GenericEventArguments) -> None:
         wanted = event.args["pagination"]
         self._page = {name: wanted.get(name) for name in ("page", "rowsPerPage", "sortBy", "descending")}
         self._render()
-        self._address.keep(self._page, self._filter.value or "", self._rows_per_page)
+        self._choices.keep(self._page, self._filter.value or "", self._rows_per_page)
 
     async def _export(self, form: Callable[[Sequence[tuple[str, str]], Sequence[Mapping[str, Any]]], str]) -> None:
         """Lets the browser save what is chosen, of all pages."""
@@ -178,7 +178,7 @@ class PagedTable(Generic[T]):
             self._table.pagination = pagination
 
 
-class Address:
+class TableChoices:
     """The choices for a table, in the address of its page: `writers.sort=-lag`, `.page`, `.rows` and `.filter`."""
 
     def __init__(self, name: str) -> None:

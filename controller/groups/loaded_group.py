@@ -10,7 +10,7 @@ from typing import Any
 from controller.cluster.records import Kind
 from controller.groups.membership import Membership, Positions, Reader, Touched
 from controller.limits import JOURNAL_NAMES
-from controller.records.journal import STATES, Act, Journal, log_entries
+from controller.records.journal import STATES, AdminAction, Journal, log_entries
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP
@@ -82,7 +82,7 @@ class LoadedGroup:
     def begin_anew(self, restored_at: int, now: int) -> None:
         """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.begin_anew` does."""
         self.membership.begin_anew(restored_at)
-        self.journal.act(Act("restored", None, {"restored_at": restored_at}), now)
+        self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), now)
 
     def configure(
         self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment

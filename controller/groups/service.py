@@ -19,7 +19,7 @@ from controller.groups.membership import Membership, Positions
 from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
 from controller.groups.windows import as_of, group_window, questions_of
 from controller.limits import METRICS_LAGGING_SEGMENTS
-from controller.records.journal import Act, record_refused
+from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.groups import group_streams, load_group, progress_in
 from controller.storage.tenure import Tenure, Tenures
@@ -159,7 +159,7 @@ class Groups:
         membership.touched.group = True
         now = tenure.moment(self._clock.now()).now
         loaded = LoadedGroup(membership, now, tenure, stored_fence=None)
-        loaded.journal.act(Act("created", by, settings_of_group(settings)), now)
+        loaded.journal.act(AdminAction("created", by, settings_of_group(settings)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
         return True
@@ -194,7 +194,7 @@ class Groups:
             return
         moment = loaded.tenure.moment(self._clock.now())
         loaded.configure(settings, starts, told, moment)
-        loaded.journal.act(Act("configured", by, _changed(before, settings)), moment.now)
+        loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), moment.now)
         await self._committer.join(loaded)
 
     async def delete(self, name: str, by: str | None = None) -> None:
@@ -210,7 +210,7 @@ class Groups:
         for stream in loaded.membership.settings.streams:
             read = self._streams.find_loaded(stream)  # no stream is loaded for this
             if read is not None:
-                read.journal.act(Act("group_deleted", by, {"group": name}), now)
+                read.journal.act(AdminAction("group_deleted", by, {"group": name}), now)
                 self._committer.keep(read)
         await loaded.ending
         self._store.deleted(group=name)
@@ -227,7 +227,7 @@ class Groups:
         now = self._clock.now()
         for loaded in self._cache.items():
             if stream in loaded.membership.settings.streams:
-                loaded.journal.act(Act("stream_deleted", by, {"stream": stream}), now)
+                loaded.journal.act(AdminAction("stream_deleted", by, {"stream": stream}), now)
                 self._committer.keep(loaded)
 
     async def _find(self, name: str) -> LoadedGroup | None:
@@ -270,7 +270,7 @@ class Groups:
             reader,
             positions,
             lambda members, graphs, moment: members.register(reader, positions, graphs, moment),
-            Act("reader_registered", by, {"reader": reader}),
+            AdminAction("reader_registered", by, {"reader": reader}),
         )
 
     async def report(
@@ -333,7 +333,7 @@ class Groups:
             reader,
             positions,
             lambda members, graphs, moment: members.offline(reader, positions, graphs, moment),
-            Act("reader_offline", by, {"reader": reader}),
+            AdminAction("reader_offline", by, {"reader": reader}),
         )
         return answer.window
 
@@ -343,7 +343,7 @@ class Groups:
         reader: str,
         positions: Positions,
         call: Callable[[Membership, Mapping[str, SegmentGraph], Moment], None],
-        act: Act | None = None,
+        act: AdminAction | None = None,
         *,
         settled: Positions | None = None,
         is_report: bool = False,

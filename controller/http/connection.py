@@ -6,7 +6,7 @@ A connection waits for its caller in one of these states. A caller that takes to
                                                           │
                             (it is refused) ────► lingering ──► closed
 
-No connection has a timer: `Waits` has a queue for each state, and the server checks the queues now and then. The
+No connection has a timer: `WaitQueues` has a queue for each state, and the server checks the queues now and then. The
 application answers a refused request like any other: the answer has the same headers, and is counted.
 """
 
@@ -82,7 +82,7 @@ class Caller(Protocol):
         """Ends it now, in any state."""
 
 
-class Waits:
+class WaitQueues:
     """The connections that wait for their callers, by what they wait for, and the memory that their bodies take."""
 
     def __init__(self) -> None:
@@ -294,7 +294,7 @@ class HttpConnection(HttpToolsProtocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         loop: asyncio.AbstractEventLoop,
-        waits: Waits,
+        waits: WaitQueues,
         *,
         direct: Direct | None = None,
         known_heads: KnownHeads | None = None,

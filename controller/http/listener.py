@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from controller.http.connection import Caller, HttpConnection, Waits
+from controller.http.connection import Caller, HttpConnection, WaitQueues
 from controller.http.wait_queue import WaitQueue
 from controller.limits import (
     ACCEPTED_AT_ONCE,
@@ -82,7 +82,7 @@ class Listener:
         listening: socket.socket,
         connect: Connect,
         connections: Set[object],
-        waits: Waits,
+        waits: WaitQueues,
         *,
         limit: int,
         tls: ssl.SSLContext | None,

@@ -42,7 +42,7 @@ LOGGED_STATES: Final = ("timed_out", "behind")  # the other states follow from c
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class AdminAction:
     """An administrator's action. `by` is the name of the token that was used, None without tokens."""
 
     kind: str
@@ -72,7 +72,7 @@ class Journal:
         """The seq of the newest entry, which may not be durable yet."""
         return self._last
 
-    def act(self, act: Act, now: int) -> None:
+    def act(self, act: AdminAction, now: int) -> None:
         """Adds an administrator's action."""
         self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
 

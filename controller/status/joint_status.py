@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from controller.clock import Clock
 from controller.cluster.records import Kind
 from controller.limits import STATUS_ASK_MS
+from controller.slices import Slices
 from controller.status.group_members import GroupDetails
 from controller.status.overview import (
     GroupsFound,
@@ -33,7 +34,6 @@ from controller.status.status_reader import StatusReader
 from controller.status.status_view import Others, Viewer
 from controller.status.stream_status import StreamDetails
 from controller.status.writer_status import WriterDetails
-from controller.yielding import Yielding
 from strandline.errors import NotOwner, OwnerUndecided, StoreUnavailable, StrandlineError
 
 
@@ -69,7 +69,7 @@ class JointStatus:
             each.forget()
 
     async def told(
-        self, viewer: Viewer, streams: Iterable[str], groups: Iterable[str], slices: Yielding
+        self, viewer: Viewer, streams: Iterable[str], groups: Iterable[str], slices: Slices
     ) -> tuple[StatusPart, Mapping[str, str]]:
         """What all controllers tell of these, and by whom each stream is served, as far as that is known."""
         served: list[tuple[Kind, str, Serving]] = []
@@ -82,7 +82,7 @@ class JointStatus:
         named = ((name, self.others.name_of(controller)) for kind, name, controller in served if kind is Kind.STREAM)
         return together(parts), {name: controller for name, controller in named if controller is not None}
 
-    async def _part(self, controller: Serving, asked: PartAsked, viewer: Viewer, slices: Yielding) -> StatusPart:
+    async def _part(self, controller: Serving, asked: PartAsked, viewer: Viewer, slices: Slices) -> StatusPart:
         """The part of one controller; what it does not tell in time is unread."""
         if controller is Nearby.HERE:
             self.others.speak_for(viewer)
@@ -97,7 +97,7 @@ class JointStatus:
         except StrandlineError as error:
             return untold(asked, error.code)
 
-    async def _look_at_all(self, viewer: Viewer, slices: Yielding) -> Overview:
+    async def _look_at_all(self, viewer: Viewer, slices: Slices) -> Overview:
         names = [name for name in await self.own.names() if viewer.may_see(name)]
         groups = {name: read for name, read in (await self.own.group_names()).items() if viewer.may_see(*read)}
         part, served_by = await self.told(viewer, names, groups, slices)
@@ -109,11 +109,11 @@ class JointStatus:
             served_by=served_by,
         )
 
-    async def _sum_up(self, viewer: Viewer, slices: Yielding) -> Summary:
+    async def _sum_up(self, viewer: Viewer, slices: Slices) -> Summary:
         overview = await self.overviews.get(viewer)
         return await summarize(overview, overview.groups, slices)
 
-    async def _ask(self, asked: _Asked, _: Yielding) -> Any:
+    async def _ask(self, asked: _Asked, _: Slices) -> Any:
         try:
             async with asyncio.timeout(STATUS_ASK_MS / 1000):
                 answer = await self.others.ask(asked.kind, asked.name, asked.path, asked.viewer)
@@ -174,7 +174,7 @@ class JointView:
     def served_by(self, kind: Kind, name: str) -> str | None:
         return self._status.others.name_of(self._status.others.serving(kind, name))
 
-    def slices(self) -> Yielding:
+    def slices(self) -> Slices:
         return self._status.own.slices()
 
 

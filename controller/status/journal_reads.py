@@ -10,8 +10,8 @@ from controller.groups.service import Groups
 from controller.storage.journal import (
     JOURNAL_OF_GROUP,
     JOURNAL_OF_STREAM,
+    EntryPlace,
     JournalTable,
-    Place,
     StoredEntry,
     Wanted,
     entries_of_all,
@@ -37,7 +37,7 @@ class JournalsSlice:
     """Entries of all streams, each with its stream, newest first; `next` is the place to continue after, or null."""
 
     entries: Sequence[tuple[str, StoredEntry]]
-    next: Place | None
+    next: EntryPlace | None
 
 
 class JournalReads:
@@ -65,12 +65,12 @@ class JournalReads:
         not exist."""
         return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit, topics=topics, writer=writer)
 
-    async def of_all(self, wanted: Wanted, before: Place | None, limit: int) -> JournalsSlice:
+    async def of_all(self, wanted: Wanted, before: EntryPlace | None, limit: int) -> JournalsSlice:
         """The newest entries of the journals of all streams, or those after a place. Raises StoreUnavailable."""
         found = await self._store.read(entries_of_all, wanted, before, limit + 1)
         entries = found[:limit]
         stream, last = entries[-1] if entries else ("", None)
-        following = Place(last.at, stream, last.seq) if last is not None and len(found) > limit else None
+        following = EntryPlace(last.at, stream, last.seq) if last is not None and len(found) > limit else None
         allowed = [each for each in entries if all(fits(pattern, each[0]) for pattern in wanted.patterns)]
         return JournalsSlice(allowed, following)
 

@@ -29,10 +29,10 @@ from controller.limits import (
     METRICS_STORE_WAIT_MS,
 )
 from controller.records.counts import OTHER
+from controller.slices import Slices
 from controller.status.status_reader import StatusReader
 from controller.status.stream_status import KeyStatus, StreamStatus
 from controller.streams.registry import Streams
-from controller.yielding import Yielding
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import SegmentRef
 from strandline.errors import StrandlineError
@@ -214,7 +214,7 @@ class Metrics:
         self._taken = (asyncio.get_running_loop().time(), snapshot)
         return snapshot
 
-    async def _look(self, slices: Yielding) -> Snapshot:
+    async def _look(self, slices: Slices) -> Snapshot:
         """Every stream in memory."""
         found = await self._status.in_memory()
         snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controller.slices import Slices
 from controller.status.condition import State
 from controller.status.stream_status import GroupStatus, StreamStatus, by_trouble
-from controller.yielding import Yielding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ def reading(groups: Mapping[str, Sequence[str]], streams: Collection[str]) -> di
     return {name: read for name, read in groups.items() if not wanted.isdisjoint(read)}
 
 
-async def in_order_of_trouble(streams: Sequence[StreamStatus], slices: Yielding) -> tuple[StreamStatus, ...]:
+async def in_order_of_trouble(streams: Sequence[StreamStatus], slices: Slices) -> tuple[StreamStatus, ...]:
     """Streams in the worst trouble first, see `by_trouble`."""
     ranked = []
     for each in streams:
@@ -90,7 +90,7 @@ def in_order_of_backlog(found: GroupsFound) -> GroupsFound:
     return GroupsFound(groups=tuple(ranked), unread=found.unread)
 
 
-async def summarize(found: StreamsFound, groups: GroupsFound, slices: Yielding) -> Summary:
+async def summarize(found: StreamsFound, groups: GroupsFound, slices: Slices) -> Summary:
     """Streams and groups in numbers."""
     states: Counter[State] = Counter()
     sealed = writers = notes = late_notes = refusals = 0

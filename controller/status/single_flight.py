@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from controller.clock import Clock
 from controller.limits import STATUS_REST, STATUS_SHARED, STATUS_TTL_MS
-from controller.yielding import Yielding
+from controller.slices import Slices
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class SingleFlight(Generic[K, T]):
 
     def __init__(
         self,
-        make: Callable[[K, Yielding], Awaitable[T]],
+        make: Callable[[K, Slices], Awaitable[T]],
         clock: Clock,
         stopwatch: Callable[[], float],
         *,
@@ -60,7 +60,7 @@ class SingleFlight(Generic[K, T]):
         self._kept.clear()
 
     async def _work_out(self, at: K) -> T:
-        slices = Yielding(self._stopwatch)
+        slices = Slices(self._stopwatch)
         began = self._clock.now()
         value = await self._make(at, slices)
         self._kept.pop(at, None)

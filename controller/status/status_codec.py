@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from controller.limits import STATUS_TOLD_WRITERS
+from controller.slices import Slices
 from controller.status.group_members import GroupDetails
 from controller.status.parts import StatusPart
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus
 from controller.status.writer_status import WriterDetails
 from controller.storage.counts import Totals
-from controller.yielding import Yielding
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.segment import Segment, SegmentGraph
 
@@ -44,7 +44,7 @@ class _ToldGraph(msgspec.Struct, frozen=True):
     segments: Sequence[Segment]
 
 
-async def encode_part(part: StatusPart, slices: Yielding) -> bytes:
+async def encode_part(part: StatusPart, slices: Slices) -> bytes:
     """A part, without what only metrics need, and without the cuts of marks."""
     streams = []
     for stream in part.streams:
@@ -54,7 +54,7 @@ async def encode_part(part: StatusPart, slices: Yielding) -> bytes:
     return _encode(_ToldPart(streams, part.unread, groups, part.unread_groups))
 
 
-async def decode_part(body: bytes, slices: Yielding) -> StatusPart:
+async def decode_part(body: bytes, slices: Slices) -> StatusPart:
     """Raises NotUnderstood."""
     told = _read(_part, body)
     streams, groups = [], []

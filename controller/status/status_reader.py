@@ -26,6 +26,7 @@ from controller.limits import (
     STATUS_PARTS,
     STATUS_STREAMS,
 )
+from controller.slices import Slices
 from controller.status.group_members import GroupDetails, group_members
 from controller.status.overview import (
     GroupsFound,
@@ -45,7 +46,6 @@ from controller.status.stream_status import GroupStatus, StreamDetails, StreamSt
 from controller.status.writer_status import WriterDetails, writer_details
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
-from controller.yielding import Yielding
 from strandline.access import EVERYTHING, fits
 from strandline.errors import (
     Denied,
@@ -158,9 +158,9 @@ class StatusReader:
     def served_by(self, kind: Kind, name: str) -> None:
         """There is one controller, so that there is nothing to tell apart."""
 
-    def slices(self) -> Yielding:
+    def slices(self) -> Slices:
         """Slices for further work on a result."""
-        return Yielding(self._stopwatch)
+        return Slices(self._stopwatch)
 
     def forget(self) -> None:
         """Drops all shared results, so that the next call computes new ones."""
@@ -172,7 +172,7 @@ class StatusReader:
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    async def _look_at_all(self, stored: bool, slices: Yielding) -> Overview:
+    async def _look_at_all(self, stored: bool, slices: Slices) -> Overview:
         names = await self.names() if stored else sorted(each.name for each in self._streams.in_memory())
         named = await self.group_names() if stored else {}
         found = await self._read(names, slices, must_read=True)
@@ -186,7 +186,7 @@ class StatusReader:
             groups=in_order_of_backlog(groups),
         )
 
-    async def _look_at_part(self, asked: PartAsked, slices: Yielding) -> StatusPart:
+    async def _look_at_part(self, asked: PartAsked, slices: Slices) -> StatusPart:
         with suppress(StoreUnavailable):
             await self.group_names()  # a writer may be called as one
         found = await self._read(asked.streams, slices, must_read=False)
@@ -194,7 +194,7 @@ class StatusReader:
         self._drop_unused()
         return StatusPart(streams=found.streams, unread=found.unread, groups=groups, unread_groups=unread_groups)
 
-    async def _look_at_loaded(self, _: None, slices: Yielding) -> Mapping[str, StreamStatus]:
+    async def _look_at_loaded(self, _: None, slices: Slices) -> Mapping[str, StreamStatus]:
         found = {}
         for loaded in sorted(self._streams.in_memory(), key=lambda each: each.name):
             found[loaded.name] = await self._status(loaded, slices)
@@ -211,7 +211,7 @@ class StatusReader:
                 break
         return names
 
-    async def _read(self, names: Iterable[str], slices: Yielding, *, must_read: bool) -> StreamsFound:
+    async def _read(self, names: Iterable[str], slices: Slices, *, must_read: bool) -> StreamsFound:
         found: list[StreamStatus] = []
         unread: dict[str, str] = {}
         loads, not_loaded = STATUS_LOADS, StreamLoading.code
@@ -241,7 +241,7 @@ class StatusReader:
                 found.append(await self._status(loaded, slices))
         return StreamsFound(streams=tuple(found), unread=unread)
 
-    async def _status(self, loaded: LoadedStream, slices: Yielding) -> StreamStatus:
+    async def _status(self, loaded: LoadedStream, slices: Slices) -> StreamStatus:
         status = self._fresh(loaded)
         if status is not None:
             await slices.turn()
@@ -255,7 +255,7 @@ class StatusReader:
         await slices.turn()
         return status
 
-    async def _look_closely(self, name: str, slices: Yielding) -> StreamDetails:
+    async def _look_closely(self, name: str, slices: Slices) -> StreamDetails:
         loaded = await self._streams.get(name)
         async with self._walking:
             details = await slices.drive(details_steps(loaded, self._clock.now(), self._groups_known))
@@ -277,7 +277,7 @@ class StatusReader:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    async def _list_groups(self, _: None, __: Yielding) -> Mapping[str, Sequence[str]]:
+    async def _list_groups(self, _: None, __: Slices) -> Mapping[str, Sequence[str]]:
         found = await self._groups.streams_by_name("", STATUS_GROUPS)
         self._groups_known = found.keys()
         return found
@@ -320,7 +320,7 @@ class StatusReader:
                 unread[name] = error.code
         return found, unread
 
-    async def _look_at_group(self, name: str, _: Yielding) -> GroupStatus:
+    async def _look_at_group(self, name: str, _: Slices) -> GroupStatus:
         window = await self._groups.window_so_far(name)
         membership = (await self._groups.get(name)).membership
         return GroupStatus(
@@ -333,7 +333,7 @@ class StatusReader:
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
-    async def _sum_up(self, asked: tuple[str, bool], slices: Yielding) -> Summary:
+    async def _sum_up(self, asked: tuple[str, bool], slices: Slices) -> Summary:
         pattern, stored = asked
         overview = await self.overview(stored=stored)
         found: StreamsFound = overview

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.cluster.records import ControllerRow, Kind
+from controller.slices import Slices
 from controller.status.group_members import GroupDetails
 from controller.status.overview import GroupsFound, Overview, StreamsFound, Summary
 from controller.status.parts import PartAsked, Serving
 from controller.status.stream_status import StreamDetails
 from controller.status.writer_status import WriterDetails
-from controller.yielding import Yielding
 from strandline.access import EVERYTHING, fits
 
 
@@ -68,7 +68,7 @@ class StatusView(Protocol):
         """The name of the controller that serves a stream or group; None if it is not known, or if there is one."""
         ...
 
-    def slices(self) -> Yielding:
+    def slices(self) -> Slices:
         """Slices for further work on a result."""
         ...
 

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from controller.format import is_epoch
 from controller.limits import PROGRAMS_SHOWN
 from controller.records.cadence import NO_CADENCE
+from controller.slices import Steps
 from controller.status.condition import Facts, State, condition, too_long_ms
 from controller.storage.counts import Totals
 from controller.streams.loaded_stream import LoadedStream
-from controller.yielding import Steps
 from strandline.core.aggregate import Holder
 from strandline.core.config import LateWriters, TimeDomain
 from strandline.core.cut import Cut

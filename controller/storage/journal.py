@@ -35,7 +35,7 @@ class StoredEntry:
     details: dict[str, Any]
 
 
-class Place(NamedTuple):
+class EntryPlace(NamedTuple):
     """An entry's place in the journals of all streams: newest first, then by stream."""
 
     at: int
@@ -150,7 +150,7 @@ def newest_entries(
 
 
 def entries_of_all(
-    connection: Connection, wanted: Wanted, before: Place | None, limit: int
+    connection: Connection, wanted: Wanted, before: EntryPlace | None, limit: int
 ) -> Sequence[tuple[str, StoredEntry]]:
     """The newest entries of the journals of all streams that come after a place, each with its stream, newest first. A
     damaged entry says so in its place. The time grows with the number of all entries."""

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, bindparam, func, literal_column, select
 
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
+from controller.slices import Steps, at_once
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt
 from controller.storage.counts import StoredCounts, counts_of
@@ -30,7 +31,6 @@ from controller.storage.rows import (
 )
 from controller.storage.steps import Step, first_page, pages
 from controller.storage.writer_states import CHANGES, STATES, StoredLog, writer_steps
-from controller.yielding import Steps, at_once
 from strandline.core.aggregate import Remainder
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig

@@ -16,12 +16,12 @@ import msgspec
 from sqlalchemy import bindparam
 
 from controller.limits import ITEM_CHARACTERS
+from controller.slices import Steps
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
 from controller.storage.queries import Query, StoreReader
 from controller.storage.rows import AnyRow, Values, rows_of
 from controller.storage.steps import Step, pages
-from controller.yielding import Steps
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.writer import KeptNote, KeyState, Phase, Writer
 

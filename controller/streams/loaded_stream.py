@@ -11,7 +11,7 @@ from controller.cluster.records import Kind
 from controller.commit.writer_log import WriterLog
 from controller.limits import NEVER, NOTED_AT_MS, RECENT_MARKS
 from controller.records.counts import StreamCounts
-from controller.records.journal import Act, Journal, Told, log_entries
+from controller.records.journal import AdminAction, Journal, Told, log_entries
 from controller.records.journal_recorder import JournalRecorder, resume_cadence
 from controller.storage import schema
 from controller.storage.counts import NOTHING_COUNTED, counts_values
@@ -149,7 +149,7 @@ class LoadedStream:
                 writer.epoch = stream.epochs
                 changes.writers.add(writer.name)
         self._earlier = self._earlier.then(changes)
-        self.journal.act(Act("restored", None, {"restored_at": restored_at}), stream.clock)
+        self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), stream.clock)
 
     # -- to the store --------------------------------------------------------------------------------------------
 

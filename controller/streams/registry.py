@@ -14,7 +14,7 @@ from controller.commit.group_commit import Committer
 from controller.commit.store import Store
 from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
 from controller.records.counts import StreamCounts
-from controller.records.journal import REGISTRATIONS, Act, record_refused
+from controller.records.journal import REGISTRATIONS, AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.load import missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
@@ -204,7 +204,7 @@ class Streams:
     # -- changing ------------------------------------------------------------------------------------------------
 
     async def change(
-        self, name: str, call: Callable[[Stream, int], Any], act: Act | None = None
+        self, name: str, call: Callable[[Stream, int], Any], act: AdminAction | None = None
     ) -> Any:  # what the call returns
         """Applies a call to a stream and returns when it is durable. Journals `act` if the call succeeds."""
         loaded = await self.get(name)
@@ -235,7 +235,7 @@ class Streams:
         return registered
 
     @contextmanager
-    def _journalled(self, loaded: LoadedStream, act: Act | None) -> Iterator[int]:
+    def _journalled(self, loaded: LoadedStream, act: AdminAction | None) -> Iterator[int]:
         """Journals what was done, or why it was refused."""
         now = self._clock.now()
         try:
@@ -254,7 +254,7 @@ class Streams:
         """Removes a segment that the log does not have from an open stream."""
         loaded = await self.get(name)
         self._committer.admit()
-        with self._journalled(loaded, Act("segment_dropped", by, {"segment": segment})) as now:
+        with self._journalled(loaded, AdminAction("segment_dropped", by, {"segment": segment})) as now:
             loaded.drop_segment(segment, now)
         await self._committer.join(loaded)
 
@@ -301,7 +301,7 @@ class Streams:
         stream = Stream(name, config, graph, now=max(now, tenure.clock_floor), unserved=tenure.unserved)
         counts = self._counts_of(name, tenure)
         loaded = LoadedStream(stream, origin, tenure, stored_fence=None, watch=self._watch, counts=counts)
-        loaded.journal.act(Act("created", by, settings_by_name(config)), now)
+        loaded.journal.act(AdminAction("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
         return True

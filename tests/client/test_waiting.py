@@ -9,7 +9,7 @@ import pytest
 
 from strandline.client import calls
 from strandline.client.loop import Remote
-from strandline.client.waiting import OnWait, Pause, wait_until_there
+from strandline.client.time_wait import OnWait, Pause, wait_until_there
 from strandline.errors import ControllerAway, InvalidConfig, StrandlineError, TimeNotReached, UnknownStream
 from strandline.limits import WAIT_PAUSE_MS, WAIT_STEP_MS, WAIT_UNTIL_BOUND_MS
 from strandline.wire.streams import HolderReply, MarksAt

@@ -11,7 +11,7 @@ import pytest
 
 from controller.cli.audit_run import AuditedStream, AuditRun
 from controller.cli.client import ControllerClient, describe
-from controller.cli.event_sources import Fields, ReadableLog, log_at
+from controller.cli.event_sources import EventFields, ReadableLog, log_at
 from strandline.client.http import Connection
 from strandline.core.segment import NewSegment
 from strandline.logs import Event, StoredEvent
@@ -196,7 +196,7 @@ def test_a_stopped_audit_has_told_all_when_it_has_gone_on(orders: Orders, tmp_pa
 
         def run(readable: ReadableLog, state: str) -> AuditRun:
             audit = AuditRun(
-                client, stream, readable, Fields("at", writer="till"), most=9, state=tmp_path / state, begin={}
+                client, stream, readable, EventFields("at", writer="till"), most=9, state=tmp_path / state, begin={}
             )
             audit.run()
             return audit

@@ -14,9 +14,9 @@ import pytest
 
 from controller.limits import CADENCE_PAUSES, LOADED_MARKS, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES
 from controller.records.cadence import Cadence
+from controller.slices import at_once
 from controller.status.condition import State
 from controller.status.stream_status import KeyStatus, StreamStatus, status_steps
-from controller.yielding import at_once
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
 DECISION = Path(__file__).parents[2] / "docs/decisions/0103-one-state-of-a-stream.md"

@@ -9,7 +9,7 @@ import pytest
 
 from controller.format import Times
 from controller.limits import JOURNAL_ENTRIES, JOURNAL_REFUSALS_BURST_ENTRIES
-from controller.records.journal import Act, Journal
+from controller.records.journal import AdminAction, Journal
 from controller.status.journal_text import story
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
@@ -71,7 +71,7 @@ def test_a_dropped_segment_is_told(controller: Any) -> None:
 
 def test_who_acted_is_told_where_the_caller_is_known() -> None:
     journal = Journal(JOURNAL_OF_STREAM)
-    journal.act(Act("sealed", "ops-team"), 5)
+    journal.act(AdminAction("sealed", "ops-team"), 5)
     commit = commit_of(FIRST)
 
     journal.write("s", commit)

@@ -9,12 +9,12 @@ import pytest
 
 from controller.clock import Clock
 from controller.limits import NEW_STILL_MS
+from controller.slices import Slices, at_once
 from controller.status.condition import State
 from controller.status.overview import Overview
 from controller.status.single_flight import SingleFlight
 from controller.status.stream_status import StreamDetails, status_steps
 from controller.storage.journal import StoredEntry
-from controller.yielding import Yielding, at_once
 from tests.served import NOON, InProcess, ManualClock
 
 
@@ -217,7 +217,7 @@ def test_simultaneous_readers_share_one_reading_and_costly_ones_last_longer() ->
     seconds = [0.0]
     clock = ManualClock(0)
 
-    async def make(name: str, slices: Yielding) -> int:
+    async def make(name: str, slices: Slices) -> int:
         await asyncio.sleep(0)
         made.append(name)
         seconds[0] += 0.5 if name == "dear" else 0
@@ -249,7 +249,7 @@ def test_others_get_their_turn_while_there_is_much_to_look_at() -> None:
 
     async def story() -> float:
         task = asyncio.create_task(other())
-        slices = Yielding(lambda: seconds[0])
+        slices = Slices(lambda: seconds[0])
         for _ in range(1_000):
             seconds[0] += 0.001
             await slices.turn()

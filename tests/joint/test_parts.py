@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from controller.cluster.records import ControllerRow, Kind
 from controller.limits import STATUS_PART_NAMES, STATUS_TOLD_WRITERS
+from controller.slices import Slices
 from controller.status.overview import GroupsFound, StreamsFound, UnreadGroup, in_order_of_trouble, summarize
 from controller.status.parts import Nearby, PartAsked, Serving, StatusPart, divided, in_order, together, untold
 from controller.status.status_codec import (
@@ -24,7 +25,6 @@ from controller.status.status_codec import (
 )
 from controller.status.status_view import Viewer
 from controller.status.stream_status import StreamDetails, StreamStatus, by_trouble
-from controller.yielding import Yielding
 from strandline.core.cut import NOTHING
 from tests.served import NOON, InProcess, ManualClock
 
@@ -33,8 +33,8 @@ SERVING = st.sampled_from([*Nearby, *OTHERS])
 NAMES = [f"s{number}" for number in range(12)]
 
 
-def slices() -> Yielding:
-    return Yielding(time.perf_counter)
+def slices() -> Slices:
+    return Slices(time.perf_counter)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from controller.controller import Controller
 from controller.dashboard.actions import Acts
 from controller.dashboard.dialogs import ask, ask_about
 from controller.dashboard.frame import Refresh, frame
-from controller.dashboard.journal_cards import JournalCard, News
+from controller.dashboard.journal_cards import JournalCard, JournalNews
 from controller.dashboard.labels import stream_link
 from controller.dashboard.limits import GROUP_JOURNAL_READ, NAMED_WRITERS
 from controller.dashboard.pages.overview import group_lag
@@ -92,7 +92,7 @@ class GroupPage:
         self._who = who
         self._name = group
         self._since = ""  # since when it is in backlog, or is not
-        self._news = News()
+        self._news = JournalNews()
         self._offsets: Mapping[SegmentRef, int] = {}
         self._owners: Mapping[SegmentRef, str] = {}
         self._sorted: list[SegmentRef] = []

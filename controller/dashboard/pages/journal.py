@@ -45,14 +45,14 @@ def add(app: FastAPI) -> None:
         if who is None:
             return to_sign_in(request)
         with frame(request, who, "Journal"):
-            view = JournalPage(app.state.controller, who)
+            view = WholeJournalPage(app.state.controller, who)
             refresh = Refresh(view.update)
             view.build(request)
         await refresh.first()
         return None
 
 
-class JournalPage:
+class WholeJournalPage:
     """The page of one visitor."""
 
     def __init__(self, controller: Controller, who: Visitor) -> None:

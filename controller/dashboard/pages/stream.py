@@ -13,7 +13,7 @@ from controller.controller import Controller
 from controller.dashboard.actions import Acts
 from controller.dashboard.dialogs import ask, ask_about
 from controller.dashboard.frame import Refresh, frame
-from controller.dashboard.journal_cards import IncompleteCard, JournalCard, News
+from controller.dashboard.journal_cards import IncompleteCard, JournalCard, JournalNews
 from controller.dashboard.labels import rate, state_of
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_READ
 from controller.dashboard.pages.stream_cards import (
@@ -88,7 +88,7 @@ class StreamPage:
         self._name = stream
         self._keys = [key]  # until the stream says which it has
         self._key = key
-        self._news = News()
+        self._news = JournalNews()
 
     def build(self, base: str, grafana_url: str | None) -> None:
         with ui.row().classes("items-center w-full").style("gap: 8px 12px"):

@@ -13,7 +13,7 @@ from controller.controller import Controller
 from controller.dashboard.actions import Acts
 from controller.dashboard.dialogs import ask
 from controller.dashboard.frame import Refresh, frame
-from controller.dashboard.journal_cards import JournalCard, News
+from controller.dashboard.journal_cards import JournalCard, JournalNews
 from controller.dashboard.labels import stream_link, writer_state
 from controller.dashboard.limits import JOURNAL_READ, NOTES_SHOWN
 from controller.dashboard.tables import STATE, Column, PagedTable, key_label
@@ -64,7 +64,7 @@ class WriterPage:
         self._who = who
         self._stream = stream
         self._name = writer
-        self._news = News()
+        self._news = JournalNews()
 
     def build(self) -> None:
         with ui.row().classes("items-center w-full").style("gap: 8px 12px"):

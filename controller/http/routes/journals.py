@@ -13,7 +13,7 @@ from controller.http.dependencies import DEFAULT_LIMIT, Granted, Limit, Seq, Ser
 from controller.http.responses import answer
 from controller.limits import JOURNAL_SEARCH_CHARACTERS, JOURNAL_WORDS
 from controller.status.journal_reads import JournalSlice
-from controller.storage.journal import Place, StoredEntry, Wanted
+from controller.storage.journal import EntryPlace, StoredEntry, Wanted
 from strandline.access import EVERYTHING, PATTERN, Role
 from strandline.errors import InvalidParameter
 from strandline.limits import TIME_BOUND_MS
@@ -63,13 +63,13 @@ async def of_all(
     )
 
 
-def _place(before: str) -> Place | None:
+def _place(before: str) -> EntryPlace | None:
     if not before:
         return None
     found = _PLACE.fullmatch(before)
     if found is None:
         raise InvalidParameter(name="before", value=before, wanted="the `next` of the page before")
-    return Place(int(found[1]), found[3], int(found[2]))
+    return EntryPlace(int(found[1]), found[3], int(found[2]))
 
 
 @router.declare("GET /v1/streams/{stream}/journal", "What happened to a stream", Role.READER, gives=[JournalPage])

@@ -35,7 +35,7 @@ from controller.http.dependencies import (
 )
 from controller.http.responses import answer
 from controller.limits import JOURNAL_NAMES
-from controller.records.journal import Act, few
+from controller.records.journal import AdminAction, few
 from controller.status.stream_status import StreamStatus
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import Role
@@ -98,7 +98,7 @@ async def get(stream: str, controller: Served) -> Response:
 async def configure(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, SettingsBody, InvalidConfig)
     settings = _settings(body)
-    act = Act("configured", by, settings)
+    act = AdminAction("configured", by, settings)
     await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
     with kept():
         described = describe(*await controller.status.of_now(stream))
@@ -122,7 +122,7 @@ async def delete(stream: str, controller: Served, by: Caller) -> Response:
 async def scale(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, ScaleBody)
     create = [_new_segment(each) for each in body.create]
-    act = Act("scaled", by, _scaling(body))
+    act = AdminAction("scaled", by, _scaling(body))
     await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
     with kept():
         loaded = await controller.streams.get(stream)
@@ -144,7 +144,7 @@ async def drop_segment(stream: str, segment: str, controller: Served, by: Caller
 async def seal(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, SealBody, empty=SealBody())
     graph = (await controller.streams.get(stream)).stream.graph
-    act = Act("sealed", by, {"final": few(body.final)})
+    act = AdminAction("sealed", by, {"final": few(body.final)})
     marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now), act)
     return answer(marks_page(marks, graph))
 

@@ -11,7 +11,7 @@ from controller.http.bodies import RegisterBody
 from controller.http.declared import Routes
 from controller.http.dependencies import DEFAULT_LIMIT, After, Caller, Epoch, Limit, Served, read_as
 from controller.http.responses import answer
-from controller.records.journal import Act
+from controller.records.journal import AdminAction
 from controller.records.operator_log import log_event
 from strandline.access import Role
 from strandline.core.mark import Mark
@@ -58,18 +58,18 @@ async def close(stream: str, writer: str, controller: Served, epoch: Epoch = Non
 
 @router.declare("POST /{writer}/exclude", "Exclude a writer", Role.ADMIN, gives=[MarksPage])
 async def exclude(stream: str, writer: str, controller: Served, by: Caller) -> Response:
-    act = Act("excluded", by, {"writer": writer})
+    act = AdminAction("excluded", by, {"writer": writer})
     return await _change(controller, stream, lambda each, now: each.exclude(writer, now), act)
 
 
 @router.declare("DELETE /{writer}/exclude", "Include an excluded writer again", Role.ADMIN, gives=[MarksPage])
 async def include(stream: str, writer: str, controller: Served, by: Caller) -> Response:
-    act = Act("included", by, {"writer": writer})
+    act = AdminAction("included", by, {"writer": writer})
     return await _change(controller, stream, lambda each, now: each.include(writer, now), act)
 
 
 async def _change(
-    controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]], act: Act | None = None
+    controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]], act: AdminAction | None = None
 ) -> Response:
     """Applies a call; answers with the marks that it caused."""
     graph = (await controller.streams.get(stream)).stream.graph

@@ -17,7 +17,7 @@ from strandline.limits import WARNING_LINES, WARNINGS_PAUSE_MS
 from strandline.logs.sqlite import SqliteLog
 from strandline.paced_log import OF_THE_PROCESS, PacedLog, Room
 from writer_client import Event, EventsLate, NoteLate, RegisteredLate
-from writer_client.late_events import span
+from writer_client.lateness import span
 
 
 @pytest.fixture

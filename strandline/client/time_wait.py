@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from strandline.client.calls import Call
 from strandline.client.loop import Remote
+from strandline.client.retry import Pause
 from strandline.core.checks import check_whole
 from strandline.errors import StrandlineError, TimeNotReached, Unavailable, Undecided
 from strandline.limits import WAIT_PAUSE_MS, WAIT_STEP_MS, WAIT_UNTIL_BOUND_MS
 from strandline.wire.streams import MarksAt
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A step: wait so long before the next call."""
-
-    pause_ms: int
-
 
 OnWait: TypeAlias = Callable[[MarksAt | StrandlineError], None]
 

@@ -24,7 +24,7 @@ def at_once(steps: Steps[Result]) -> Result:
             return result
 
 
-class Yielding:
+class Slices:
     """Measures work, and pauses it when it has lasted long enough."""
 
     def __init__(self, stopwatch: Callable[[], float]) -> None:

@@ -18,7 +18,7 @@ from writer_client.reports import EventsLate, NoteLate, RegisteredLate, Report
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 
 
-class LateEvents:
+class Lateness:
     """What one writer knows of its late events."""
 
     def __init__(self, stream: str, writer: str, log: PacedLog | None = None) -> None:
