@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from strandline.core.chain import MarkChain
 from strandline.core.cut import Cut
+from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.window import ListedMarks, time_window
 from strandline.limits import CLOCK_SLEW_PART, CLOCK_STEP_MS
@@ -56,7 +57,13 @@ def end(world: World) -> None:
         pass_time(world)
         if config.writer_timeout_ms is None:
             set_aside_the_dead(world)
-    check_time_moved(world, living, target)
+        if not behind(world, living, target):
+            break
+    stream = world.controller.stream
+    assert stream is not None
+    for key, reached in behind(world, living, target).items():
+        held = stream.held_by(key, world.controller.clock())
+        world.checker.complain(f"time in key {key!r} has not come to {target}: {reached}, held by {held}")
     check_rest(world)
     check_chains(world)
     if world.scenario.seals:
@@ -147,23 +154,21 @@ def set_aside_the_dead(world: World) -> None:
     world.commit()
 
 
-def check_time_moved(world: World, living: list[Process], target: int) -> None:
-    stream = world.controller.stream
-    assert stream is not None
+def behind(world: World, living: list[Process], target: int) -> dict[str, Mark | None]:
+    """The keys in which time has not come to what the living noted, with their last marks."""
     config = world.checker.config
     if world.scenario.ingestion:
         target -= config.clock_skew_ms
-    for key in world.scenario.keys:
-        if len(world.checker.have_noted[key]) < config.min_writers:
+    running = [process for process in living if process.phase is Phase.RUNNING]
+    found: dict[str, Mark | None] = {}
+    for key, seen in world.checker.marks.items():
+        last = seen[-1].mark if seen else None
+        if last is not None and last.time >= target:
             continue
-        if not any(key in world.keys_of[process.name] for process in living if process.phase is Phase.RUNNING):
-            continue
-        seen = world.checker.marks[key]
-        if not seen or seen[-1].mark.time < target:
-            held = stream.held_by(key, world.controller.clock())
-            world.checker.complain(
-                f"time in key {key!r} has not come to {target}: {seen[-1].mark if seen else None}, held by {held}"
-            )
+        noted = len(world.checker.have_noted[key]) >= config.min_writers
+        if noted and any(key in world.keys_of[process.name] for process in running):
+            found[key] = last
+    return found
 
 
 def check_rest(world: World) -> None:

@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from tests.simulation import soak
 from tests.simulation.soak import run_seed
 from tests.simulation.world import World
 
@@ -58,6 +59,11 @@ def test_no_note_passes_a_transaction_that_is_open() -> None:
     counts = sum((run_seed(seed, transactions=True) for seed in range(SEEDS // 4)), Counter())
     assert counts["mark"] > SEEDS
     assert counts["committed"] > SEEDS
+
+
+def test_a_soak_shares_its_seeds_among_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert soak.main(["--seeds", "3:8", "--processes", "2"]) == 0
+    assert capsys.readouterr().out.startswith("5 seeds in ")
 
 
 def digest(seeds: range) -> str:
