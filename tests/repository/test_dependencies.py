@@ -99,6 +99,10 @@ def test_users_get_only_licences_that_they_can_accept(name: str) -> None:
     assert words <= ACCEPTED or WITH_A_CHOICE.get(name) in words, f"{name}: {licence_of(name)}"
 
 
+def test_every_pinned_package_states_its_licence() -> None:
+    assert [name for name in pinned() if not licence_of(name)] == []
+
+
 def test_tools_come_with_no_extra_and_every_extra_has_the_base() -> None:
     assert TOOLS and extras_with("pytest") == [] and extras_with("httpx") == ["base"]
     assert brought_by("base") < brought_by("cli") < brought_by("controller") < brought_by("dashboard")

@@ -95,16 +95,19 @@ def pinned() -> dict[str, str]:
 
 
 def licence_of(name: str) -> str:
-    """The licence as the installed package states it: as an expression, in a few words, or by classifiers."""
+    """The licence as the installed package states it: as an expression, in a few words, by classifiers, or as the title
+    of its licence."""
     said = distribution(name).metadata
     if "License-Expression" in said:
         return said["License-Expression"]
     words: str = said.get_all("License", [""])[0]
     if 0 < len(words) < 40 and "\n" not in words:
         return SPDX.get(words, words)
+    files = said.get_all("License-File", [])
     beginning = "License :: OSI Approved :: "
     classified = [each.removeprefix(beginning) for each in said.get_all("Classifier", []) if each.startswith("License")]
-    return " or ".join(SPDX.get(each, each) for each in classified)
+    titles = [(distribution(name).read_text(f"licenses/{file}") or "").partition("\n")[0] for file in files]
+    return " or ".join(SPDX.get(each, each) for each in classified or titles)
 
 
 def extras_with(name: str) -> list[str]:
