@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import os
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import httpx
+import playwright
 import pytest
 
 from tests.readme.pages import CONTROLLER, Block, Stranger, blocks_of
@@ -17,7 +18,7 @@ from tests.summary import skip
 PAGE = "docs/how-to/other-languages.md"
 OF_LANGUAGES = ("java", "go", "ts")
 DEADLINE_S = 280  # Go compiles its standard library when it is first used
-OLDEST_NODE = (22, 18)  # which runs TypeScript as it is
+NODE = Path(playwright.__file__).parent / "driver"  # Playwright brings one that runs TypeScript as it is
 
 
 def need(language: str) -> None:
@@ -27,16 +28,6 @@ def need(language: str) -> None:
             skip("no Java development kit is installed", "apt-get install -y openjdk-17-jdk-headless")
         case "go" if shutil.which("go") is None:
             skip("Go is not installed", "apt-get install -y golang-go")
-        case "ts" if version_of_node() < OLDEST_NODE:
-            skip("no Node.js that runs TypeScript is installed", "Node.js 22.18 or newer on the PATH")
-
-
-def version_of_node() -> tuple[int, ...]:
-    node = shutil.which("node")
-    if node is None:
-        return ()
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
-    return tuple(map(int, re.findall(r"\d+", said)[:2]))
 
 
 def test_curl_writes_and_reads_as_the_page_about_other_languages_shows(controller: str, tmp_path: Path) -> None:
@@ -57,7 +48,10 @@ def test_a_program_with_a_standard_library_alone_writes_and_reads(
     assert program.file is not None
     (tmp_path / program.file).write_text(program.text)
     words = shlex.split(command.text.replace(f"http://{CONTROLLER}", controller))
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
+    environment = os.environ | {"PATH": f"{NODE}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=DEADLINE_S
+    )
     assert (done.stdout, done.returncode) == (printed.text, 0), done.stderr
     (writer,) = httpx.get(f"{controller}/v1/streams/orders/writers").json()["writers"]
     assert writer["state"] == "closed"
