@@ -29,6 +29,7 @@ Patch = pytest.MonkeyPatch
 FOR_EVER = 10**12
 HAND_OVERS = Plan(("hand_over",), shards=1, controllers=2, every_ms=300, note_ms=150)
 LATE_BEATS = Plan(("slow", "cut", "cut"), shards=2, controllers=2, every_ms=600, note_ms=200, latency_ms=(1, 10))
+SUSPENDED = Plan(("suspend",), shards=2, controllers=2, every_ms=3_000, note_ms=250)
 FAIL_OVERS = Plan(("fail_over", "fail_over", "pause", "cut"), shards=2, note_ms=150)
 
 
@@ -83,6 +84,16 @@ def read_lease(patch: Patch) -> None:
 
     def broken(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
         return route(self, min(monotonic, self._lease.until - 1), shard, **named)
+
+    patch.setattr(Member, "route", broken)
+
+
+def fence_token(patch: Patch) -> None:
+    """An owner believes that it is one, whatever fence the caller has seen."""
+    route = Member.route
+
+    def broken(self: Member, monotonic: int, shard: int, *, fence: int = 0, **named: Any) -> Route:
+        return route(self, monotonic, shard, **named)
 
     patch.setattr(Member, "route", broken)
 
@@ -237,6 +248,7 @@ RULES: dict[str, tuple[Callable[[Patch], None], Plan, int]] = {
     "same_beat": (same_beat, Plan(("slow", "cut", "pause"), note_ms=250, shards=2), 121),
     "wait_lease": (wait_lease, Plan(), 0),
     "read_lease": (read_lease, Plan(("pause",), note_ms=250, shards=2, every_ms=3_000), 2),
+    "fence_token": (fence_token, SUSPENDED, 0),
     "from_sending": (from_sending, LATE_BEATS, 61),
     "new_incarnation": (new_incarnation, Plan(), 14),
     "lapse_anew": (lapse_anew, Plan(("outage", "cut", "silence"), controllers=2), 3),

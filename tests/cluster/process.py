@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,7 +14,7 @@ from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
 from strandline.core.served_time import Unserved
 from tests.cluster.store import Data, Session
-from tests.cluster.truth import WRITER_TIMEOUT_MS
+from tests.cluster.truth import NOTHING_SHOWN, WRITER_TIMEOUT_MS, Shown
 
 if TYPE_CHECKING:
     from tests.cluster.world import World
@@ -45,6 +45,8 @@ class Call:
     reply: Callable[[bool], None]
     until: float
     passed_on_to: int | None = None
+    seen: Shown = NOTHING_SHOWN  # by the reader, when it asked
+    since: int | None = None  # by the monotonic clock of the controller that it has come to
 
 
 Waiting: TypeAlias = list[Call]
@@ -61,6 +63,8 @@ class Process:
         self.cut = False  # from the store
         self.timeline = world.store.timeline  # on which its sessions are
         self.origin = world.random.randrange(1_000_000)
+        self.suspended_at: float | None = None  # since when its monotonic clock stands still
+        self.asleep_ms = 0.0  # for how long it has stood still
         self.rate = world.random.uniform(0.99, 1.01)
         self.skew = world.random.choice([0, 0, 8_000, -8_000, 20_000])  # of its wall clock, which nothing may matter to
         self.member = Member(Identity(name, str(number), None, "1"), world.new_id)
@@ -75,7 +79,7 @@ class Process:
 
     @property
     def monotonic(self) -> int:
-        return int(self.origin + self.world.time * self.rate)
+        return int(self.origin + (self.world.time - self.asleep_ms) * self.rate)
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -97,6 +101,9 @@ class Process:
         if not self.paused:
             return
         self.paused = False
+        if self.suspended_at is not None:
+            self.asleep_ms += self.world.time - self.suspended_at
+            self.suspended_at = None
         backlog, self._backlog = self._backlog, []
         self.world.random.shuffle(backlog)
         for do in backlog:
@@ -280,7 +287,10 @@ class Process:
     def call(self, call: Call) -> None:
         if self.world.time > call.until:
             return
-        match self.member.route(self.monotonic, call.shard, passed_on_to=call.passed_on_to):
+        since = self.monotonic if call.since is None else call.since
+        call = replace(call, since=since)
+        seen, passed_on_to = call.seen.fence, call.passed_on_to
+        match self.member.route(self.monotonic, call.shard, fence=seen, since=since, passed_on_to=passed_on_to):
             case Serve():
                 if call.shard in self.memory:
                     self.serve(call)
@@ -305,7 +315,7 @@ class Process:
             self.member.look_soon(self.monotonic)
             self.call(call)
 
-        other = Call(call.shard, call.writer, call.time, refused, call.until, to.id)
+        other = replace(call, reply=refused, passed_on_to=to.id, since=None)
         self.world.send(int(to.address), other)
 
     def serve(self, call: Call) -> None:
@@ -314,8 +324,12 @@ class Process:
         if call.writer is None:
             shown = memory.data.marks[: self.newest_shown(memory)]
             store = self.world.store
+            tenure = self.member.owned.get(call.shard)
+            assert tenure is not None
             if self.timeline == store.timeline:  # else it has not heard of what was lost
-                self.world.truth.judge_read(call.shard, shown, store.data[call.shard].marks, now, store.now)
+                told = Shown(len(shown), now, tenure.fence)
+                stored = store.data[call.shard].marks, store.now
+                self.world.truth.judge_read(call.shard, call.seen, told, shown, stored)
             call.reply(True)
             return
         self.let_go(call.shard, memory, now)

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.cluster import directed
-from tests.cluster.mutations import FAIL_OVERS, HAND_OVERS, LATE_BEATS
+from tests.cluster.mutations import FAIL_OVERS, HAND_OVERS, LATE_BEATS, SUSPENDED
 from tests.cluster.truth import Broken
 from tests.cluster.world import Plan, World
 
@@ -27,7 +27,10 @@ def test_every_promise_is_kept_with_all_faults() -> None:
         run(seed, Plan())
 
 
-@pytest.mark.parametrize("plan", [HAND_OVERS, LATE_BEATS, FAIL_OVERS], ids=["hand_overs", "late_beats", "fail_overs"])
+PLANS = {"hand_overs": HAND_OVERS, "late_beats": LATE_BEATS, "fail_overs": FAIL_OVERS, "suspended": SUSPENDED}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 def test_every_promise_is_kept_with_many_faults_of_a_kind(plan: Plan) -> None:
     for seed in range(SEEDS // 10):
         run(seed, plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.cluster.records import ShardRow
 from controller.limits import LEASE_MS
@@ -20,6 +20,17 @@ class Broken(AssertionError):
     """A promise was broken."""
 
 
+class Shown(NamedTuple):
+    """What readers of a shard have seen: how many marks, the time, and the fence of who showed it."""
+
+    marks: int
+    clock: int
+    fence: int
+
+
+NOTHING_SHOWN: Final = Shown(0, 0, 0)
+
+
 class Truth:
     """Judges what the store writes and what readers are shown."""
 
@@ -28,7 +39,8 @@ class Truth:
         self.answered = [[0] * writers for _ in range(shards)]
         self.clock_shown = [0] * shards
         self.marks_shown = [0] * shards
-        self.seen: dict[tuple[int, int], int] = {}  # by reader and shard: the highest fence
+        self.fence_shown = [0] * shards
+        self.host_was_suspended = False  # then who sends no fence may be shown what is old, and silence is not judged
         self.store_clock_was_set = False  # then silence, which is measured by it, is not judged
         self.commits_were_lost = False  # the same: who was heard last is lost with them
         self.heard = [[0.0] * writers for _ in range(shards)]
@@ -117,20 +129,31 @@ class Truth:
     def judge_let_go(self, shard: int, writer: int, time: float) -> str | None:
         """What is wrong with letting a writer go, if it becomes durable."""
         silent = self.silence(shard, writer, time)
-        if self.store_clock_was_set or self.commits_were_lost or silent >= WRITER_TIMEOUT_MS - LET_GO_SLACK_MS:
+        unknown = self.store_clock_was_set or self.commits_were_lost or self.host_was_suspended
+        if unknown or silent >= WRITER_TIMEOUT_MS - LET_GO_SLACK_MS:
             return None
         return f"writer {writer} of shard {shard} was let go after {silent:.0f} ms of served silence"
 
-    def judge_read(self, shard: int, marks: list[int], stored: list[int], now: int, store_now: int) -> None:
-        """A reader is shown the marks and the time of a shard."""
-        if abs(now - store_now) > FROM_STORE_MS and not self.store_clock_was_set:
+    def shown(self, shard: int) -> Shown:
+        """What a reader of a shard has seen so far, and sends back the fence of."""
+        return Shown(self.marks_shown[shard], self.clock_shown[shard], self.fence_shown[shard])
+
+    def judge_read(
+        self, shard: int, before: Shown, now_shown: Shown, marks: list[int], store: tuple[list[int], int]
+    ) -> None:
+        """A reader is shown the marks and the time of a shard. `before` is what readers had seen when it asked."""
+        stored, store_now = store
+        now, suspended = now_shown.clock, self.host_was_suspended
+        ahead_ms = now - store_now if suspended else abs(now - store_now)
+        if ahead_ms > FROM_STORE_MS and not self.store_clock_was_set:
             raise Broken(f"the clock of shard {shard} shows {now}, the store's {store_now}")
         if marks != stored[: len(marks)]:
             raise Broken(f"a reader was shown marks {marks} of shard {shard}; the store has {stored}")
-        if len(marks) < self.marks_shown[shard]:
-            raise Broken(f"{self.marks_shown[shard]} marks of shard {shard} were shown before, now {len(marks)}")
-        self.marks_shown[shard] = len(marks)
-        wrong = self.judge_clock(shard, now)
-        if wrong is not None:
-            raise Broken(wrong)
-        self.clock_shown[shard] = now
+        least = before if suspended else self.shown(shard)
+        if now_shown.marks < least.marks:
+            raise Broken(f"{least.marks} marks of shard {shard} were shown before, now {now_shown.marks}")
+        if now < least.clock:
+            raise Broken(f"the clock of shard {shard} stepped back: {least.clock} was shown, now {now}")
+        self.marks_shown[shard] = max(self.marks_shown[shard], now_shown.marks)
+        self.clock_shown[shard] = max(self.clock_shown[shard], now)
+        self.fence_shown[shard] = max(self.fence_shown[shard], now_shown.fence)

@@ -17,7 +17,7 @@ from typing import Any
 from controller.cluster.shards import fair_share
 from tests.cluster.process import CALL_MS, Call, Process
 from tests.cluster.store import Session, Store
-from tests.cluster.truth import Broken, Truth
+from tests.cluster.truth import NOTHING_SHOWN, Broken, Truth
 
 HEALED_MS = 6_000  # after the last fault, everybody is served again
 ANSWERED_MS = 13_000  # after the last fault, every writer was answered since
@@ -254,7 +254,9 @@ class World:
         self.after(self.plan.note_ms * self.random.uniform(0.5, 1.5), partial(self.read, shard))
         number = self.anyone()
         if number is not None:
-            self.send(number, Call(shard, None, 0, lambda _: None, self.time + CALL_MS))
+            # A fence would hide rules that do without: those of plans in which every monotonic clock goes on.
+            seen = self.truth.shown(shard) if "suspend" in self.plan.faults else NOTHING_SHOWN
+            self.send(number, Call(shard, None, 0, lambda _: None, self.time + CALL_MS, seen=seen))
 
     # -- faults --------------------------------------------------------------------------------------------------
 
@@ -284,7 +286,7 @@ class World:
         self.after(self.random.randrange(2 * self.plan.every_ms), self.break_something)
         fault = self.random.choice(self.plan.faults)
         running = [process for process in self.processes.values() if not process.paused]
-        if fault in ("kill", "pause", "cut", "drain", "hand_over") and not running:
+        if fault in ("kill", "pause", "suspend", "cut", "drain", "hand_over") and not running:
             return
         process = self.random.choice(running) if running else None
         self.tell(f"{fault} {process.number if process else ''}")
@@ -304,6 +306,12 @@ class World:
         if ms > 6_000 and self.random.random() < 0.4:  # somebody starts it again, although it is only paused
             self.start(process.member.identity.name, 4_500)
         self.after(ms, process.go_on)
+
+    def suspend(self, process: Process) -> None:
+        """Its host sleeps: its monotonic clock stands still meanwhile."""
+        self.truth.host_was_suspended = True
+        process.paused, process.suspended_at = True, self.time
+        self.after(self.random.choice([1_500, 4_500, 9_000]), process.go_on)
 
     def cut(self, process: Process) -> None:
         process.cut = True
