@@ -64,14 +64,10 @@ class KafkaLogReader:
         """Opens an existing topic. `settings` are librdkafka's. Raises TopicMissing, and LogUnavailable."""
         given = {**connecting(settings or {}), "bootstrap.servers": servers}
         self._topic = Topic(topic, given)
-        self._consumer = Consumer({"reconnect.backoff.ms": KAFKA_RECONNECT_MS, **QUIET, **given, **READING})
+        self._given = given
+        self._consumer: Consumer | None = None  # until the first range is read
         self._origin = OwningProcess(f"the reader of topic {topic!r}")
-        self._origin.keep(self._consumer)
-        try:
-            self._topic.partitions()
-        except BaseException:
-            self._consumer.close()
-            raise
+        self._topic.partitions()
 
     def end_offsets(self) -> Position:
         """The last stable offset of each partition, one after the other: below it no transaction is open."""
@@ -96,7 +92,7 @@ class KafkaLogReader:
         return (_event_of(each) for found in self._messages(segment, start, end, BATCH_FIRST_ROWS) for each in found)
 
     def close(self) -> None:
-        if self._origin.is_here:
+        if self._consumer is not None and self._origin.is_here:
             self._consumer.close()
 
     def __enter__(self) -> Self:
@@ -122,11 +118,11 @@ class KafkaLogReader:
         if start == end:
             return
         rows, place = min(BATCH_FIRST_ROWS, most), start
-        self._consumer.assign([TopicPartition(self._topic.name, int(segment), start)])
+        consumer = self._assigned(TopicPartition(self._topic.name, int(segment), start))
         try:
             heard = time.monotonic()
             while place < end:
-                found = self._portion(min(rows, end - place))
+                found = self._portion(consumer, min(rows, end - place))
                 events = list(filterfalse(Message.error, found))
                 ended = [self._is_end(each, segment, start, end) for each in filter(Message.error, found)]
                 within = events[: bisect_left(events, end, key=_offset)]
@@ -143,15 +139,25 @@ class KafkaLogReader:
                     raise LogUnavailable(path=self._topic.path, reason=f"nothing came for {KAFKA_READ_STALL_MS} ms")
         finally:
             if self._origin.is_here:
-                self._consumer.unassign()
+                consumer.unassign()
 
-    def _portion(self, rows: int) -> list[Message]:
+    def _assigned(self, place: TopicPartition) -> Consumer:
+        """The client, which fetches from this place. The first call makes it, and not `__init__`: a librdkafka client
+        that gets its first partition some milliseconds after it was made takes a second to connect to its broker."""
+        self._origin.check()
+        if self._consumer is None:
+            self._consumer = Consumer({"reconnect.backoff.ms": KAFKA_RECONNECT_MS, **QUIET, **self._given, **READING})
+            self._origin.keep(self._consumer)
+        self._consumer.assign([place])
+        return self._consumer
+
+    def _portion(self, consumer: Consumer, rows: int) -> list[Message]:
         """The messages available, once there is one. `consume` alone would wait until it has as many as requested."""
         self._origin.check()
-        first = self._consumer.poll(KAFKA_ATTEMPT_MS / 1000)
+        first = consumer.poll(KAFKA_ATTEMPT_MS / 1000)
         if first is None:
             return []
-        more = self._consumer.consume(rows - 1, KAFKA_READ_WAIT_MS / 1000) if rows > 1 and not first.error() else []
+        more = consumer.consume(rows - 1, KAFKA_READ_WAIT_MS / 1000) if rows > 1 and not first.error() else []
         return [first, *more]
 
     def _is_end(self, message: Message, segment: str, start: int, end: int) -> bool:

@@ -333,6 +333,20 @@ class TestReading:
             assert found["value"].to_pylist() == [b"%d" % offset for offset in found["offset"].to_pylist()]
             assert found.num_rows < end
 
+    def test_a_reader_makes_its_client_right_before_its_first_range(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        with KafkaLog.connect(kafka.servers, topic := new_topic()) as log:
+            log.append(events(b"1", b"2"))
+            log.flush()
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            assert reader.end_offsets() == {"0": 2, "1": 0}
+            assert reader._consumer is None  # a client that has to wait for its first range is a second slower
+            assert [row.value for row in reader.rows("0", 0, 1)] == [b"1"]
+            client = reader._consumer
+            assert [row.value for row in reader.rows("0", 1, 2)] == [b"2"]
+            assert reader._consumer is client is not None
+
     def test_a_reader_may_stop_in_mid_range_and_read_another(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
         topic = new_topic(2)
         with KafkaLog.connect(kafka.servers, topic) as log:
