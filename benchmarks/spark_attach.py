@@ -165,7 +165,7 @@ def batches(stage: Stage, kafka: Kafka, options: argparse.Namespace) -> Iterator
     yield Figure.of(f"a batch of {options.small:,} rows in Spark, {ATTACHED}", took[1], PLAIN, took[0], "ms")
 
 
-class Heard(StreamingQueryListener):
+class ReportLags(StreamingQueryListener):
     """How long after the end of each batch with rows it heard of it, in order."""
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ class Heard(StreamingQueryListener):
 
 
 @contextmanager
-def hearing(spark: SparkSession, heard: Heard, usual: bool) -> Iterator[None]:
+def hearing(spark: SparkSession, heard: ReportLags, usual: bool) -> Iterator[None]:
     """Listens in our way, or in the one that is usual in pyspark."""
     if usual:
         spark.streams.addListener(heard)
@@ -243,7 +243,7 @@ class Together:
 
 def together(topic: Topic, number_of_queries: int, seconds: int, *, usual: bool = False) -> Together:
     spark, folder = topic.stage.spark, topic.stage.folder
-    heard, live = Heard(), Live(topic)
+    heard, live = ReportLags(), Live(topic)
     queries = list[Any]()
     with ExitStack() as opened:
         opened.callback(live.close)

@@ -63,7 +63,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class HeardBatch:
     """What a batch's report tells, and when our listener heard of it."""
 
     begun_ms: float
@@ -75,7 +75,7 @@ class Batch:
     read: Mapping[str, int] | None  # the connector's position; None with our source, whose mark is true for its batch
 
     @classmethod
-    def of(cls, report: StreamingQueryProgress, topic: str, heard_ms: float) -> Batch:
+    def of(cls, report: StreamingQueryProgress, topic: str, heard_ms: float) -> HeardBatch:
         begun_ms = began_ms(report)
         planning_ms = sum(report.durationMs.get(each, 0) for each in PLANNING)
         offsets = [json.loads(source.endOffset or "null") for source in report.sources]
@@ -93,7 +93,7 @@ class Batch:
 
 
 def steps(
-    end_ms: int, notes: Iterable[tuple[int, float]], marks: Iterable[WireMark], batches: Sequence[Batch]
+    end_ms: int, notes: Iterable[tuple[int, float]], marks: Iterable[WireMark], batches: Sequence[HeardBatch]
 ) -> dict[str, float] | None:
     """How long each step took for a window that ends then; None if it is not closed. `notes` have a time each, and when
     they were answered. A step that was over before the one ahead of it took no time."""
@@ -125,7 +125,7 @@ def first(found: Iterable[Value]) -> Value | None:
 
 
 @dataclass(slots=True)
-class Clockwork:
+class ClockWriter:
     """A writer whose events have the time of the clock."""
 
     topic: Topic
@@ -145,7 +145,7 @@ class Clockwork:
         log.close()
 
 
-class Heard(StreamingQueryListener):
+class ReportTimes(StreamingQueryListener):
     """When it heard of each batch."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ def by_attach(topic: Topic) -> DataFrame:
 def delays(stage: Stage, kafka: Kafka, road: str, seconds: int) -> list[dict[str, float]]:
     """What each step took for each second that was written, once the query is steady."""
     topic = Topic.create(stage, kafka, EACH_SECOND)
-    clockwork, heard = Clockwork(topic), Heard()
+    live, heard = ClockWriter(topic), ReportTimes()
     events = by_attach(topic) if road == ATTACHED else by_source(topic)
     writer = windows(events).writeStream.outputMode("append").format("noop").trigger(processingTime=TRIGGER)
     checkpoint = stage.folder / f"checkpoint-{next(NUMBERS)}"
@@ -192,17 +192,17 @@ def delays(stage: Stage, kafka: Kafka, road: str, seconds: int) -> list[dict[str
             query.go_on()
             return any((watermark_of(each) or 0) >= time_ms for each in query.progress())
 
-        clockwork.write(WARM_UP_S)
+        live.write(WARM_UP_S)
         wait_for(lambda: closed(1), "the first mark has come")
         begun_ms = time.time_ns() // 1_000_000
-        clockwork.write(seconds)
+        live.write(seconds)
         last_ms = begun_ms + (seconds - 2) * 1_000  # a note of a later time was made
         wait_for(lambda: closed(last_ms), "all is closed")
         wait_for(lambda: all(each.batchId in heard.at_ms for each in query.progress()), "all is heard")
-        batches = [Batch.of(each, topic.name, heard.at_ms[each.batchId]) for each in query.progress()]
+        batches = [HeardBatch.of(each, topic.name, heard.at_ms[each.batchId]) for each in query.progress()]
     marks = stage.connection.run(calls.marks(topic.name)).marks
     ends = range(begun_ms, last_ms, 1_000)
-    return [found for end_ms in ends if (found := steps(end_ms, clockwork.notes, marks, batches))]
+    return [found for end_ms in ends if (found := steps(end_ms, live.notes, marks, batches))]
 
 
 def figures(road: str, found: Sequence[Mapping[str, float]]) -> Iterator[Figure]:
