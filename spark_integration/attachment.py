@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -15,7 +14,6 @@ from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions
 from spark_integration.options import BACKLOG_THRESHOLD, controller_text
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter, Positions
-from spark_integration.releases import HAS_LIMITS, INSTALLED
 from spark_integration.rows import MARK
 from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
 from spark_integration.window_calls import check_call
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from reader_client.backlog import GroupBacklog
-
-_log = logging.getLogger(__name__)
 
 _REPORTERS: Final[WeakKeyDictionary[SparkSession, tuple[PositionReporter, QueryListener]]] = WeakKeyDictionary()
 
@@ -72,12 +68,10 @@ def attach(
     - `controller_wait_ms`: how long the job waits for the controller before it fails.
 
     A restored older checkpoint would count as read up to the group's positions: start with a new checkpoint instead.
-    An `availableNow` run ends before the marks of its last batch; the next run has them.
+    An `availableNow` run ends before the marks of its last batch; the next run begins with them.
 
     Raises NotStreaming, WrongColumn, InvalidOption, UnknownStream, and the errors of `register`.
     """
-    if not HAS_LIMITS:
-        _log.warning("with Spark %s, an attached query closes no window in availableNow runs", INSTALLED)
     _check(df, event_time)
     named = source if source is not None else stream
     given = {

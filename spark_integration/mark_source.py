@@ -12,7 +12,8 @@ Its offset in Spark's checkpoint:
 The group belongs to the checkpoint: a query with a new checkpoint gets a new group, or moves the named group back to
 the head. `run` counts the starts of the query. Each start registers with the group again, and its `epoch` fences
 reports of earlier runs, so that positions of another checkpoint's query do not count. Each start makes a batch, even an
-empty one, so that the listener gets the query's positions. `source` names the other source, whose positions it reports.
+empty one, so that the listener gets the query's positions. This batch brings the mark at the end of the run before, so
+that runs of one batch close windows as well. `source` names the other source, whose positions the listener reports.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from spark_integration.group_reports import GroupFollower
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
 from spark_integration.releases import SupportsTriggerAvailableNow
-from spark_integration.rows import MARK, moment
+from spark_integration.rows import MARK, column_of
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.names import check_name
@@ -161,7 +162,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         mark = MarkOffset.from_json(end).mark
         if mark is None or start == end:
             return iter(())
-        return iter((pa.RecordBatch.from_arrays([pa.repeat(moment(mark), 1)], names=[MARK]),))
+        return iter((pa.RecordBatch.from_arrays([column_of(mark, 1)], names=[MARK]),))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         """Does nothing: the bound stops with the events that this run reads, so the run ends."""
@@ -171,9 +172,8 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._begun:
             threshold_ms = self._options.backlog_threshold_ms
             follower = GroupFollower(self._windows(), begin.group, begin.stream, backlog_threshold_ms=threshold_ms)
-            epoch = follower.register(None if begin.run else {})
+            end = replace(end, epoch=follower.register(None if begin.run else {}), run=begin.run + 1)
             self._begun = True
-            return replace(end, epoch=epoch, run=begin.run + 1)
         known = [mark for mark in (begin.mark, self._bound(begin.group)) if mark is not None]
         return replace(end, mark=max(known, default=None))
 

@@ -10,6 +10,7 @@ On an event row, `floor` is the mark at the end of the previous batch; on a mark
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -81,7 +82,7 @@ def _event_batch(batch: pa.RecordBatch, floor: int | None) -> pa.RecordBatch:
 
     schema = _arrow_schema()
     kind, rows = schema.field(MARK).type, batch.num_rows
-    late_below = pa.nulls(rows, kind) if floor is None else pa.repeat(moment(floor), rows)
+    late_below = pa.nulls(rows, kind) if floor is None else column_of(floor, rows)
     return pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(rows, kind), late_below], schema=schema)
 
 
@@ -89,13 +90,18 @@ def _mark_batch(mark: int, backlog: bool) -> pa.RecordBatch:
     import pyarrow as pa
 
     schema = _arrow_schema()
-    given = {MARK: moment(mark)} | ({FLOOR: moment(mark)} if backlog else {})
-    columns = [pa.repeat(given[one.name], 1) if one.name in given else pa.nulls(1, one.type) for one in schema]
+    given = (MARK, FLOOR) if backlog else (MARK,)
+    columns = [column_of(mark, 1) if one.name in given else pa.nulls(1, one.type) for one in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def moment(time: int) -> pa.Scalar:
-    """Returns a time in the type of the columns."""
+def column_of(time: int, rows: int) -> pa.Array:
+    """Returns a column that has one time in each row.
+
+    It is made of bytes, because pyarrow imports pandas before it converts its first value of Python, and a query waits
+    for that in each process.
+    """
     import pyarrow as pa
 
-    return pa.scalar(time * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    values = (time * 1000).to_bytes(8, sys.byteorder, signed=True) * rows
+    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), rows, [None, pa.py_buffer(values)])

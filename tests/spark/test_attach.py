@@ -15,12 +15,15 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
+from spark_integration.attachment import reporter
 from spark_integration.errors import InvalidOption, NotStreaming
 from spark_integration.file_positions import FilePositions
 from spark_integration.options import BACKLOG_THRESHOLD
+from spark_integration.releases import AVAILABLE_NOW
 from strandline.core.backlog import CallableStrategy
 from strandline.errors import UnknownStream
 from tests.spark.attached import settle
+from tests.spark.queries import last_progress
 
 WIDTH_MS = 10_000
 DAY_MS = 24 * 3_600_000
@@ -135,6 +138,32 @@ def test_a_batch_that_runs_again_has_the_same_mark(
         assert marks(again)[batch] == mark
         folder.seal()
         assert settle(spark, again) == folder.truth()
+
+
+def test_an_available_now_run_closes_what_was_complete_at_the_end_of_the_run_before(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
+) -> None:
+    def run(before: Any = None) -> Any:
+        with running(attached(), available_now=True, before=before) as run:
+            run.finish()
+        last = last_progress(run.query)
+        assert last is not None
+        reporter(spark).hear(last)  # which Spark may be about to tell the listener
+        assert reporter(spark).settle(60)
+        return run
+
+    spark.conf.set(AVAILABLE_NOW, "true")  # before Spark 4.2, and without a meaning since
+    try:
+        folder.put("one", [1_000, 12_000])
+        folder.mark(11_000)
+        first = run()
+        folder.put("one", [13_000])
+        second = run(first)
+        assert second.windows() == {0: 1}
+        folder.seal()
+        assert run(run(second)).windows() == folder.truth()
+    finally:
+        spark.conf.unset(AVAILABLE_NOW)
 
 
 @pytest.mark.parametrize("lag", ["5 seconds", 5_000])

@@ -161,7 +161,8 @@ class TestGroups:
         self.follower(stream, "attached").register({"0": 5})  # as the listener would have it in the end
         told = next_of(first, begun)
         assert told["mark"] == 500
-        assert next_of(marks(), told) == {**told, "run": 2, "epoch": begun["epoch"] + 2}
+        stream.mark(600, {"0": 5})  # while no query runs
+        assert next_of(marks(), told) == {**told, "run": 2, "epoch": begun["epoch"] + 2, "mark": 600}
         assert self.group(stream, "attached").position == {"0": 5}
         again = marks()
         assert next_of(again, next_of(again, again.initialOffset()))["mark"] is None
