@@ -16,7 +16,8 @@ from reader_client.mark_follower import Follower, Following, FollowingTask, Foll
 from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
 from strandline.client.loop import Remote, drive, drive_async
-from strandline.client.time_wait import OnWait, Pause, wait_until_there
+from strandline.client.retry import Pause
+from strandline.client.time_wait import OnWait, wait_until_there
 from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.window import TimeWindow

@@ -15,7 +15,8 @@ from controller.format import Times, compact, holding, named, offsets
 from controller.terminal import NOT_THERE_STATUS, Failure, say
 from strandline.client.calls import Call
 from strandline.client.loop import Remote, drive
-from strandline.client.time_wait import Pause, wait_until_there
+from strandline.client.retry import Pause
+from strandline.client.time_wait import wait_until_there
 from strandline.errors import StrandlineError, TimeNotReached
 from strandline.limits import WAIT_UNTIL_BOUND_MS, WAIT_UNTIL_DEFAULT_MS
 from strandline.wire.streams import JsonObject, MarksAt

@@ -9,7 +9,8 @@ import pytest
 
 from strandline.client import calls
 from strandline.client.loop import Remote
-from strandline.client.time_wait import OnWait, Pause, wait_until_there
+from strandline.client.retry import Pause
+from strandline.client.time_wait import OnWait, wait_until_there
 from strandline.errors import ControllerAway, InvalidConfig, StrandlineError, TimeNotReached, UnknownStream
 from strandline.limits import WAIT_PAUSE_MS, WAIT_STEP_MS, WAIT_UNTIL_BOUND_MS
 from strandline.wire.streams import HolderReply, MarksAt
@@ -29,7 +30,7 @@ class Waiting:
     ) -> None:
         self.now_ms = 1_000.0
         self.waits: list[int] = []
-        self.pauses: list[int] = []
+        self.pauses: list[float] = []
         self.job: Generator[Remote | Pause, Any, MarksAt] = wait_until_there(
             self._ask,
             stream="orders",
