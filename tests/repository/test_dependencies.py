@@ -26,6 +26,9 @@ USED_BY = {
 }
 # What our modules import although it is in no extra, and the package of ours that is made on it.
 PART_OF = {"anyio": "httpx", "pydantic": "fastapi", "starlette": "fastapi"}
+# What only tests and tools import although no file of requirements names it, and what brings it.
+PART_OF_TOOLS = {"pillow": "matplotlib", "pyyaml": "yamllint", "websockets": "uvicorn"}
+NOT_IMPORTED = {"coverage", "import-linter", "mypy", "pip-tools", "pytest-timeout", "ruff"}  # make or pytest runs them
 OF_USERS_TESTS = {"pytest"}  # in strandline/logs/contract.py, which only tests import
 
 ACCEPTED = {
@@ -83,6 +86,20 @@ def test_what_is_imported_is_a_dependency_or_part_of_one(used: set[str], direct:
     assert used - direct - OF_USERS_TESTS == set(PART_OF)
     for name, whole in PART_OF.items():
         assert whole in direct
+        assert name in {canonicalize_name(Requirement(each).name) for each in requires(whole) or ()}, name
+
+
+def test_no_tool_is_unused_and_what_tests_import_is_pinned_by_its_name(
+    python_files: list[Path], direct: set[str], root: Path
+) -> None:
+    lines = (root / "requirements" / "dev.in").read_text().splitlines()
+    tools = {canonicalize_name(line) for line in lines if not line.startswith(("#", "-"))}
+    folders = {canonicalize_name(file.relative_to(root).parts[0]) for file in python_files}
+    imports = imported(python_files) - folders
+    assert tools - imports == NOT_IMPORTED
+    assert imports - tools - direct - {"hatchling"} == set(PART_OF) | set(PART_OF_TOOLS)
+    for name, whole in PART_OF_TOOLS.items():
+        assert whole in tools | direct
         assert name in {canonicalize_name(Requirement(each).name) for each in requires(whole) or ()}, name
 
 
