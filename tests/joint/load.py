@@ -83,7 +83,7 @@ class Load:
         with ExitStack() as opened:
             clients = [opened.enter_context(httpx.Client(base_url=each, timeout=10)) for each in self._addresses]
             number = 1
-            while not self._over.wait(0.01):
+            while not self._over.wait(0.05):
                 clients.append(clients.pop(0))
                 note = {"writer": "w", "time": number, "position": {"0": number}}
                 try:
