@@ -54,7 +54,8 @@ class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HolderReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The writer that holds time back, and until when. Without a name: fewer than `min_writers` have noted yet."""
+    """The writer that the next mark waits for, which has the least time of those that count, and until when. Whether it
+    holds others back, the status says with `held_back`. Without a name: fewer than `min_writers` have noted yet."""
 
     writer: str | None
     state: str
@@ -210,8 +211,8 @@ class NoteAnswer:
 
 
 class WriterReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A writer: its state in all of its keys and in each, the greatest time that it noted in each, and the keys that it
-    holds back."""
+    """A writer: its state in all of its keys and in each, the greatest time that it noted in each, and the keys in
+    which the next mark waits for it."""
 
     writer: str
     state: State
@@ -379,8 +380,8 @@ else:
 
 
 class StreamReply(_StreamSettings, frozen=True, kw_only=True):
-    """A stream: its settings and segments, its newest mark and the writer that holds time back by key, and its writers
-    counted by state. `head`: where the log begins now in each segment."""
+    """A stream: its settings and segments, its newest mark and the writer that the next one waits for by key, and its
+    writers counted by state. `head`: where the log begins now in each segment."""
 
     segments: tuple[SegmentReply, ...]
     open: bool

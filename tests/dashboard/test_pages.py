@@ -347,6 +347,18 @@ def test_late_writers_stand_out_with_how_late_they_are(world: World, open_page: 
     expect(card(page, "Journal").get_by_text("late: its time 15 is")).to_be_visible()
 
 
+def test_a_writer_that_keeps_up_is_not_said_to_hold_time_back(world: World, open_page: Callable[..., Page]) -> None:
+    world.put("/v1/streams/steady", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+    world.note("steady", "only", 41)
+    page = open_page()
+    page.goto(f"{world.url}/streams/steady/writers/only")
+    row = card(page, "Time").get_by_role("row").last
+    expect(row).to_contain_text("41")
+    world.note("steady", "only", 42)
+    expect(row).to_contain_text("42")
+    expect(row.get_by_role("cell").last).to_have_text("no")
+
+
 def test_each_time_key_of_a_stream_is_shown_and_can_be_chosen(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/keyed")

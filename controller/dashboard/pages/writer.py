@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -22,7 +23,7 @@ from controller.dashboard.widgets import card, gone, heading, served_by, show_se
 from controller.format import NOTHING, Times, lag, moment, offsets, span
 from controller.records.journal import REFUSALS, REGISTRATIONS
 from controller.status.status_view import StatusView, StatusViews
-from controller.status.writer_status import WriterDetails, WriterNote
+from controller.status.writer_status import WriterDetails, WriterKey, WriterNote
 from strandline.errors import NotOwner, StrandlineError
 
 _TILES = ("Last heard", "Times out", "Epoch", "Late notes", "Refused", "Position")
@@ -112,9 +113,11 @@ class WriterPage:
         now = self._controller.clock.now()
         show_server(self._server, self._status.served_by(Kind.STREAM, self._stream))
         details = await self._status.of_writer(self._stream, self._name)
+        found = await self._status.of_streams((self._stream,))
+        held_back = {key.key for stream in found.streams for key in stream.keys if key.held_back}
         await self._read_journal(details.last_entry, now)
         self._graph = details.graph
-        self._show_keys(details)
+        self._show_keys(details, held_back)
         self._show_tiles(details)
         self._notes.show(details.notes[:NOTES_SHOWN])
         self._no_notes.set_visibility(not details.notes)
@@ -123,21 +126,19 @@ class WriterPage:
             self._include.set_visibility(details.excluded)
             self._close.set_visibility(not details.closed)
 
-    def _show_keys(self, details: WriterDetails) -> None:
-        now, rows = details.seen_at, []
-        for each in details.keys:
-            since = each.held_since
-            ago = f", since {moment(since, now)}, for {span(now - since)}" if since is not None else ""
-            rows.append(
-                {
-                    "id": each.key,
-                    "name": key_label(each.key),
-                    **writer_state(each.state),
-                    "time": Times().show(each.time),
-                    "lag": lag(each.time, now),
-                    "holds": f"yes{ago}" if each.holds else "no",
-                }
-            )
+    def _show_keys(self, details: WriterDetails, held_back: Set[str]) -> None:
+        """`held_back` are the keys that some writer holds back; marks wait also for one that keeps up."""
+        rows = [
+            {
+                "id": each.key,
+                "name": key_label(each.key),
+                **writer_state(each.state),
+                "time": Times().show(each.time),
+                "lag": lag(each.time, details.seen_at),
+                "holds": _holding(each, details.seen_at) if each.key in held_back else "no",
+            }
+            for each in details.keys
+        ]
         self._keys.show(rows)
 
     def _show_tiles(self, details: WriterDetails) -> None:
@@ -176,6 +177,14 @@ class WriterPage:
 
     async def _ask_close(self) -> None:
         await ask(self._acts.close(self._stream, self._name))
+
+
+def _holding(key: WriterKey, now: int) -> str:
+    """Whether it holds back a key that some writer does, and since when."""
+    if not key.holds:
+        return "no"
+    since = key.held_since
+    return "yes" if since is None else f"yes, since {moment(since, now)}, for {span(now - since)}"
 
 
 def _timeout(details: WriterDetails) -> str:
