@@ -69,6 +69,7 @@ from controller.limits import (
     FREE_SHARDS_LOOK_MS,
     HANDED_OVER_SHARDS,
     HELD_CALL_MS,
+    LEASE_MS,
 )
 
 
@@ -286,8 +287,9 @@ class Member:
         if own is None or own.ended_at is not None:
             self.begin_anew()  # which finds out whether another one has the name
             return
+        if not self._hear(answer.store_now, monotonic):
+            return
         self._lease.extend(sent)
-        self.clock.hear(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
         self._view.hear(answer, monotonic)
         self._observe_sharing()
@@ -315,12 +317,23 @@ class Member:
 
     def taken(self, monotonic: int, take: Take, answer: Taken) -> None:
         """The answer to a take."""
-        if self._answered(monotonic, take):
-            self.clock.hear(answer.store_now, monotonic)
+        if self._answered(monotonic, take) and self._hear(answer.store_now, monotonic):
             self._observe_taken([row.id for row in answer.shards])
             for row in answer.shards:
                 self._view.was_taken(row)
             self.owned.adopt_newer(answer.shards)
+
+    def _hear(self, store_now: int, monotonic: int) -> bool:
+        """Takes the time of an answer; returns whether this member goes on.
+
+        If the store's clock is a lease ahead of what it can be, that clock was set, or this host was suspended and its
+        monotonic clock stood still. The writers were not silent for that long: who begins anew adds what nobody served.
+        """
+        if store_now - self.clock.estimate(monotonic) < LEASE_MS:
+            self.clock.hear(store_now, monotonic)
+            return True
+        self.begin_anew()
+        return False
 
     def _observe_sharing(self) -> None:
         sharing = self._view.sharing(self.identity.address)
@@ -338,9 +351,8 @@ class Member:
 
     def adopted(self, monotonic: int, adopt: Adopt, answer: Taken) -> None:
         """The answer to an adopt: what the lost session had under way is over, and these are the own shards."""
-        if self._answered(monotonic, adopt):
+        if self._answered(monotonic, adopt) and self._hear(answer.store_now, monotonic):
             self._unsettled = False
-            self.clock.hear(answer.store_now, monotonic)
             self.owned.take(answer.shards)
 
     def left(self, monotonic: int, leave: Leave) -> None:

@@ -30,6 +30,7 @@ FOR_EVER = 10**12
 HAND_OVERS = Plan(("hand_over",), shards=1, controllers=2, every_ms=300, note_ms=150)
 LATE_BEATS = Plan(("slow", "cut", "cut"), shards=2, controllers=2, every_ms=600, note_ms=200, latency_ms=(1, 10))
 SUSPENDED = Plan(("suspend",), shards=2, controllers=2, every_ms=3_000, note_ms=250)
+ALONE_AND_SUSPENDED = Plan(("suspend",), shards=2, controllers=1, every_ms=6_000, note_ms=250)
 FAIL_OVERS = Plan(("fail_over", "fail_over", "pause", "cut"), shards=2, note_ms=150)
 
 
@@ -125,6 +126,16 @@ def lapse_anew(patch: Patch) -> None:
     patch.setattr(Member, "may_serve", lambda self, monotonic: self.phase is MemberPhase.SERVING)
     patch.setattr(Member, "_moments", without_lapse)
     patch.setattr(Member, "route", refuse)
+
+
+def leap_anew(patch: Patch) -> None:
+    """A member goes on when the store's clock is far ahead of its own."""
+
+    def broken(self: Member, store_now: int, monotonic: int) -> bool:
+        self.clock.hear(store_now, monotonic)
+        return True
+
+    patch.setattr(Member, "_hear", broken)
 
 
 def adopt_newer(patch: Patch) -> None:
@@ -252,6 +263,7 @@ RULES: dict[str, tuple[Callable[[Patch], None], Plan, int]] = {
     "from_sending": (from_sending, LATE_BEATS, 61),
     "new_incarnation": (new_incarnation, Plan(), 14),
     "lapse_anew": (lapse_anew, Plan(("outage", "cut", "silence"), controllers=2), 3),
+    "leap_anew": (leap_anew, ALONE_AND_SUSPENDED, 2),
     "add_gap": (add_gap, Plan(), 11),
     "served_is_commit": (served_is_commit, Plan(("silence", "kill", "pause"), shards=2, every_ms=2_500), 8),
     "failing_is_silence": (failing_is_silence, Plan(("refuse", "kill"), shards=2, every_ms=2_500), 8),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
+import pytest
+
 from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, PassOn, Refusal, Refuse, Serve, Stop
 from controller.cluster.events import (
     AddressShared,
@@ -412,6 +414,21 @@ def test_a_store_on_another_timeline_begins_anew() -> None:
     driver = Driver(shard(0, 1))
     driver.member.begin_anew()
     assert driver.member.route(10, 0) == Refuse(Refusal.NOT_SERVING)
+
+
+@pytest.mark.parametrize("ahead_ms", [LEASE_MS - 1, LEASE_MS])
+def test_a_store_that_is_a_lease_ahead_of_the_own_clock_begins_anew(ahead_ms: int) -> None:
+    """This host was suspended meanwhile, or the store's clock was set: nobody was heard for so long."""
+    driver = Driver(shard(0, 1))
+    (beat,) = driver.at(BEAT_MS)
+    assert isinstance(beat, Beat)
+    ahead = replace(driver.answer(), store_now=STORE + BEAT_MS + ahead_ms)
+    driver.member.beat_answered(BEAT_MS, beat, ahead)
+    goes_on = isinstance(driver.member.route(BEAT_MS, 0), Serve)
+    assert goes_on is (ahead_ms < LEASE_MS)
+    if not goes_on:
+        drop, begin = driver.at(BEAT_MS)
+        assert drop == Drop((0,)) and isinstance(begin, Begin) and begin.previous == 1
 
 
 def test_a_member_tells_of_a_lost_lease_and_of_its_new_one() -> None:

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.cluster import directed
-from tests.cluster.mutations import FAIL_OVERS, HAND_OVERS, LATE_BEATS, SUSPENDED
+from tests.cluster.mutations import ALONE_AND_SUSPENDED, FAIL_OVERS, HAND_OVERS, LATE_BEATS, SUSPENDED
 from tests.cluster.truth import Broken
 from tests.cluster.world import Plan, World
 
@@ -27,7 +27,13 @@ def test_every_promise_is_kept_with_all_faults() -> None:
         run(seed, Plan())
 
 
-PLANS = {"hand_overs": HAND_OVERS, "late_beats": LATE_BEATS, "fail_overs": FAIL_OVERS, "suspended": SUSPENDED}
+PLANS = {
+    "hand_overs": HAND_OVERS,
+    "late_beats": LATE_BEATS,
+    "fail_overs": FAIL_OVERS,
+    "suspended": SUSPENDED,
+    "alone_and_suspended": ALONE_AND_SUSPENDED,
+}
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())

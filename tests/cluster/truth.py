@@ -40,12 +40,11 @@ class Truth:
         self.clock_shown = [0] * shards
         self.marks_shown = [0] * shards
         self.fence_shown = [0] * shards
-        self.host_was_suspended = False  # then who sends no fence may be shown what is old, and silence is not judged
+        self.host_was_suspended = False  # then who sends no fence may be shown what is old
         self.store_clock_was_set = False  # then silence, which is measured by it, is not judged
         self.commits_were_lost = False  # the same: who was heard last is lost with them
         self.heard = [[0.0] * writers for _ in range(shards)]
-        self.unserved = [0.0] * shards
-        self._heard_unserved = [[0.0] * writers for _ in range(shards)]
+        self._unserved: list[list[tuple[float, float]]] = [[] for _ in range(shards)]  # spans, which may overlap
         self._did: dict[int, float] = {}  # by controller: when the store last did something for it
         self._failing: dict[int, float] = {}  # by controller: the begin of the first commit since one succeeded
         self._failed: set[int] = set()
@@ -59,7 +58,7 @@ class Truth:
         silent = time - self._did.get(controller, time)
         if silent > LEASE_MS:
             for shard in owned:
-                self.unserved[shard] += silent
+                self._nobody_served(shard, time - silent, time)
         self._did[controller] = time
 
     def commit_began(self, controller: int, time: float) -> None:
@@ -74,7 +73,7 @@ class Truth:
         if controller in self._failed or time - since >= COMMIT_HANGS_MS:
             self._failed.discard(controller)
             for shard in owned:
-                self.unserved[shard] += time - since
+                self._nobody_served(shard, since, time)
 
     def released(self, shard: int, time: float) -> None:
         self._released[shard] = time
@@ -83,7 +82,11 @@ class Truth:
         served = self._released[shard] if former is None else self._did[former]
         if former in self._failed:
             served = min(served, self._failing[former])
-        self.unserved[shard] += time - served
+        self._nobody_served(shard, served, time)
+
+    def _nobody_served(self, shard: int, since: float, until: float) -> None:
+        """That time is nobody's silence."""
+        self._unserved[shard].append((since, until))
 
     def lost(self, stored: list[Data]) -> None:
         """The last commits are gone, and only what is stored has to last."""
@@ -95,8 +98,12 @@ class Truth:
 
     def silence(self, shard: int, writer: int, time: float) -> float:
         """How long a writer has really been silent while somebody served its stream."""
-        unserved = self.unserved[shard] - self._heard_unserved[shard][writer]
-        return time - self.heard[shard][writer] - unserved
+        silent, at = 0.0, self.heard[shard][writer]
+        for since, until in sorted(self._unserved[shard]):
+            if until > at:
+                silent += max(0.0, since - at)
+                at = until
+        return silent + max(0.0, time - at)
 
     # -- promises ------------------------------------------------------------------------------------------------
 
@@ -119,7 +126,7 @@ class Truth:
             raise Broken(session.bad[shard])
         for (of, name), at in session.heard_at.items():
             if of == shard:
-                self.heard[shard][name], self._heard_unserved[shard][name] = at, self.unserved[shard]
+                self.heard[shard][name] = at
 
     def judge_clock(self, shard: int, now: int) -> str | None:
         """What is wrong with a stream's time, if it is used or shown."""
@@ -129,8 +136,7 @@ class Truth:
     def judge_let_go(self, shard: int, writer: int, time: float) -> str | None:
         """What is wrong with letting a writer go, if it becomes durable."""
         silent = self.silence(shard, writer, time)
-        unknown = self.store_clock_was_set or self.commits_were_lost or self.host_was_suspended
-        if unknown or silent >= WRITER_TIMEOUT_MS - LET_GO_SLACK_MS:
+        if self.store_clock_was_set or self.commits_were_lost or silent >= WRITER_TIMEOUT_MS - LET_GO_SLACK_MS:
             return None
         return f"writer {writer} of shard {shard} was let go after {silent:.0f} ms of served silence"
 
