@@ -65,11 +65,13 @@ BEGIN = """
         print(json.dumps([code, *told]), flush=True)
 """
 
+NO_WARNING = "-Wignore:This process:DeprecationWarning"  # of forking beside threads, since Python 3.12
+
 
 def run(script: str, *arguments: object) -> list[Any]:
     """Runs a program to its end; what it printed, and nothing on standard error."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(BEGIN) + textwrap.dedent(script), *map(str, arguments)],
+        [sys.executable, NO_WARNING, "-c", textwrap.dedent(BEGIN) + textwrap.dedent(script), *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
