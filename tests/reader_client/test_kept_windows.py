@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, Tumbling
+from strandline.client import calls
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig
 from tests.reader_client.event_readers import QUICK, WAIT_S, lose, reading, share, time_of, until
@@ -73,6 +74,18 @@ def test_a_reader_begins_with_the_windows_that_were_open(
     watermark(second, 11)
     assert [each.events for each in windows.advance(11)] == [tuple(range(10))]
     second.close()
+
+
+def test_a_stream_that_was_sealed_before_anyone_read_it_ends_although_its_log_does_not_know(written: Any) -> None:
+    written, windows = ten(written), EventWindows[int](Tumbling(5))
+    written.controller.run(calls.seal(written.stream, written.log.end_offsets()))
+    with reading(written, written.group(), **options(windows)) as reader:
+        take(reader, windows, 7)
+        watermark(reader, 7)
+        assert [each.events for each in windows.advance(7)] == [tuple(range(5))]
+        reader.save()
+        reader.settle()
+        assert reader.read(WAIT_S * 1_000) is None
 
 
 def test_another_reader_continues_from_what_was_saved_without_repeats(written: Any) -> None:
