@@ -1,4 +1,4 @@
-"""Tries the wheel where nothing of the checkout is: in empty environments, one for the base and one for each extra.
+"""Tries the wheel where nothing of the checkout is: in empty environments, for the base, each extra and the quickstart.
 
     .venv/bin/python -m tools.try_wheel python3.11 python3.13 --extras base,controller
 
@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,11 +63,17 @@ PROGRAMS: Final = {
     "demo": "import strandline_demo, matplotlib.pyplot, pyspark",
 }
 
+# The quickstart as one who has installed the wheel does it: the programs of the page, in their order.
+QUICKSTART: Final = "quickstart"
+PAGE: Final = Path("docs", "quickstart.md")
+PHONES: Final = ("phone-1 0 30", "phone-2 0 12", "phone-2 12 30")
+WINDOWS: Final = ("12:00:00", "12:00:10", "12:00:20")
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("pythons", nargs="*", default=[sys.executable], help="which Pythons; this one unless given")
-    parser.add_argument("--extras", default=",".join(PROGRAMS), help="which extras, with commas between them")
+    parser.add_argument("--extras", default=",".join([*PROGRAMS, QUICKSTART]), help="which, with commas between them")
     parser.add_argument("--wheel", type=Path, help="one that was built already")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -74,7 +81,8 @@ def main() -> int:
         wheel: Path = (given.wheel or built(folder)).resolve()
         for python in given.pythons:
             for extra in given.extras.split(","):
-                version = try_extra(python, wheel, extra, Path(tempfile.mkdtemp(dir=folder)))
+                attempt = try_quickstart if extra == QUICKSTART else try_extra
+                version = attempt(python, wheel, extra, Path(tempfile.mkdtemp(dir=folder)))
                 print(f"{version}, {extra}: works", flush=True)
     return 0
 
@@ -89,19 +97,45 @@ def built(folder: Path) -> Path:
 
 def try_extra(python: str, wheel: Path, extra: str, folder: Path) -> str:
     """Installs one extra into a new environment and runs its program there; returns the version of Python."""
-    environment = made(python, wheel, extra, folder)
-    work = folder / "work"
-    work.mkdir()
-    for name in USERS_OWN:
-        (work / f"{name}.py").write_text("raise SystemExit('this is a module of the user')\n")
+    environment, work = made(python, wheel, extra, folder), of_a_user(folder)
     (work / "try.py").write_text(PROGRAMS[extra])
     if extra == "base":
         server = made(python, wheel, "controller", folder / "server")
         with served(server, work) as url:
+            create(server, work, url, "--segments", "1")
             run(environment / "python", "try.py", url, work=work)
     else:
         run(environment / "python", "try.py", work=work)
     return run(environment / "python", "--version", work=work).strip()
+
+
+def try_quickstart(python: str, wheel: Path, _: str, folder: Path) -> str:
+    """Installs what the quickstart needs into a new environment and follows the page; returns the version of Python."""
+    programs, work = made(python, wheel, "dashboard,spark", folder), of_a_user(folder)
+    with served(programs, work) as url:
+        for name, program in re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", (ROOT / PAGE).read_text(), re.M | re.S):
+            (work / name).write_text(program.replace("http://127.0.0.1:8433", url))
+        create(programs, work, url, "--segments", "2", "--settings", "min_writers=2")
+        for phone in PHONES:
+            run(programs / "python", "phone.py", *phone.split(), work=work)
+        request = urllib.request.Request(f"{url}/v1/streams/orders/seal", data=b"{}", method="POST")
+        urllib.request.urlopen(request).close()
+        counted = run(programs / "python", "count.py", work=work)
+        if counted.splitlines() != [f"{window} 20 orders" for window in WINDOWS]:
+            sys.exit(f"count.py said {counted!r}")
+        shown = run(programs / "python", "job.py", work=work)
+        if not all(re.search(rf"{window}\|[^|]+\|   20\|", shown) for window in WINDOWS):
+            sys.exit(f"job.py said {shown!r}")
+    return run(programs / "python", "--version", work=work).strip()
+
+
+def of_a_user(folder: Path) -> Path:
+    """The folder of a user with modules of his own."""
+    work = folder / "work"
+    work.mkdir()
+    for name in USERS_OWN:
+        (work / f"{name}.py").write_text("raise SystemExit('this is a module of the user')\n")
+    return work
 
 
 def made(python: str, wheel: Path, extra: str, folder: Path) -> Path:
@@ -116,7 +150,7 @@ def made(python: str, wheel: Path, extra: str, folder: Path) -> Path:
 
 @contextmanager
 def served(programs: Path, work: Path) -> Iterator[str]:
-    """A controller that has the stream `orders`, at a free port."""
+    """A controller at a free port."""
     command: list[str | Path] = [programs / "strandline", "serve", "--port", "0"]
     process = subprocess.Popen(command, cwd=work, env=clean(), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -125,12 +159,15 @@ def served(programs: Path, work: Path) -> Iterator[str]:
         found = re.search(r"http://\S+", said)
         if found is None:
             sys.exit(f"strandline serve said {said!r}")
-        url = found[0]
-        run(programs / "strandline", "create", "orders", "--segments", "1", "--controller", url, work=work)
-        yield url
+        yield found[0]
     finally:
         process.terminate()
         process.wait()
+
+
+def create(programs: Path, work: Path, url: str, *options: str) -> None:
+    """Creates the stream `orders`."""
+    run(programs / "strandline", "create", "orders", *options, "--controller", url, work=work)
 
 
 def run(*command: str | Path, work: Path) -> str:
