@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -11,9 +12,10 @@ from pyspark.sql import functions
 from spark_integration.environment import register
 from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn
 from spark_integration.listener import QueryListener, listen
-from spark_integration.mark_source import MarkOptions
+from spark_integration.mark_source import MarkOptions, MarkSource
 from spark_integration.options import BACKLOG_THRESHOLD, controller_text
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter, Positions
+from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from spark_integration.rows import MARK
 from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
 from spark_integration.window_calls import check_call
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from reader_client.backlog import GroupBacklog
+
+_log = logging.getLogger(__name__)
 
 _REPORTERS: Final[WeakKeyDictionary[SparkSession, tuple[PositionReporter, QueryListener]]] = WeakKeyDictionary()
 
@@ -72,6 +76,7 @@ def attach(
 
     Raises NotStreaming, WrongColumn, InvalidOption, UnknownStream, and the errors of `register`.
     """
+    _warn_of_available_now()
     _check(df, event_time)
     named = source if source is not None else stream
     given = {
@@ -91,10 +96,21 @@ def attach(
         )
     check_call(spark, asking)
     register(spark)
+    spark.dataSource.register(MarkSource)
     reporter(spark).attach(named, Attached(asking, found, backlog))
-    rows = spark.readStream.format("strandline-marks").options(**options).load()
+    rows = spark.readStream.format(MarkSource.name()).options(**options).load()
     marks = rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")
     return _joined(df, marks, event_time, observation)
+
+
+def _warn_of_available_now() -> None:
+    if not HAS_LIMITS:
+        _log.warning(
+            "with Spark %s, an availableNow run of an attached query closes the windows that were complete two runs "
+            "before, and fails if %s is true",
+            INSTALLED,
+            AVAILABLE_NOW,
+        )
 
 
 def _check(df: DataFrame, event_time: str) -> None:

@@ -13,7 +13,6 @@ from weakref import WeakSet
 
 from spark_integration.errors import JavaMissing, PythonMismatch
 from spark_integration.listener import is_classic, listen
-from spark_integration.mark_source import MarkSource
 from spark_integration.mark_watch import MarkWatch
 from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
@@ -52,7 +51,6 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
                 AVAILABLE_NOW,
             )
     spark.dataSource.register(_source_for(spark, tuple(backlog_strategies)))
-    spark.dataSource.register(MarkSource)
 
 
 def _source_for(spark: SparkSession, strategies: tuple[BacklogStrategy, ...]) -> type[StrandlineSource]:

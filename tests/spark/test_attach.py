@@ -19,7 +19,7 @@ from spark_integration.attachment import reporter
 from spark_integration.errors import InvalidOption, NotStreaming
 from spark_integration.file_positions import FilePositions
 from spark_integration.options import BACKLOG_THRESHOLD
-from spark_integration.releases import AVAILABLE_NOW
+from spark_integration.releases import HAS_LIMITS
 from strandline.core.backlog import CallableStrategy
 from strandline.errors import UnknownStream
 from tests.spark.attached import settle
@@ -140,7 +140,7 @@ def test_a_batch_that_runs_again_has_the_same_mark(
         assert settle(spark, again) == folder.truth()
 
 
-def test_an_available_now_run_closes_what_was_complete_at_the_end_of_the_run_before(
+def test_available_now_runs_close_what_was_complete_at_the_end_of_a_run_before(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:
     def run(before: Any = None) -> Any:
@@ -152,18 +152,15 @@ def test_an_available_now_run_closes_what_was_complete_at_the_end_of_the_run_bef
         assert reporter(spark).settle(60)
         return run
 
-    spark.conf.set(AVAILABLE_NOW, "true")  # before Spark 4.2, and without a meaning since
-    try:
-        folder.put("one", [1_000, 12_000])
-        folder.mark(11_000)
-        first = run()
-        folder.put("one", [13_000])
-        second = run(first)
-        assert second.windows() == {0: 1}
-        folder.seal()
-        assert run(run(second)).windows() == folder.truth()
-    finally:
-        spark.conf.unset(AVAILABLE_NOW)
+    folder.put("one", [1_000, 12_000])
+    folder.mark(11_000)
+    first = run()
+    folder.put("one", [13_000])
+    second = run(first)
+    third = run(second)
+    assert (second if HAS_LIMITS else third).windows() == {0: 1}
+    folder.seal()
+    assert run(run(third)).windows() == folder.truth()
 
 
 @pytest.mark.parametrize("lag", ["5 seconds", 5_000])

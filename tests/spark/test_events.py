@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from reader_client import ReaderGroup
 from spark_integration import read_between, read_events, register
 from spark_integration.errors import InvalidOption, WrongColumn
+from spark_integration.listener import _listener_of
+from spark_integration.mark_watch import MarkWatch
 from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
 from strandline.client import calls
@@ -54,6 +57,18 @@ def counted(df: DataFrame) -> DataFrame:
 
 def metrics(run: Any) -> list[dict[str, Any]]:
     return [one.observedMetrics["strandline"].asDict() for one in run.progress() if one.observedMetrics]
+
+
+def test_who_uses_only_read_events_has_the_watch_and_nothing_of_attach(
+    spark: SparkSession, place: dict[str, Any]
+) -> None:
+    session = spark.newSession()
+    manager: Any = session.streams
+    threads, listeners = set(threading.enumerate()), len(manager._jsqm.listListeners())
+    assert read_events(session, **place).isStreaming
+    assert len(manager._jsqm.listListeners()) == listeners + 1
+    assert [type(each) for each in _listener_of(session)._listeners] == [MarkWatch]
+    assert not {each.name for each in set(threading.enumerate()) - threads if each.name.startswith("strandline")}
 
 
 def test_late_rows_are_kept_and_counted_and_the_group_advances(
