@@ -56,6 +56,15 @@ class Column(Generic[T]):
     essential: bool = True
 
 
+class _Cell(ui.element, component="cell.js"):
+    """A cell of each row, by a Vue template."""
+
+    def __init__(self, template: str) -> None:
+        super().__init__()
+        # It stands in every row, so it has no id of its own.
+        self.props.update({"template": template, ":props": "props", ":id": "undefined"})
+
+
 class PagedTable(Generic[T]):
     """Shows items; only those of one page become rows. `show` replaces the items and keeps the visitor's choices."""
 
@@ -114,9 +123,8 @@ class PagedTable(Generic[T]):
         for each in columns:
             if each.html is not None:
                 right = " text-right" if each.right else ""
-                self._table.add_slot(
-                    f"body-cell-{each.name}", f'<q-td :props="props" class="{right}">{each.html}</q-td>'
-                )
+                with self._table.add_slot(f"body-cell-{each.name}"):
+                    _Cell(f'<q-td :props="props" class="{right}">{each.html}</q-td>')
         self._filter.set_visibility(False)
 
     def _add_sortable_head(self, column: Column[T]) -> None:

@@ -189,6 +189,18 @@ def test_times_are_in_the_zone_that_the_browser_chose(world: World, zone: str, s
     assert f"times in {zone if shown != 'Z' else 'UTC'}" in page.text
 
 
+def test_a_link_in_a_row_keeps_the_focus_while_the_row_changes(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/orders")
+    row = card(page, "Writers").get_by_role("row").filter(has_text="app-0")
+    link = row.get_by_role("link", name="app-0")
+    link.focus()
+    expect(row).not_to_have_text(row.text_content() or "")
+    expect(link).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/writers/app-0$"))
+
+
 def test_a_head_is_sorted_by_with_the_keyboard_and_says_how(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/orders")

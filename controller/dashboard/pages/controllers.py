@@ -20,7 +20,7 @@ from strandline.errors import StrandlineError
 from strandline.wire.controllers import ControllerReply, ControllerState
 
 _DRAIN: Final = """<q-btn v-if="props.row.may_drain" label="Drain" flat dense no-caps color="negative"
-:aria-label="'Drain ' + props.row.name" @click="$parent.$emit('act', props.row.name)"></q-btn>"""
+:aria-label="'Drain ' + props.row.name" @click="$emit('act', props.row.name)"></q-btn>"""
 _COLOURS: Final = {
     ControllerState.LIVE: "sl-good",
     ControllerState.DRAINING: "sl-warn",

@@ -42,7 +42,7 @@ from strandline.wire.groups import KeyWindow, StreamWindow
 _TILES = ("Lag", "Backlog", "Threshold", "Readers")
 _BACKLOG = ("backlog", "caught_up")
 _OFFLINE = """<q-btn label="Take offline" flat dense no-caps no-wrap color="negative" style="overflow-wrap: normal"
-:aria-label="'Take ' + props.row.name + ' offline'" @click="$parent.$emit('act', props.row.name)"></q-btn>"""
+:aria-label="'Take ' + props.row.name + ' offline'" @click="$emit('act', props.row.name)"></q-btn>"""
 
 
 class _WindowOf(NamedTuple):

@@ -24,7 +24,7 @@ from strandline.errors import StrandlineError
 
 _REVOKE: Final = """<q-btn v-if="props.row.may_revoke" label="Revoke" flat dense no-caps no-wrap color="negative"
 style="overflow-wrap: normal"
-:aria-label="'Revoke ' + props.row.name" @click="$parent.$emit('act', props.row.name)"></q-btn>"""
+:aria-label="'Revoke ' + props.row.name" @click="$emit('act', props.row.name)"></q-btn>"""
 _WORD: Final = '<span style="white-space: nowrap">%s</span>'  # beside long names and patterns too
 _COLOURS: Final = {"valid": "sl-good", "expired": "sl-warn", "revoked": "sl-soft"}
 
