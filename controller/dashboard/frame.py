@@ -75,8 +75,10 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-page .q-table__container { width: 100%; }
 .body--dark { --q-primary: #2dd4bf !important; --q-negative: #f87171 !important; --q-secondary: #9aa8bc !important;
   --q-positive: #34d399 !important; --q-warning: #fbbf24 !important; }
-.body--dark .bg-positive, .body--dark .bg-warning, .body--dark .bg-negative { color: #0b111c !important; }
-.body--dark .bg-primary { color: #0b111c !important; }
+/* In an earlier layer than Quasar's white, which is important too: so this one counts. */
+@layer overrides {
+  .body--dark .bg-positive, .body--dark .bg-warning, .body--dark .bg-negative, .body--dark .bg-primary {
+    color: #0b111c !important; } }
 .sl-page .q-table__bottom { border-color: var(--sl-line); }
 .sl-lag { gap: 0; align-items: flex-end; text-align: right; }
 .sl-diagram svg { max-height: 420px; }

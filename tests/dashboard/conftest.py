@@ -6,16 +6,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # it has no types
-from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 
+from tests.dashboard.contrast import dim_texts
 from tests.served import OwnProcess
 
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
+THEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
 
 
 def now() -> int:
@@ -34,10 +36,21 @@ def is_wrong(said: ConsoleMessage) -> bool:
 
 def found_on(page: Page, *, dialog: bool = False) -> list[str]:
     """What axe finds wrong: the rule, and where. It takes what is behind a dialog for the background of the dialog's
-    buttons, so that with one it does not look at contrast."""
+    buttons, so that with one it does not look at contrast: `dim_in_dialog` does."""
     options = {"rules": {"color-contrast": {"enabled": not dialog}}}
     found: list[dict[str, Any]] = Axe().run(page, options=options).response["violations"]
     return [f"{rule['id']}: {node['html']} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+
+
+def dim_in_dialog(page: Page) -> list[str]:
+    """The texts of a dialog that are hard to read, in both themes. The dialog has no form: the labels of fields change
+    their colours a little later."""
+    wrong: list[str] = []
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        expect(page.locator("body.body--dark")).to_have_count(int(theme == "dark"))
+        wrong += [f"{theme}: {each}" for each in dim_texts(page.get_by_role("dialog"))]
+    return wrong
 
 
 @pytest.fixture

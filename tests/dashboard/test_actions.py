@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import Page, expect
 
+from tests.dashboard.conftest import dim_in_dialog, found_on
+
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World
 
@@ -22,6 +24,8 @@ def test_a_writer_is_excluded_and_brought_back_once_confirmed(world: World, open
     assert _state(world, "app-7") == "excluded"
     expect(page.get_by_text("excluded: writer app-7")).to_be_visible()
     page.get_by_role("button", name="Include").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert found_on(page, dialog=True) + dim_in_dialog(page) == []
     page.get_by_role("dialog").get_by_role("button", name="Include").click()
     expect(page.get_by_role("button", name="Exclude")).to_be_visible()
     assert _state(world, "app-7") != "excluded"

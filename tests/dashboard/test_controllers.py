@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from controller.storage.tokens import add_token, digest_of, open_tokens
 from strandline.access import Grant, Role
 from strandline.redaction import TOKEN_PREFIX
+from tests.dashboard.conftest import dim_in_dialog, found_on
 from tests.ports import free_port
 from tests.postgres import Postgres
 from tests.served import NOON, OwnProcess
@@ -74,6 +75,8 @@ def test_an_administrator_drains_another_controller_once_confirmed(pair: Pair, o
     page = open_page()
     pair.sign_in(page, "anna")
     page.get_by_role("button", name="Drain b").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert found_on(page, dialog=True) + dim_in_dialog(page) == []
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("dialog")).to_be_hidden()
     assert pair.b.process.poll() is None

@@ -18,7 +18,7 @@ from strandline.core.config import StreamConfig
 from strandline.errors import Forbidden
 from strandline.redaction import TOKEN_PREFIX
 from strandline.wire.streams import settings_by_name
-from tests.dashboard.conftest import found_on
+from tests.dashboard.conftest import dim_in_dialog, found_on
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
 PATTERNS = {"anna": (Role.ADMIN, "*"), "ben": (Role.READER, "orders*"), "carl": (Role.READER, "*")}
@@ -136,6 +136,8 @@ def test_a_token_is_created_shown_once_and_revoked_from_the_page(
     row = page.get_by_role("row").filter(has_text="dora")
     assert found_on(page) == []
     page.get_by_role("button", name="Revoke dora").click()
+    expect(dialog).to_be_visible()
+    assert found_on(page, dialog=True) + dim_in_dialog(page) == []
     dialog.get_by_role("button", name="Revoke").click()
     expect(row).to_contain_text("revoked")
     assert guarded.process.client.get("/v1/streams/orders", headers=asked).status_code == 401
