@@ -5,7 +5,8 @@
 `batches`: the same query, counts of windows of ten seconds, reads a topic from its beginning in `BATCHES` batches, with
 `withWatermark` and with `attach`, in turns. It prints how fast steady batches are, how long a query takes outside of
 its batches, how many batches it needs, and how long batches of `--small` rows take, which shows what a batch costs.
-The first round is not counted.
+Beside them, `withWatermark` with a Python source that has no rows: Spark starts a Python for it, as for the marks. The
+first round is not counted.
 
 `queries`: 1, 6 and 20 attached queries read a topic that a writer appends to. It prints how long after the end of a
 batch our listener hears of it, and how many batches each query takes, after everything was read and a last note was
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +30,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from benchmarks.empty_source import EmptySource
 from benchmarks.figures import Figure, Report, arguments, median, number, percentile, run
 from benchmarks.spark_exactness import Stage
 from benchmarks.spark_throughput import SEGMENTS, START_MS, timed, windows
@@ -65,6 +68,7 @@ PARTS: Final = ["batches", "queries"]
 NUMBERS: Final = count(1)
 PLAIN: Final = "Kafka's connector, withWatermark"
 ATTACHED: Final = "Kafka's connector, attach"
+EMPTY: Final = "withWatermark and an empty source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,13 @@ class Topic:
     def plain(self, **options: Any) -> DataFrame:
         return windows(self.read(**options).withWatermark("event_time", "10 seconds"))
 
+    def with_empty_source(self, **options: Any) -> DataFrame:
+        spark = self.stage.spark
+        spark.dataSource.register(EmptySource)
+        nothing = spark.readStream.format(EmptySource.name()).load()
+        events = self.read(**options).select("event_time").union(nothing)
+        return windows(events.withWatermark("event_time", "10 seconds"))
+
     def attached(self, **options: Any) -> DataFrame:
         stage, events = self.stage, self.read(**options)
         controller = stage.connection.controller
@@ -136,12 +147,12 @@ class Kind:
         self.batches.append(len(told))
 
 
-def turns(topic: Topic, rows: int, rounds: int) -> tuple[Kind, Kind]:
-    """Runs both kinds in turns, in batches of so many rows. The first round is not counted."""
-    warm, counted = (Kind(), Kind()), (Kind(), Kind())
-    for plain, attached in (warm, *[counted] * rounds):
-        plain.run(lambda: topic.plain(maxOffsetsPerTrigger=rows), topic.stage.folder)
-        attached.run(lambda: topic.attached(maxOffsetsPerTrigger=rows), topic.stage.folder)
+def turns(topic: Topic, rows: int, rounds: int, *queries: Callable[..., DataFrame]) -> list[Kind]:
+    """Runs these kinds of queries in turns, in batches of so many rows. The first round is not counted."""
+    warm, counted = ([Kind() for _ in queries] for _ in range(2))
+    for kinds in (warm, *[counted] * rounds):
+        for kind, query in zip(kinds, queries, strict=True):
+            kind.run(partial(query, maxOffsetsPerTrigger=rows), topic.stage.folder)
     return counted
 
 
@@ -150,17 +161,19 @@ def batches(stage: Stage, kafka: Kafka, options: argparse.Namespace) -> Iterator
     large.fill(options.rows)
     small.fill(options.small * SMALL_BATCHES)
     each = options.rows // BATCHES
-    plain, attached = turns(large, each, options.rounds)
-    rates = [each / median(kind.steady_ms) * 1000 for kind in (plain, attached)]
+    kinds = turns(large, each, options.rounds, large.plain, large.attached, large.with_empty_source)
+    rates = [each / median(kind.steady_ms) * 1000 for kind in kinds]
+    outside = [median(kind.outside_s) for kind in kinds]
+    needed = [median(kind.batches) for kind in kinds]
     print(f"{'':34}{'rows/s':>12}{'outside, s':>12}{'batches':>9}", flush=True)
-    for name, kind, rate in zip((PLAIN, ATTACHED), (plain, attached), rates, strict=True):
-        print(f"{name:34}{rate:>12,.0f}{median(kind.outside_s):>12.2f}{median(kind.batches):>9.0f}", flush=True)
+    for name, rate, outside_s, count_of in zip((PLAIN, ATTACHED, EMPTY), rates, outside, needed, strict=True):
+        print(f"{name:34}{rate:>12,.0f}{outside_s:>12.2f}{count_of:>9.0f}", flush=True)
     yield Figure.of(f"rows a second in Spark, steady batches, {ATTACHED}", rates[1], PLAIN, rates[0], "a second")
-    outside = [median(kind.outside_s) for kind in (plain, attached)]
-    yield Figure.of(f"a query in Spark, outside of its batches, {ATTACHED}", outside[1], PLAIN, outside[0], "s")
-    needed = [median(kind.batches) for kind in (plain, attached)]
+    for beside, outside_s in ((PLAIN, outside[0]), (EMPTY, outside[2])):
+        yield Figure.of(f"a query in Spark, outside of its batches, {ATTACHED}", outside[1], beside, outside_s, "s")
     yield Figure.of(f"batches of a query in Spark, {ATTACHED}", needed[1], PLAIN, needed[0], "batches")
-    took = [median(kind.steady_ms) for kind in turns(small, options.small, options.rounds)]
+    small_kinds = turns(small, options.small, options.rounds, small.plain, small.attached)
+    took = [median(kind.steady_ms) for kind in small_kinds]
     print(f"a batch of {options.small} rows: {took[0]:.0f} ms, with attach {took[1]:.0f} ms", flush=True)
     yield Figure.of(f"a batch of {options.small:,} rows in Spark, {ATTACHED}", took[1], PLAIN, took[0], "ms")
 

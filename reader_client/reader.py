@@ -346,10 +346,10 @@ class ReaderJobs:
             self._lose(place)
         for place, offset in adopted.new.items():
             self._begin(place, offset)
-        for stream, each in answer.window.streams.items():
+        for name, each in answer.window.streams.items():
             if each.end_of_stream:  # the log need not know that the stream was sealed
-                for segment, offset in answer.owned.get(stream, {}).items():
-                    self._progress.end((stream, segment), offset)
+                for segment, offset in answer.owned.get(name, {}).items():
+                    self._progress.end((name, segment), offset)
         self.window = answer.window
         if self._options.time_domain == ReadingDomain.PROCESSING:
             return

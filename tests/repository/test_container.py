@@ -44,7 +44,8 @@ def test_it_says_that_it_was_not_built_here(root: Path) -> None:
 
 def test_hadolint_has_nothing_against_it(root: Path) -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
-    command = [hadolint, "--no-color", "--failure-threshold", "style", root / "container" / "Containerfile"]
+    command: list[str | Path] = [hadolint, "--no-color", "--failure-threshold", "style"]
+    command.append(root / "container" / "Containerfile")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

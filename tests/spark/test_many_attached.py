@@ -30,7 +30,8 @@ def test_windows_of_all_queries_close_within_two_batches_of_the_last_note(topic:
 
 def test_an_attached_query_needs_at_most_two_batches_more_than_a_plain_one(topic: Topic) -> None:
     topic.fill(300)
-    plain, attached = turns(topic, 100, rounds=1)
+    plain, attached, beside_nothing = turns(topic, 100, 1, topic.plain, topic.attached, topic.with_empty_source)
     detach(topic.stage.spark)
     assert attached.batches[0] <= plain.batches[0] + 2
-    assert plain.steady_ms and attached.steady_ms
+    assert beside_nothing.batches == plain.batches
+    assert all(kind.steady_ms for kind in (plain, attached, beside_nothing))
