@@ -26,6 +26,7 @@ from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 from tests.spark.connector import connector_jars
 from tests.spark.queries import Query, dropped
+from tests.spark_java import SMALL_JAVA
 from tests.spark_python import ready_spark_python
 
 if TYPE_CHECKING:
@@ -185,11 +186,7 @@ def spark(pythons: str) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        # With one tier of the compiler Java keeps 48 MB for code, which a run of all modules fills.
-        .config(
-            "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m",
-        )
+        .config("spark.driver.extraJavaOptions", SMALL_JAVA)
         .config(WHOLE_STAGE, "false")  # compiling each plan costs more than so few rows gain
         .config("spark.python.worker.reuse", "true")
         .config("spark.sql.streaming.pollingDelay", "100ms")

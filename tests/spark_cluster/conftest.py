@@ -33,6 +33,7 @@ from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.connector import connector_jars
 from tests.spark.operators import Rows, made
+from tests.spark_java import SMALL_JAVA
 from tests.spark_python import ready_spark_python
 from tests.summary import skip
 
@@ -41,7 +42,6 @@ LOOK_S = 0.05
 BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 SPARK_HOME = Path(pyspark.__file__).parent
 JOB = Path(__file__).with_name("job.py")
-SMALL = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 
 
 def wait_for(happened: Callable[[], bool], what: str) -> None:
@@ -126,7 +126,7 @@ class Machine:
             "PYSPARK_PYTHON": sparks_python,
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": SMALL,
+            "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA,
             "SPARK_NO_DAEMONIZE": "1",
             "STRANDLINE_TESTS_IN": str(folder),
         }
@@ -232,7 +232,7 @@ def connect_server(machine: Machine) -> str:
         "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--master", "local[2]",
         "--conf", "spark.driver.memory=512m",
-        "--conf", f"spark.driver.extraJavaOptions={SMALL}",
+        "--conf", f"spark.driver.extraJavaOptions={SMALL_JAVA}",
         "--conf", f"spark.connect.grpc.binding.port={port}",
         "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
         "--conf", "spark.ui.enabled=false",

@@ -14,13 +14,13 @@ import pytest
 from strandline.logs.sqlite import SqliteLog
 from strandline.testing import InProcessController
 from tests.readme.pages import blocks_of
+from tests.spark_java import SMALL_JAVA
 from tests.spark_python import ready_spark_python
 from writer_client import Event, Writer
 
 PAGE = "docs/how-to/spark-sql-and-scala.md"
 START_MS = 1_700_000_000_000
 DEADLINE_S = 280
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # which begins fast
 COUNTED = 'spark.read.parquet("counts").orderBy("start").selectExpr("unix_millis(start)", "events")'
 
 pytestmark = pytest.mark.spark
@@ -50,7 +50,7 @@ def test_sql_and_scala_find_the_source_and_close_exact_windows(tmp_path: Path) -
         script += shown(COUNTED) + ":quit\n"
         shell = Path(pyspark.__file__).parent / "bin" / "spark-shell"
         settings = ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=1", "spark.driver.bindAddress=127.0.0.1")
-        command: list[str | Path] = [shell, "--master", "local[2]", "--driver-java-options", JAVA]
+        command: list[str | Path] = [shell, "--master", "local[2]", "--driver-java-options", SMALL_JAVA]
         for setting in (*settings, "spark.driver.host=127.0.0.1"):
             command += ["--conf", setting]
         with ready_spark_python(tmp_path, sys.executable) as python:
