@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
 
 from controller.limits import SLICE_MS
 
@@ -14,14 +15,27 @@ Result = TypeVar("Result")
 Steps: TypeAlias = Generator[None, None, Result]
 
 
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Result]):
+    """The result of steps that are all done."""
+
+    result: Result
+
+
+def next_step(steps: Steps[Result]) -> Done[Result] | None:
+    """Takes one step; returns the result if it was the last."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        return Done(done.value)
+    return None
+
+
 def at_once(steps: Steps[Result]) -> Result:
     """All steps without a stop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            result: Result = done.value
-            return result
+    while (done := next_step(steps)) is None:
+        pass
+    return done.result
 
 
 class Slices:
@@ -41,15 +55,9 @@ class Slices:
 
     async def drive(self, steps: Steps[Result]) -> Result:
         """Takes all steps, and lets others have their turn between them where it is time."""
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                result: Result = done.value
-                return result
-            now = self._stopwatch()
-            if (now - self._began) * 1000 >= SLICE_MS:
-                await self._pause(now)
+        while (done := next_step(steps)) is None:
+            await self.turn()
+        return done.result
 
     async def _pause(self, now: float) -> None:
         self._worked_s += now - self._began

@@ -13,9 +13,8 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Concatenate, Generic, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from controller.commit.health import StoreHealth
 from controller.commit.lanes import CommitOrder, Lane
@@ -28,7 +27,7 @@ from controller.limits import (
     READ_DEADLINE_S,
     STEPS_AT_HAND,
 )
-from controller.slices import Steps
+from controller.slices import Done, Steps, next_step
 from controller.storage import upgrade
 from controller.storage.database import Database
 from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
@@ -42,13 +41,6 @@ from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StoreUnd
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class _Done(Generic[Result]):
-    """The result of steps that are all done."""
-
-    result: Result
 
 
 @contextmanager
@@ -176,10 +168,10 @@ class Store:
         connection of its own, and other work runs between its steps.
         """
 
-        def begin(connection: StoreConnection) -> _Done[Result] | None:
+        def begin(connection: StoreConnection) -> Done[Result] | None:
             taken = steps(connection, *args, **kwargs)
             for _ in range(STEPS_AT_HAND):
-                done = _next(taken)
+                done = next_step(taken)
                 if done is not None:
                     return done
             taken.close()
@@ -192,7 +184,7 @@ class Store:
                     done = await self._load(lambda connection: steps(connection, *args, **kwargs))
         return done.result
 
-    async def _load(self, steps: Callable[[StoreConnection], Steps[Result]]) -> _Done[Result]:
+    async def _load(self, steps: Callable[[StoreConnection], Steps[Result]]) -> Done[Result]:
         call = partial(self._loader.call, READ_DEADLINE_S)
 
         def connect() -> StoreConnection:
@@ -204,7 +196,7 @@ class Store:
             try:
                 taken = steps(connection)
                 try:
-                    while (done := await call(partial(_next, taken))) is None:
+                    while (done := await call(partial(next_step, taken))) is None:
                         pass
                     return done
                 finally:
@@ -295,12 +287,3 @@ class Store:
         if all(ended):
             self._database.close()
         return all(ended)
-
-
-def _next(steps: Steps[Result]) -> _Done[Result] | None:
-    """Runs one step; returns the result if it was the last."""
-    try:
-        next(steps)
-    except StopIteration as done:
-        return _Done(done.value)
-    return None

@@ -1,4 +1,4 @@
-// A table's cell by a Vue template, which stands here as NiceGUI's slots want it: `props.row` is the row.
+// A cell or a head of a table, by a Vue template as NiceGUI's slots take it: `props.row` is the row, `props.col` the column.
 //
 // Given as the template of a slot, NiceGUI would make a new component of it at each change of the page, and the browser new
 // elements: a link would lose the keyboard's focus every second, and a click that began on the old one would go nowhere.

@@ -33,9 +33,11 @@ T = TypeVar("T")
 
 # A cell with a link, for rows that have a `link` and a `name`; and a cell whose colour is the row's `state_class`.
 LINKED: Final = '<a :href="props.row.link">{{ props.row.name }}</a>'
-# How a head is sorted by: the library marks the column in the classes of its head.
-_SORTED: Final = """/ sorted /.test(props.col.__thClass)
-? (/sort-desc/.test(props.col.__thClass) ? 'descending' : 'ascending') : 'none'"""
+# A head that the keyboard reaches too. The library marks the column that is sorted by in the classes of its head.
+_HEAD: Final = """<q-th :props="props" :aria-sort="!props.col.sortable ? null :
+/ sorted /.test(props.col.__thClass) ? (/sort-desc/.test(props.col.__thClass) ? 'descending' : 'ascending') : 'none'">
+<button v-if="props.col.sortable" type="button" class="sl-sort">{{ props.col.label }}</button>
+<template v-else>{{ props.col.label }}</template></q-th>"""
 STATE: Final = '<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>'
 
 
@@ -57,11 +59,11 @@ class Column(Generic[T]):
 
 
 class _Cell(ui.element, component="cell.js"):
-    """A cell of each row, by a Vue template."""
+    """A cell of each row, or the head of each column, by a Vue template."""
 
     def __init__(self, template: str) -> None:
         super().__init__()
-        # It stands in every row, so it has no id of its own.
+        # It stands there many times, so it has no id of its own.
         self.props.update({"template": template, ":props": "props", ":id": "undefined"})
 
 
@@ -115,9 +117,8 @@ class PagedTable(Generic[T]):
         ):
             for form in (as_csv, as_json):
                 ui.menu_item(form.__name__.removeprefix("as_").upper(), partial(self._export, form))
-        for each in columns:
-            if each.sort is not None:
-                self._add_sortable_head(each)
+        with self._table.add_slot("header-cell"):
+            _Cell(_HEAD)
         if act is not None:
             self._table.on("act", lambda event: act(str(event.args)))
         for each in columns:
@@ -126,15 +127,6 @@ class PagedTable(Generic[T]):
                 with self._table.add_slot(f"body-cell-{each.name}"):
                     _Cell(f'<q-td :props="props" class="{right}">{each.html}</q-td>')
         self._filter.set_visibility(False)
-
-    def _add_sortable_head(self, column: Column[T]) -> None:
-        """A head that the keyboard reaches too. It is no template: at each change of the page the library makes anew
-        what templates give, and a visitor's focus would be lost every second."""
-        with self._table.add_slot(f"header-cell-{column.name}"), ui.element("q-th") as head:
-            button = ui.element("button").classes("sl-sort")
-        # The library's head finds its column by its key.
-        head.props.update({"key": column.name, ":props": "props", ":aria-sort": _SORTED})
-        button.props.update({"type": "button", "textContent": column.label})
 
     def show(self, items: Sequence[T]) -> None:
         """Shows these items, in this order unless the visitor sorted."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, bindparam, func, literal_column, select
 
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
-from controller.slices import Steps, at_once
+from controller.slices import Steps, at_once, next_step
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt
 from controller.storage.counts import StoredCounts, counts_of
@@ -139,9 +139,8 @@ def streams_at_hand(connection: Connection, wanted: Sequence[tuple[str, Unserved
 def _at_hand(steps: Steps[StoredStream | None], steps_left: Iterator[int]) -> FoundStream:
     try:
         for _ in itertools.chain([0], steps_left):
-            next(steps)
-    except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]  # it is the steps' own
+            if (done := next_step(steps)) is not None:
+                return done.result
     except StoreCorrupt as error:
         return error
     steps.close()
