@@ -212,6 +212,8 @@ class Member:
         own = answer.row_of(begin.id)
         if own is None or own.ended_at is not None or answer.shards is None:
             return  # it was done long ago, and ended by another controller since: the next begin follows it
+        if answer.store_now - own.served_until >= LEASE_MS:
+            return  # it was done long ago, and nobody could be heard since: the next begin counts that time as unserved
         self.phase = MemberPhase.SERVING
         self._lease = Lease.begun(sent)
         self.clock, self._hearing = StoreClock(), Hearing()

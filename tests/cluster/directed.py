@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from controller.cluster.records import Beat
+from controller.limits import BEAT_MS, LEASE_MS
 from tests.cluster.process import CALL_MS, Call, Process
 from tests.cluster.world import Plan, World
 
@@ -69,4 +70,21 @@ def beat_of_before_a_release() -> None:
     owner.enter(lambda: owner.member.beat_answered(owner.monotonic, asked, beat))
     pair.call(owner, None)
     pair.note(pair.other, 1)
+    pair.call(owner, None)
+
+
+def lease_of_a_late_answer() -> None:
+    """A beat is answered late, and then its controller is cut off from the store, while another one takes its shard."""
+    pair = Pair()
+    owner, other = pair.owner, pair.other
+    pair.note(owner, 1)
+    while owner.member._beat_sent is None:
+        pair.wait(1)
+    owner.paused = True  # the answer waits
+    pair.wait(LEASE_MS - 2 * BEAT_MS)
+    owner.go_on()
+    owner.cut = True
+    while 0 not in other.member.owned:
+        pair.wait(10)
+    pair.note(other, 2)
     pair.call(owner, None)

@@ -12,6 +12,7 @@ from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, Pass
 from controller.cluster.member import Member, MemberPhase
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
+from controller.limits import HEARTBEAT_MS
 from strandline.core.served_time import Unserved
 from tests.cluster.store import Data, Session
 from tests.cluster.truth import NOTHING_SHOWN, WRITER_TIMEOUT_MS, Shown
@@ -115,6 +116,11 @@ class Process:
         for shard in list(self.memory):
             if isinstance(self.member.route(self.monotonic, shard), Serve):
                 self.let_go(shard, self.memory[shard], self.moment(shard))
+
+    def commit_each_second(self) -> None:
+        """Commits even where nothing has changed, and so learns soon that the store is away."""
+        self._wants_commit = True
+        self.after(HEARTBEAT_MS, self.commit_each_second)
 
     def pump(self) -> None:
         """Does what is due."""

@@ -125,6 +125,21 @@ def test_a_begin_that_was_ended_before_its_answer_is_followed_by_another() -> No
     assert (next_begin.id, next_begin.previous, next_begin.restart) == (2, 1, False)
 
 
+@pytest.mark.parametrize(("ago_ms", "phase"), [(LEASE_MS - 1, MemberPhase.SERVING), (LEASE_MS, MemberPhase.BEGINNING)])
+def test_a_begin_that_was_done_a_lease_ago_is_followed_by_another(ago_ms: int, phase: MemberPhase) -> None:
+    """Its answers were lost, so nobody could be heard: that is not the silence of writers."""
+    member = Member(Identity("c1", "c1:1", None, "1"), count(1).__next__)
+    (begin,) = member.due(0)
+    assert isinstance(begin, Begin)
+    begun = replace(row(1), served_until=STORE, beat=4)
+    member.begun(ago_ms, begin, BeatAnswer(STORE + ago_ms, (begun,), (), 1))
+    assert member.phase is phase
+    if phase is MemberPhase.BEGINNING:
+        (next_begin,) = member.due(ago_ms)
+        assert isinstance(next_begin, Begin)
+        assert (next_begin.id, next_begin.previous, next_begin.restart) == (2, 1, False)
+
+
 def test_a_lease_that_ran_out_drops_everything_and_begins_anew() -> None:
     driver = Driver(shard(0, 1))
     assert driver.member.next_due() == BEAT_MS

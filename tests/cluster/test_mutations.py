@@ -19,6 +19,7 @@ SEEDS = int(os.environ.get("CLUSTER_MUTATION_SEEDS", "300"))
 HISTORIES: dict[str, Callable[[], None]] = {
     "same_tenure": directed.load_of_an_earlier_tenure,
     "adopt_newer": directed.beat_of_before_a_release,
+    "from_sending": directed.lease_of_a_late_answer,
 }
 
 

@@ -54,3 +54,4 @@ def test_the_same_seed_replays_the_same_history() -> None:
 def test_directed_histories_break_nothing() -> None:
     directed.load_of_an_earlier_tenure()
     directed.beat_of_before_a_release()
+    directed.lease_of_a_late_answer()

@@ -267,7 +267,7 @@ class World:
             process = Process(self, name, next(self._numbers))
             self.processes[process.number] = process
             self.tell(f"{name} starts as {process.number}")
-            process.enter(lambda: None)
+            process.enter(process.commit_each_second)
 
         self.after(in_ms, begin)
 
