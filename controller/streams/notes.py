@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -93,6 +94,7 @@ class Notes:
             await self._committer.room()
             await turn.next()
             failed = failed or _failure(set(waits.values()))
+            missing = {} if failed is not None else await self._load_together(piece, turn)
             for stream, run in groupby(piece, key=itemgetter(0)):
                 given = [each for _, each in run]
                 if failed is not None:
@@ -105,6 +107,8 @@ class Notes:
                     results += errors
                     continue
                 try:
+                    if stream in missing:
+                        raise missing[stream]
                     loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
                 except StrandlineError as error:
                     results += [each if isinstance(each, StrandlineError) else error for each in given]
@@ -117,6 +121,19 @@ class Notes:
                 results += found
         turn.end()
         return await _settled(results, waits)
+
+    async def _load_together(
+        self, piece: Sequence[tuple[str, Note | StrandlineError]], turn: Turn
+    ) -> dict[str, StrandlineError]:
+        """Loads the streams of a piece side by side. Returns why those cannot be loaded that are missing then."""
+        names = {stream for stream, each in piece if isinstance(each, Note)}
+        cold = [name for name in names if self._streams.find_loaded(name) is None]
+        if len(cold) < 2:
+            return {}
+        turn.end()
+        loads = await asyncio.gather(*map(self._streams.get, cold), return_exceptions=True)
+        await turn.next()
+        return {name: error for name, error in zip(cold, loads, strict=True) if isinstance(error, StrandlineError)}
 
     async def _fetch(self, stream: str, turn: Turn) -> LoadedStream:
         """Loads a stream. Other callers have their turn meanwhile."""

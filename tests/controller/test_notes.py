@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from controller.storage.load import streams_at_hand
 from tests.served import ROADS, InProcess
 
 
@@ -208,6 +209,26 @@ def test_notes_of_several_streams_go_in_one_request(controller: Any) -> None:
     assert [each.get("code") for each in results] == [None, None, "unknown_stream", "invalid_note"]
     assert results[1]["floors"] == {"k": None}
     assert [mark["time"] for mark in controller.marks("s")] == [1]
+
+
+def test_the_streams_of_one_request_are_loaded_together(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = ["s", "t", "u"]
+    before = start()
+    for stream in streams:
+        before.call("PUT", f"/v1/streams/{stream}", settings())
+    read: list[list[str]] = []
+
+    def counted(connection: Any, wanted: list[Any]) -> Any:
+        read.append(sorted(name for name, _ in wanted))
+        return streams_at_hand(connection, wanted)
+
+    monkeypatch.setattr("controller.streams.loading.streams_at_hand", counted)
+    notes = [{"stream": each, "writer": "a", "time": 1, "position": {}} for each in [*streams, "nowhere"]]
+
+    results = start().call("POST", "/v1/notes", {"notes": notes})["results"]
+
+    assert [each.get("code") for each in results] == [None, None, None, "unknown_stream"]
+    assert read == [["nowhere", *streams]]
 
 
 @pytest.mark.parametrize(
