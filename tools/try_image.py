@@ -4,8 +4,8 @@
 
 The steps are read from the file, so that they are the same. They run in a scratch folder that stands for the image's
 root: absolute paths of a step lead into it. The given Python stands for the base image's; as root, the controller runs
-under the number of the image's user, who has to be able to run it. Only an engine can fetch the base image and add its
-user; that is said, and not done.
+under the number of the image's user, who has to be able to start that Python: one below root's home is refused. Only an
+engine can fetch the base image and add its user; that is said, and not done.
 """
 
 from __future__ import annotations
@@ -42,11 +42,15 @@ def main() -> int:
         "python", nargs="?", default=sys.executable, help="what the base image has; this one unless given"
     )
     given = parser.parse_args()
+    todo = steps(FILE.read_text())
+    python = shutil.which(given.python) or given.python
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)  # the image's user looks in
-        image = Image(Path(name), shutil.which(given.python) or given.python)
         try:
-            for number, (instruction, rest) in enumerate(steps(FILE.read_text()), start=1):
+            user = users_number(todo) if os.geteuid() == 0 else None
+            check_starts(python, user)
+            image = Image(Path(name), python, user)
+            for number, (instruction, rest) in enumerate(todo, start=1):
                 print(f"[{number}] {instruction} {rest}", flush=True)
                 image.do(instruction, rest)
             image.try_it()
@@ -64,10 +68,25 @@ def steps(text: str) -> list[tuple[str, str]]:
     return [(name, rest.strip()) for name, _, rest in parted]
 
 
+def users_number(todo: list[tuple[str, str]]) -> int:
+    """The number of the image's user."""
+    (number,) = [int(rest) for instruction, rest in todo if instruction == "USER"]
+    return number
+
+
+def check_starts(python: str, user: int | None) -> None:
+    """Raises StepError if this user cannot start a Python, as one below root's home."""
+    try:
+        subprocess.run([python, "-c", ""], cwd="/", user=user, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        who = "" if user is None else f"user {user} of the image cannot start it: "
+        raise StepError(f"{python} cannot be used: {who}{error}; name another, such as /usr/bin/python3") from error
+
+
 class Image:
     """What an engine would build, in a folder. A new stage begins in the same folder, so that paths stay true."""
 
-    def __init__(self, scratch: Path, python: str) -> None:
+    def __init__(self, scratch: Path, python: str, user: int | None) -> None:
         self._scratch, self._root = scratch, scratch / "root"
         self._stage = ""
         self._cwd = self._root
@@ -78,7 +97,7 @@ class Image:
             (self._programs / each).chmod(0o755)
         self._variables: dict[str, str] = {}
         self._ends: dict[str, list[str]] = {}
-        self._user: int | None = None
+        self._user = user
 
     def do(self, instruction: str, rest: str) -> None:
         """One step of the file."""
@@ -96,9 +115,7 @@ class Image:
                 for word in shlex.split(rest):
                     name, _, value = word.partition("=")
                     self._variables[name] = self._placed(value.replace("$PATH", self._environment()["PATH"]))
-            case "USER":
-                self._user = int(rest)
-            case "VOLUME" | "EXPOSE":
+            case "USER" | "VOLUME" | "EXPOSE":
                 pass
             case "ENTRYPOINT" | "CMD":
                 self._ends[instruction] = json.loads(rest)
@@ -149,7 +166,7 @@ class Image:
 
     def try_it(self) -> None:
         """Makes a token, starts what the image starts, and waits until its own check of its health succeeds."""
-        if os.geteuid() == 0 and self._user is not None:
+        if self._user is not None:
             os.chown(self._cwd, self._user, self._user)
         port = free_port()
         variables = {**self._environment(), "STRANDLINE_PORT": str(port), "STRANDLINE_HOST": "127.0.0.1"}
@@ -157,9 +174,7 @@ class Image:
         self._as_user([*start, "token", "create", "admin", "--role", "admin"], variables)
         health = [word.replace(":8433/", f":{port}/") for word in self._ends["HEALTHCHECK"]]
         print(f"    starting {' '.join([*start, *self._ends['CMD']])}", flush=True)
-        with subprocess.Popen(
-            [*start, *self._ends["CMD"]], cwd=self._cwd, env=variables, user=self._number()
-        ) as process:
+        with subprocess.Popen([*start, *self._ends["CMD"]], cwd=self._cwd, env=variables, user=self._user) as process:
             try:
                 self._wait_until_well(health, variables, process)
             finally:
@@ -181,13 +196,10 @@ class Image:
 
     def _as_user(self, command: list[str], variables: dict[str, str]) -> None:
         done = subprocess.run(
-            command, cwd=self._cwd, env=variables, user=self._number(), capture_output=True, text=True, check=False
+            command, cwd=self._cwd, env=variables, user=self._user, capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise StepError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-
-    def _number(self) -> int | None:
-        return self._user if os.geteuid() == 0 else None
 
     def _there(self, path: str) -> Path:
         return self._root / path.lstrip("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ from packaging.version import Version
 
 from controller.app import create_app
 from controller.settings import PORT_DEFAULT, Settings
+from tests.summary import skip
 
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\$", re.MULTILINE)
 
@@ -109,3 +111,21 @@ def test_the_containers_pins_are_tested_and_sufficient(root: Path, pyproject: di
         str(each) for each in needs if each.name not in pins or Version(pins[each.name]) not in each.specifier
     ] == []
     assert {"pyspark", "pytest", "confluent-kafka"} & set(pins) == set()
+
+
+@pytest.mark.parametrize("place", ["below root's home", "nowhere"])
+def test_a_python_that_the_images_user_cannot_start_is_told_before_any_step(
+    place: str, root: Path, tmp_path: Path
+) -> None:
+    python = tmp_path / "python3"  # pytest makes its folders for their owner only, as root's home is
+    if place == "below root's home":
+        if os.geteuid() != 0:
+            skip("only root can start a program as another user", "run it as root")
+        python.write_text("#!/bin/sh\n")
+        python.chmod(0o755)
+        tmp_path.chmod(0o700)
+    command: list[str | Path] = [sys.executable, "-m", "tools.try_image", python]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"strandline: {python} ") and line.endswith("; name another, such as /usr/bin/python3")
