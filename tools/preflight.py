@@ -18,6 +18,7 @@ OLDEST_PYTHON = (3, 11)
 OTHER_PYTHONS = [f"python3.{minor}" for minor in range(11, 15)]
 OLDEST_JAVA = 17
 JAVA_PACKAGES = [f"openjdk-{version}-jre-headless" for version in (17, 21, 25)]
+ANY_JAVA = "default-jre-headless"  # what each release of Debian takes for it
 VECTOR_MODULE = "jdk.incubator.vector"
 POSTGRES_PROGRAMS = "/usr/lib/postgresql/*/bin/initdb"  # Debian keeps a server's programs off the PATH
 CLUSTERS = "/etc/postgresql-common/createcluster.d/strandline.conf"
@@ -122,11 +123,11 @@ def java_problem() -> "str | None":
 
 
 def java_package() -> str:
-    """The oldest package of a Java that is new enough and is in this system's package lists."""
+    """The oldest package of a Java that is new enough and is in this system's package lists, which may be empty."""
     for package in JAVA_PACKAGES:
         if "Version: " in (output_of("apt-cache", "show", package) or ""):  # of a name alone it shows nothing
             return package
-    return JAVA_PACKAGES[0]
+    return ANY_JAVA
 
 
 def java_lack() -> "Lack | None":
@@ -173,13 +174,7 @@ def told(lacks: "list[Lack]") -> str:
 
 def install(lacks: "list[Lack]") -> None:
     """Installs what is missing, in one go; Debian must start no PostgreSQL, since tests start servers of their own."""
-    for lack in lacks:
-        say(lack.line)
-    say("strandline: installing all of this now; STRANDLINE_NO_INSTALL=1 prevents it")
-    run_apt("update", "-qq")
-    packages: list[str] = []
-    for lack in lacks:  # the lists may have been empty before
-        packages += (java_package(),) if lack.packages[0] in JAVA_PACKAGES else lack.packages
+    packages = [package for lack in lacks for package in lack.packages]
     before_postgres = "postgresql" in packages
     if before_postgres:
         os.makedirs(os.path.dirname(CLUSTERS), exist_ok=True)
@@ -210,7 +205,11 @@ def check(python: "str | None", arguments: argparse.Namespace) -> None:
     lacks = lacks_for(python, arguments)
     in_vain = python is None or (os.environ.get("JAVA_HOME") and any("Java" in lack.line for lack in lacks))
     if lacks and may_install() and not in_vain:
-        install(lacks)
+        for lack in lacks:
+            say(lack.line)
+        say("strandline: installing all of this now; STRANDLINE_NO_INSTALL=1 prevents it")
+        run_apt("update", "-qq")
+        install(lacks_for(python, arguments))  # the lists may have been empty before
         lacks = [lack for lack in lacks_for(python, arguments) if lack.is_needed]
     if any(lack.is_needed for lack in lacks):
         raise NeedError(told(lacks))
