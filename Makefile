@@ -109,6 +109,7 @@ lock: environment ## Compile the requirement files again, on Python 3.11; LOCK=-
 	$(COMPILE) --output-file requirements/site.txt requirements/site.in
 	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --extra dashboard --extra postgres --constraint requirements/dev.txt --output-file container/requirements.txt pyproject.toml
+	$(BIN)/python -m tools.licences
 
 release: servers environment ## Check that this version can be released, test and build it, and say what remains by hand
 	$(BIN)/python -m tools.release

@@ -19,7 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES_PER_LINE = 20
 TAIL_LINES = 30
-OF_THE_WORKSHOP = ("build", "dev")  # what .venv has; other files of requirements/ are for environments of their own
+OF_THE_WORKSHOP = ("build", "dev")  # the files of requirements/ that .venv has
+# The targets with an environment of their own, and the files that it has.
+OF_THEIR_OWN = {"lowest": ("build", "lowest"), "site": ("site",)}
 # Lines of pip's output to show: large downloads and long steps.
 WORTH_SHOWING = re.compile(
     r"\s*(Downloading \S+ \(\d{2,}(\.\d+)? MB\)|Building wheel .*: started|Installing collected)"
@@ -114,12 +116,22 @@ def set_up() -> bool:
     return True
 
 
-def separate(folder: Path, *names: str) -> Path:
-    """An environment with what these files of requirements/ pin, made again when they change; returns its Python."""
+@contextmanager
+def separate(target: str) -> Iterator[Path]:
+    """The Python of a target's own environment, for one process at a time; it is made again when its pins change."""
+    work = ROOT / f".{target}"
+    work.mkdir(exist_ok=True)
+    with alone(work):
+        make_separate(work / "venv", *OF_THEIR_OWN[target])
+        yield work / "venv" / "bin" / "python"
+
+
+def make_separate(folder: Path, *names: str) -> None:
+    """Makes an environment with what these files of requirements/ pin, unless it is there."""
     python, stamp = folder / "bin" / "python", folder / "requirements.stamp"
     fingerprint = requirements_fingerprint(ROOT, *names)
     if python.exists() and is_stamped(stamp, fingerprint):
-        return python
+        return
     shown = folder.relative_to(ROOT)
     run(f"creating {shown}", sys.executable, "-I", "-m", "venv", "--clear", folder)
     install = (python, "-I", "-u", "-m", "pip", "install", "--progress-bar", "off", "--require-hashes")
@@ -129,7 +141,6 @@ def separate(folder: Path, *names: str) -> Path:
         say(f"strandline: installing the {pinned(file)} packages pinned in requirements/{name}.txt, in {shown}")
         run(f"installing requirements/{name}.txt", *install, *isolation, "-r", file, total=pinned(file))
     stamp.write_text(fingerprint)
-    return python
 
 
 @contextmanager

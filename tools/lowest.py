@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tools.environment import SetupError, alone, run, say, separate
+from tools.environment import SetupError, run, say, separate
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 IN_FILE: Final = ROOT / "requirements" / "lowest.in"
@@ -52,11 +52,8 @@ def main() -> int:
     if parser.parse_args().write:
         IN_FILE.write_text(lowest_in(ROOT))
         return 0
-    folder = ROOT / ".lowest"
-    folder.mkdir(exist_ok=True)
     try:
-        with alone(folder):
-            python = separate(folder / "venv", "build", "lowest")
+        with separate("lowest") as python:
             install = ("-I", "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--editable", ROOT)
             run("installing strandline", python, *install)
     except (SetupError, OSError) as error:

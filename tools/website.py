@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from tools.environment import SetupError, alone, run, say, separate
+from tools.environment import SetupError, run, say, separate
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 OF_THE_PROJECT: Final = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
@@ -65,10 +65,8 @@ Nav = list[dict[str, "str | Nav"]]
 
 def main() -> int:
     work = ROOT / ".site"
-    work.mkdir(exist_ok=True)
     try:
-        with alone(work):
-            python = separate(work / "venv", "site")
+        with separate("site") as python:
             shutil.rmtree(work / "pages", ignore_errors=True)
             count = stage(ROOT, work / "source")
             (work / "zensical.toml").write_text(configuration(ROOT))

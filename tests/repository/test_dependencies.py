@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from importlib.metadata import packages_distributions, requires
+from importlib.metadata import distribution, packages_distributions, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.reference.dependencies import TOOLS, brought_by, extras_with, licence_of, needed, pinned
+from tools.environment import OF_THEIR_OWN
+from tools.licences import licence_of, licences_in, pinned, pinned_only_by, recorded
+from tools.reference.dependencies import TOOLS, brought_by, extras_with, needed
 
 # What no module of ours imports, and the package that does.
 USED_BY = {
@@ -110,15 +112,41 @@ def test_an_import_is_found_in_a_function_and_below_another_name(tmp_path: Path)
     assert {"pyyaml", "protobuf"} <= imported([file])
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(pinned()) if extras_with(name)])
-def test_users_get_only_licences_that_they_can_accept(name: str) -> None:
+def licences() -> dict[str, str]:
+    """By package and version: of what is pinned in .venv, and of the lowest versions, which users may have as well."""
+    here = {f"{name}=={version}": licence_of(distribution(name)) for name, version in pinned().items()}
+    return {**here, **recorded()["lowest"]}
+
+
+@pytest.mark.parametrize("package", [each for each in sorted(licences()) if extras_with(each.partition("==")[0])])
+def test_users_get_only_licences_that_they_can_accept(package: str) -> None:
     """A new one: read what it asks for before it is added here."""
-    words = set(re.split(r" (?:AND|OR|or) |[()]", licence_of(name))) - {""}
-    assert words <= ACCEPTED or WITH_A_CHOICE.get(name) in words, f"{name}: {licence_of(name)}"
+    licence = licences()[package]
+    words = set(re.split(r" (?:AND|OR|or) |[()]", licence)) - {""}
+    assert words <= ACCEPTED or WITH_A_CHOICE.get(package.partition("==")[0]) in words, f"{package}: {licence}"
 
 
 def test_every_pinned_package_states_its_licence() -> None:
-    assert [name for name in pinned() if not licence_of(name)] == []
+    everything = [licences(), *recorded().values()]
+    assert [package for each in everything for package, licence in each.items() if not licence] == []
+
+
+def test_what_other_environments_have_is_recorded_with_its_licence() -> None:
+    """Else: make lock."""
+    pins = {name: {f"{each}=={version}" for each, version in pinned_only_by(name).items()} for name in OF_THEIR_OWN}
+    assert {name: set(licences) for name, licences in recorded().items()} == pins
+
+
+def test_the_licences_of_another_environment_are_those_that_its_packages_state(tmp_path: Path) -> None:
+    for name, said in (
+        ("One_Package", "License-Expression: MIT"),
+        ("two", "License: Apache Software License"),
+        ("three", "License: UNKNOWN\nClassifier: License :: OSI Approved :: BSD License"),  # as old tools wrote it
+    ):
+        folder = tmp_path / "lib" / "python3.11" / "site-packages" / f"{name}-1.0.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n{said}\n")
+    assert licences_in(tmp_path) == {"one-package": "MIT", "two": "Apache-2.0", "three": "BSD"}
 
 
 def test_tools_come_with_no_extra_and_every_extra_has_the_base() -> None:

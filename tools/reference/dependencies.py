@@ -13,29 +13,13 @@ from typing import Final, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tools.licences import licence_of, pinned, recorded
 from tools.reference.text import code, page, table, wrapped
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BASE: Final = "base"
 TOOLS: Final = "tools only"
 
-# What other spellings in the packages' own descriptions are in SPDX.
-SPDX: Final = {
-    "3-Clause BSD License": "BSD-3-Clause",
-    "Apache": "Apache-2.0",
-    "Apache 2.0": "Apache-2.0",
-    "Apache Software License": "Apache-2.0",
-    "BSD 2-Clause License": "BSD-2-Clause",
-    "BSD 3-Clause License": "BSD-3-Clause",
-    "BSD License": "BSD",
-    "GNU General Public License (GPL)": "GPL",
-    "MIT License": "MIT",
-    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
-    "License :: Public Domain": "public domain",
-    "Python Software Foundation License": "PSF-2.0",
-}
-
-_PIN: Final = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\$", re.MULTILINE)
 # Markers are read as on the oldest Python that is supported, so that the page does not depend on who writes it.
 _MACHINE: Final = {"python_version": "3.11", "python_full_version": "3.11.0", "sys_platform": "linux"}
 
@@ -60,8 +44,17 @@ def dependencies() -> str:
     )
     direct = [(code(each.extra), code(each.requirement), each.why) for each in needed()]
     licences = [
-        (name, version, licence_of(name), ", ".join(extras_with(name)) or TOOLS)
+        (name, version, licence_of(distribution(name)), ", ".join(extras_with(name)) or TOOLS)
         for name, version in sorted(pinned().items())
+    ]
+    aside = (
+        "These are installed only by `make lowest`, which tests the lowest versions that users may have, and by "
+        "`make site`, each into an environment of its own. `make lock` has read their licences there."
+    )
+    others = [
+        (*package.split("=="), licence, code(f"make {name}"))
+        for name, licences in recorded().items()
+        for package, licence in licences.items()
     ]
     return page(
         "Dependencies",
@@ -69,6 +62,7 @@ def dependencies() -> str:
         [
             f"## What is needed, and what for\n\n{table(('extra', 'package', 'for'), direct)}",
             f"## Licences\n\n{wrapped(remark)}\n\n{table(('package', 'version', 'licence', 'comes with'), licences)}",
+            f"{wrapped(aside)}\n\n{table(('package', 'version', 'licence', 'installed by'), others)}",
         ],
     )
 
@@ -85,29 +79,6 @@ def needed() -> list[Needed]:
         elif entry := re.match(r'    "(.+?)",(?:\s*# (.+))?$', line):
             found.append(Needed(extra, entry[1], entry[2] or ""))
     return [each for each in found if not each.requirement.startswith("strandline[")]
-
-
-@cache
-def pinned() -> dict[str, str]:
-    """The version of each package that is pinned, for users or for work on the project."""
-    files = ("build.txt", "dev.txt")
-    return dict(found for file in files for found in _PIN.findall((ROOT / "requirements" / file).read_text()))
-
-
-def licence_of(name: str) -> str:
-    """The licence as the installed package states it: as an expression, in a few words, by classifiers, or as the title
-    of its licence."""
-    said = distribution(name).metadata
-    if "License-Expression" in said:
-        return said["License-Expression"]
-    words: str = said.get_all("License", [""])[0]
-    if 0 < len(words) < 40 and "\n" not in words:
-        return SPDX.get(words, words)
-    files = said.get_all("License-File", [])
-    beginning = "License :: OSI Approved :: "
-    classified = [each.removeprefix(beginning) for each in said.get_all("Classifier", []) if each.startswith("License")]
-    titles = [(distribution(name).read_text(f"licenses/{file}") or "").partition("\n")[0] for file in files]
-    return " or ".join(SPDX.get(each, each) for each in classified or titles)
 
 
 def extras_with(name: str) -> list[str]:
