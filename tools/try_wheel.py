@@ -49,18 +49,24 @@ from sqlalchemy import create_engine
 with create_engine("sqlite://").begin() as connection:
     upgrade(connection)
 """
+DEMO: Final = """
+import sys
+from controller.cli import main
+
+sys.exit(main(["demo", "--duration", "10", "--outage", "4"]))
+"""
 # What each extra is for, as programs that fail without it.
 PROGRAMS: Final = {
     "base": WRITE_AND_READ,
     "marks": "import strandline.core.chain",
-    "cli": "from controller.cli import main; main(['--help'])",
+    "cli": "import sys; from controller.cli import main; sys.exit(main(['--help']))",
     "controller": MIGRATE,
     "postgres": "import psycopg; assert psycopg.pq.__impl__ == 'binary'",
     "kafka": "import strandline.logs.kafka, strandline.logs.kafka_reader, confluent_kafka, pyarrow",
     "sqlite": "import strandline.logs.sqlite_reader, adbc_driver_sqlite.dbapi",
     "spark": "import spark_integration, pyspark.sql.connect.client",
     "dashboard": "import controller.dashboard.mount",
-    "demo": "import strandline_demo, matplotlib.pyplot, pyspark",
+    "demo": DEMO,
 }
 
 # The quickstart as one who has installed the wheel does it: the programs of the page, in their order.
