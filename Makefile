@@ -22,9 +22,9 @@ environment: ## Make or update the virtual environment .venv
 	@$(HAS_PYTHON)
 	@$(PYTHON) tools/preflight.py --java
 
-servers: ## Install what tests and measurements run on: Java, PostgreSQL, Maven for Kafka, Chromium, wrk
+servers: ## Install what tests and measurements run on: Java, PostgreSQL, Maven for Kafka, Chromium, wrk, small programs
 	@$(HAS_PYTHON)
-	@$(PYTHON) tools/preflight.py --check-only --java --postgres --maven --chromium --wrk
+	@$(PYTHON) tools/preflight.py --check-only --java --postgres --maven --chromium --wrk --programs
 
 jars: ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them; installs nothing
 	$(PYTHON) tools/jars.py

@@ -30,6 +30,8 @@ PROGRAMS = (
     ("wrk", "make bench skips the rates over HTTP", ("wrk",)),
 )
 OPTIONS = {"mvn": "maven", "chromium": "chromium", "wrk": "wrk"}
+# Programs that single tests run, and their packages; that of javac is chosen as that of java is.
+SMALL_PROGRAMS = {"curl": "curl", "openssl": "openssl", "ps": "procps", "systemd-analyze": "systemd", "go": "golang-go"}
 
 
 class NeedError(Exception):
@@ -130,6 +132,11 @@ def java_package() -> str:
     return ANY_JAVA
 
 
+def compiler_package() -> str:
+    """The package of a Java that has the compiler as well."""
+    return java_package().replace("-jre-", "-jdk-")
+
+
 def java_lack() -> "Lack | None":
     """A Java that Spark finds and does not run on, or none."""
     problem = java_problem()
@@ -156,7 +163,17 @@ def lacks_for(python: "str | None", arguments: argparse.Namespace) -> "list[Lack
     for program, without, packages in PROGRAMS:
         if getattr(arguments, OPTIONS[program]) and shutil.which(program) is None:
             found.append(Lack(f"without {program}, {without}", packages, False))
+    if arguments.programs:
+        found.append(programs_lack())
     return [lack for lack in found if lack is not None]
+
+
+def programs_lack() -> "Lack | None":
+    """The programs that only single tests run, in one line."""
+    packages = dict(SMALL_PROGRAMS, javac=compiler_package())
+    missing = [program for program in packages if shutil.which(program) is None]
+    line = f"without {', '.join(missing)}, tests that run one of them fail or are skipped"
+    return Lack(line, tuple(packages[program] for program in missing), False) if missing else None
 
 
 def may_install() -> bool:
@@ -225,6 +242,7 @@ def main() -> int:
     parser.add_argument("--maven", action="store_true", help="the tests on Kafka will run as well")
     parser.add_argument("--chromium", action="store_true", help="the tests of the dashboard will run as well")
     parser.add_argument("--wrk", action="store_true", help="the benchmarks over HTTP will run as well")
+    parser.add_argument("--programs", action="store_true", help="the tests that run other programs will run as well")
     parser.add_argument("--check-only", action="store_true", help="check the needs and set up nothing")
     parser.add_argument("--run", metavar="TOOL", help="run this tool instead of setting up .venv, as website")
     arguments = parser.parse_args()

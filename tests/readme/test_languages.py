@@ -14,6 +14,7 @@ import pytest
 
 from tests.readme.pages import CONTROLLER, Block, Stranger, blocks_of
 from tests.summary import skip
+from tools.preflight import compiler_package, installing
 
 PAGE = "docs/how-to/other-languages.md"
 OF_LANGUAGES = ("java", "go", "ts")
@@ -25,9 +26,9 @@ def need(language: str) -> None:
     """Skips where this machine lacks the tools of a language."""
     match language:
         case "java" if shutil.which("javac") is None:
-            skip("no Java development kit is installed", "apt-get install -y openjdk-17-jdk-headless")
+            skip("no Java development kit is installed", installing(compiler_package()))
         case "go" if shutil.which("go") is None:
-            skip("Go is not installed", "apt-get install -y golang-go")
+            skip("Go is not installed", installing("golang-go"))
 
 
 def test_curl_writes_and_reads_as_the_page_about_other_languages_shows(controller: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -173,7 +174,7 @@ def installed(programs: Path) -> Path:
     return asked
 
 
-ALL = ("--java", "--postgres", "--maven", "--chromium", "--wrk")
+ALL = ("--java", "--postgres", "--maven", "--chromium", "--wrk", "--programs")
 
 
 def test_all_that_is_missing_is_told_at_once_with_one_command(root: Path, programs: Path, installed: Path) -> None:
@@ -181,12 +182,26 @@ def test_all_that_is_missing_is_told_at_once_with_one_command(root: Path, progra
     done = as_user(root, programs, 1000, *ALL)
     assert (done.returncode, done.stdout) == (1, "")
     *lines, last = done.stderr.splitlines()
-    told = ["Java 17", "PostgreSQL's server", "mvn", "chromium", "wrk"]
+    told = ["Java 17", "PostgreSQL's server", "mvn", "chromium", "wrk", "curl, openssl, ps, systemd-analyze, go, javac"]
     if postgres_is_installed():
         told.remove("PostgreSQL's server")
     assert len(lines) == len(told) and all(word in line for word, line in zip(told, lines, strict=True))
-    assert "sudo apt-get install -y default-jre-headless " in last and last.endswith("chromium fonts-dejavu-core wrk")
+    assert "sudo apt-get install -y default-jre-headless " in last
+    assert last.endswith("fonts-dejavu-core wrk curl openssl procps systemd golang-go default-jdk-headless")
     assert installed.read_text() == ""
+
+
+def test_whatever_a_test_says_that_it_lacks_was_asked_for_in_the_first_lines(
+    root: Path, programs: Path, installed: Path
+) -> None:
+    asked = as_user(root, programs, 1000, *ALL).stderr.split()
+    named = re.compile(r"""(?:apt-get install -y |installing\(["'])([a-z][\w-]+)""")
+    own = root / "tests" / "repository"
+    files = [file for file in (root / "tests").rglob("*.py") if not file.is_relative_to(own)]
+    packages = {package for file in files for package in named.findall(file.read_text())}
+    there = {"postgresql", "util-linux"}  # maybe on this machine; in every Debian
+    assert {"curl", "golang-go", "systemd"} < packages
+    assert [package for package in sorted(packages - there) if package not in asked] == []
 
 
 def postgres_is_installed() -> bool:
