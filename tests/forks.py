@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -63,12 +63,21 @@ def end_with_parent() -> None:
 class Fork:
     """A forked process, as far as `subprocess.Popen` goes; `stdin` and `stdout` are pipes."""
 
-    def __init__(self, module: str, arguments: Sequence[str], errors: int = STDERR) -> None:
-        """Runs a module as `python -m` does, in this process's folder and environment. `errors` is a descriptor."""
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        errors: int = STDERR,
+        *,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """Runs a module as `python -m` does, in this process's folder and environment, or the given ones. `errors` is
+        a descriptor."""
         to_read, written = os.pipe()
         printed, to_print = os.pipe()
         self._status, to_status = os.pipe()
-        request = json.dumps([module, *arguments, dict(os.environ), os.getcwd()]).encode()
+        request = json.dumps([module, *arguments, dict(environment or os.environ), str(folder or Path.cwd())]).encode()
         forker = _forker()
         socket.send_fds(forker, [request], [to_read, to_print, errors, to_status])
         for each in (to_read, to_print, to_status):

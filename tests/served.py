@@ -11,7 +11,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +45,7 @@ __all__ = [
     "ManualClock",
     "Outside",
     "OwnProcess",
+    "run_command",
     "served",
 ]
 
@@ -194,6 +195,30 @@ class OwnProcess:
         self.errors = "".join(line for line in self.log.splitlines(keepends=True) if " INFO " not in line)
         self._said.close()
         return status
+
+
+def run_command(
+    *words: str, environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`strandline` with these words, run to its end in a process of its own, with nothing to read.
+
+    The process is a fork, as that of `OwnProcess`."""
+    if sys.platform != "linux":
+        return subprocess.run(
+            [sys.executable, "-m", "controller", *words], env={**(environment or os.environ), "PYTHONPATH": str(ROOT)},
+            cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    with tempfile.TemporaryFile("w+") as errors:
+        process = Fork("controller", words, errors.fileno(), environment=environment, folder=folder)
+        process.stdin.close()
+        try:
+            with process.stdout:
+                said = process.stdout.read()
+            status = process.wait()
+        finally:
+            process.kill()
+        errors.seek(0)
+        return subprocess.CompletedProcess(words, status, said, errors.read())
 
 
 @dataclass

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -32,7 +30,7 @@ from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from strandline.wire.problems import to_problem
 from tests.client.conftest import QUICK, Flavour
-from tests.served import ROOT, Outside, OwnProcess, served
+from tests.served import Outside, OwnProcess, run_command, served
 from writer_client import AsyncWriter, Background, BackgroundWriter, Writer
 
 OVERLOADED = json.dumps(to_problem(Overloaded(waiting=9, limit=8))).encode()
@@ -315,7 +313,6 @@ def test_every_client_takes_several_addresses(
 def test_commands_take_several_addresses_from_the_environment(controller: Outside, closed_port: str) -> None:
     stream = controller.stream()
     environment = {**os.environ, "STRANDLINE_CONTROLLER": f"{closed_port},{controller.url}"}
-    command = [sys.executable, "-m", "controller", "streams", "--json"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = run_command("streams", "--json", environment=environment)
     assert done.returncode == 0, done.stderr
     assert f'"{stream}"' in done.stdout

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from controller.cli import main
-from tests.served import OwnProcess
+from tests.served import OwnProcess, run_command
 
 ROOT = Path(__file__).parents[2]
 STRANDLINE = (sys.executable, "-m", "controller")
@@ -119,16 +119,8 @@ def outside(served: Served, tmp_path: Path) -> Run:
     """Runs a command in a process of its own, away from a terminal, with variables that are given by name."""
 
     def run(*words: str, **given: str) -> Ran:
-        done = subprocess.run(
-            [*STRANDLINE, *words],
-            cwd=tmp_path,
-            env=environment(**{"STRANDLINE_CONTROLLER": served.url, **given}),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        variables = environment(**{"STRANDLINE_CONTROLLER": served.url, **given})
+        done = run_command(*words, environment=variables, folder=tmp_path)
         assert "Traceback" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 from controller.storage.schema import REVISION
 from tests.postgres import Fault, Postgres, Wire
+from tests.served import run_command
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -82,15 +81,10 @@ def test_a_session_that_was_ended_is_made_anew_and_nobody_notices(
     assert [mark["time"] for mark in controller.marks()] == [100]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "controller", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
-
-
 def test_a_second_controller_is_refused_and_told_why(serve: Any, postgres_url: str) -> None:
     serve()
     for command in (["serve", "--port", "0"], ["migrate"]):
-        ended = run(*command, "--database", postgres_url)
+        ended = run_command(*command, "--database", postgres_url)
 
         assert ended.returncode == 1 and "another controller is serving postgresql://" in ended.stderr
         assert "Traceback" not in ended.stderr
@@ -98,19 +92,19 @@ def test_a_second_controller_is_refused_and_told_why(serve: Any, postgres_url: s
 
 def test_an_old_store_is_refused_until_it_is_migrated(postgres: Any, postgres_url: str) -> None:
     url = postgres_url.replace("strandline@", "strandline:secret@")
-    assert "went from nothing to" in run("migrate", "--database", url).stdout
+    assert "went from nothing to" in run_command("migrate", "--database", url).stdout
     postgres.execute("UPDATE alembic_version SET version_num = '0000'", postgres_url)
 
-    ended = run("serve", "--database", url, "--port", "0")
+    ended = run_command("serve", "--database", url, "--port", "0")
     assert ended.returncode == 1 and "strandline migrate" in ended.stderr and "Traceback" not in ended.stderr
 
     postgres.execute(f"UPDATE alembic_version SET version_num = '{REVISION}'", postgres_url)
-    ended = run("migrate", "--database", url)
+    ended = run_command("migrate", "--database", url)
     assert f"is at {REVISION} already" in ended.stdout and "secret" not in ended.stdout + ended.stderr
 
 
 def test_a_server_that_is_away_is_named() -> None:
-    ended = run("serve", "--database", "postgresql://strandline:secret@127.0.0.1:1/none", "--port", "0")
+    ended = run_command("serve", "--database", "postgresql://strandline:secret@127.0.0.1:1/none", "--port", "0")
 
     assert ended.returncode == 1 and "cannot be opened" in ended.stderr and "Traceback" not in ended.stderr
     assert "127.0.0.1:1/none" in ended.stderr and "secret" not in ended.stderr
@@ -120,13 +114,13 @@ def test_a_server_that_is_away_is_named() -> None:
 def test_a_store_that_fails_while_a_controller_starts_is_named(
     postgres: Postgres, postgres_url: str, name: list[str]
 ) -> None:
-    run("migrate", "--database", postgres_url)
+    run_command("migrate", "--database", postgres_url)
     role = f"half_{'joint' if name else 'alone'}"
     postgres.execute(f"CREATE ROLE {role} LOGIN", postgres_url)
     postgres.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}", postgres_url)
     postgres.execute(f"REVOKE ALL ON token FROM {role}", postgres_url)
 
-    ended = run("serve", "--database", postgres_url.replace("strandline@", f"{role}@"), "--port", "0", *name)
+    ended = run_command("serve", "--database", postgres_url.replace("strandline@", f"{role}@"), "--port", "0", *name)
 
     assert ended.returncode == 1 and "lacks a privilege" in ended.stderr.splitlines()[-1]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.disks import Disk, small_disk, without_privileges
-from tests.served import ROOT
+from tests.served import ROOT, run_command
 
 STORE = ("serve", "migrate", "token")  # the commands that write to a store
 COMMANDS = {
@@ -32,12 +32,17 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def run(
-    *arguments: str, before: Sequence[str] = (), preexec: Callable[[], None] | None = None, **more: Any
+    *arguments: str,
+    before: Sequence[str] = (),
+    preexec: Callable[[], None] | None = None,
+    folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
+    if not before and preexec is None:
+        return run_command(*arguments, folder=folder)
     command = [*before, sys.executable, "-m", "controller", *arguments]
     given = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        command, capture_output=True, text=True, env=given, timeout=120, check=False, preexec_fn=preexec, **more
+        command, capture_output=True, text=True, env=given, timeout=120, check=False, preexec_fn=preexec, cwd=folder
     )
 
 
@@ -164,7 +169,7 @@ def test_a_store_in_a_folder_that_is_not_there_is_refused_and_none_is_made(tmp_p
 
 def test_serving_on_a_port_that_is_taken_makes_no_store(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ended = run("serve", "--port", str(taken.getsockname()[1]), "--database", "store.db", cwd=tmp_path)
+        ended = run("serve", "--port", str(taken.getsockname()[1]), "--database", "store.db", folder=tmp_path)
     assert (ended.returncode, "cannot listen on" in ended.stderr) == (1, True), ended.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -177,7 +182,7 @@ def test_a_restore_without_a_file_leaves_nothing_where_no_store_is(tmp_path: Pat
 
 @pytest.mark.parametrize("words", [("serve", "--port", "0"), ("migrate",), ("demo",), ("demo", "--out", "/proc/x.png")])
 def test_a_folder_in_which_nothing_can_be_made_is_one_sentence_without_a_traceback(words: tuple[str, ...]) -> None:
-    ended = run(*words, cwd="/proc")
+    ended = run(*words, folder=Path("/proc"))
     said = [line for line in ended.stderr.splitlines() if " INFO " not in line]
     assert (ended.returncode != 0, len(said)) == (True, 1), ended.stderr
     assert said[0].startswith(f"strandline {words[0]}: ")

@@ -7,7 +7,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +27,7 @@ from strandline.client.http import Connection
 from strandline.client.retry import Patience
 from strandline.errors import ControllerAway, Forbidden, InvalidConfig, Unauthenticated
 from tests.readme.pages import Block, Stranger, blocks_of
-from tests.served import ROOT, OwnProcess
+from tests.served import OwnProcess, run_command
 from writer_client import AsyncWriter, Writer
 
 SETTINGS = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -72,9 +71,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 
 def create(database: str, *words: str) -> str:
-    command = [sys.executable, "-m", "controller", "token", "create", *words, "--database", database]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
+    done = run_command("token", "create", *words, "--database", database)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -233,10 +232,7 @@ def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
 
 def command(guarded: Guarded, *words: str, **given: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE_")}
-    environment = {**kept, "PYTHONPATH": str(ROOT), "STRANDLINE_CONTROLLER": guarded.process.url, **given}
-    return subprocess.run(
-        [sys.executable, "-m", "controller", *words], capture_output=True, text=True, env=environment, check=False
-    )
+    return run_command(*words, environment={**kept, "STRANDLINE_CONTROLLER": guarded.process.url, **given})
 
 
 def test_watch_names_a_stalling_writer_within_two_seconds(guarded: Guarded) -> None:
