@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut
 from tests.simulation.network import Call, Kind
+from tests.simulation.scenario import LONG_MS
 from tests.simulation.writers import Process
 
 
@@ -83,6 +84,10 @@ class Accounts:
             for name, account in self._accounts.items()
             if key in account.unnamed or self.is_lost_for_long(account, key, now)
         )
+
+    def may_be_forgotten(self, name: str) -> bool:
+        """Whether the stream may soon know nothing of a writer: it closed, or whoever is lost is forgotten early."""
+        return self[name].last_word == "closed" or self.config.forget_after_ms < LONG_MS
 
     def is_lost_for_long(self, account: Account, key: str, now: int) -> bool:
         return any(now - moment >= self.config.forget_after_ms for moment in self.lost(account, key, now))

@@ -259,6 +259,7 @@ class Checker:
             self.complain(f"{call} is refused, although the writer is known or was forgotten")
         if not isinstance(result, Refused):
             self._effect(done)
+            self.accounts.notice_silence(done.now)  # where a writer times out at once, it is lost from now on
         if not isinstance(result, Registered):
             for mark in later:
                 if isinstance(result, NoteResult):
@@ -331,8 +332,8 @@ class Checker:
     def _said(self, done: Done, name: str, account: Account) -> None:
         match done.what:
             case "idle":
-                self.accounts.heard(account, done.now)
                 if account.last_word != "closed":
+                    self.accounts.heard(account, done.now)
                     account.last_word = "idle"
                     account.idle_in = set(self.keys)
                     account.silent_from.clear()
@@ -379,6 +380,7 @@ class Checker:
                     self._settle(debtor, key, floor, time, "registering")
             self._stands(name, key)
             account.held.add(key)
+            account.unnamed.discard(key)
             account.idle_in.discard(key)
             account.silent_from.pop(key, None)
             self.first_told.pop((name, key), None)
@@ -422,6 +424,7 @@ class Checker:
             account.noted[key] = time
             account.greatest[key] = max(time, account.greatest.get(key, time))
             account.held.add(key)
+            account.unnamed.discard(key)
             self._covers(name, account, key, time)
             self.have_noted[key].add(name)
             self._stands(name, key)
@@ -460,7 +463,6 @@ class Checker:
             account.forgotten, account.last_word = False, "closed"
             account.held.clear()
             account.noted.clear()
-            account.unnamed.clear()
 
     def _new_life(self, name: str) -> None:
         self.accounts[name].idle_in = set(self.keys)

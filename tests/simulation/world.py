@@ -97,10 +97,12 @@ class World:
             self.network.calls.append(call)
 
     def keys_named(self, process: Process) -> bool:
-        """Whether it names its keys as it registers: it may leave that where the stream knows them."""
+        """Whether it names its keys as it registers: it may leave that where the stream knows them, and is sure to know
+        them when the call is served."""
         writer = self.controller.stream.writers.get(process.name) if self.controller.stream else None
         held = () if writer is None else tuple(sorted(writer.key_states))
-        return held != self.keys_of[process.name] or self.chance(50)
+        named = held != self.keys_of[process.name] or self.chance(50)
+        return named or self.checker.accounts.may_be_forgotten(process.name)
 
     def newest_process(self, name: str) -> Process:
         return self.processes[name][-1]
