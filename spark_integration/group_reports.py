@@ -47,9 +47,12 @@ class GroupFollower:
         self._told = dict(positions)
 
     def threshold_ms(self) -> int | None:
-        """Returns the group's current backlog threshold: an operator may have changed it since the query started."""
+        """Returns the group's current backlog threshold, which an operator may have changed since the query started;
+        before the first report, the query's own."""
         from strandline.client import group_calls
 
+        if self._epoch is None:
+            return self._backlog_threshold_ms
         return self._windows.ask(lambda: group_calls.describe_group(self._group)).backlog_threshold_ms
 
     def register(self, positions: Mapping[str, int] | None) -> int:

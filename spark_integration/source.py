@@ -97,6 +97,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._strategies = strategies
         self._target: SourceOffset | None = None  # set for availableNow: where to stop
         self._last: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark planned last
+        self._shown: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark read last
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._options,)
@@ -127,17 +128,23 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
         Spark calls it when the batch that ended at `start` is finished, so it also reports `start` to the group. Before
         4.2 Spark gives neither `start` nor `limit`. The batch then begins where the last one ended, and has no limit.
+        For an `availableNow` run Spark then asks before it shows where the query stands, and again before it reads.
         """
         if start is None:
+            self._report(self._shown)
             self._last = self._end_of_batch(self._last or self.initialOffset(), ReadAllAvailable())
             return self._last
+        self._report(start)
         return self._end_of_batch(start, limit)
+
+    def _report(self, read: dict[str, Any] | None) -> None:
+        """Reports to the group that everything up to this offset is read."""
+        if self._options.group is not None and read is not None:
+            self._follower(self._options.group).report(SourceOffset.from_json(read).positions)
 
     def _end_of_batch(self, start: dict[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
         begin = SourceOffset.from_json(start)
         segments = self._log().segments()
-        if self._options.group is not None:
-            self._follower(self._options.group).report(begin.positions)
         ends = self._ends(begin)
         if self._target is not None:
             ends = {segment: min(end, self._target.position(segment)) for segment, end in ends.items()}
@@ -163,6 +170,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._last = self._last or end  # before 4.2 a query that starts again shows its last batch here first
+        self._shown = end
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
         if begin == until:
             return []

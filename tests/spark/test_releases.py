@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from reader_client import ReaderGroup
 from spark_integration import exact_watermark
 from spark_integration.errors import InvalidOption, SparkMismatch
 from spark_integration.options import check_limits
@@ -49,11 +50,11 @@ def test_a_spark_without_limits_refuses_each_of_them() -> None:
 @pytest.fixture
 def reader(stream: Any, event_log: Any) -> Iterator[Callable[[], Any]]:
     """Makes readers of the test's stream, as Spark does at each start of a query."""
-    source = StrandlineSource({"controller": stream.url, "stream": stream.name, "path": str(event_log.path)})
+    given = {"controller": stream.url, "stream": stream.name, "path": str(event_log.path)}
     readers: list[Any] = []
 
-    def reader() -> Any:
-        readers.append(source.streamReader(SCHEMA))
+    def reader(**more: str) -> Any:
+        readers.append(StrandlineSource({**given, **more}).streamReader(SCHEMA))
         return readers[-1]
 
     yield reader
@@ -74,6 +75,32 @@ def test_without_a_start_each_batch_follows_the_last(reader: Any, stream: Any, e
     again = reader()  # which Spark shows where the query stood
     assert again.partitions(two, two) == []
     assert again.latestOffset() == two
+
+
+def test_the_group_stands_at_what_was_read_when_spark_fixes_a_runs_end_first(
+    reader: Any, stream: Any, event_log: Any
+) -> None:
+    def stands() -> dict[str, int]:
+        with ReaderGroup(stream.controller.connection, "nightly") as group:
+            return dict(group.get_time_window().streams[stream.name].position)
+
+    event_log.append("0", [1, 2, 3])
+    first = reader(group="nightly")
+    begin, one = first.initialOffset(), first.latestOffset()
+    first.latestOffset()  # for a progress report: the batch has yet to run
+    first.partitions(begin, one)
+    first.latestOffset()
+    assert stands() == {"0": 3}
+    event_log.append("0", [4])
+    second = reader(group="nightly")
+    two = second.latestOffset()
+    assert stands() == {"0": 3}
+    assert second.partitions(one, one) == []
+    second.latestOffset()
+    assert stands() == {"0": 3}
+    second.partitions(one, two)
+    second.latestOffset()
+    assert stands() == {"0": 4}
 
 
 @pytest.mark.spark
