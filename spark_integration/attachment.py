@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import functions
 
 from spark_integration.environment import register
-from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn
+from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn, WrongSetting
 from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions, MarkSource
 from spark_integration.options import BACKLOG_THRESHOLD, controller_text
@@ -74,9 +74,9 @@ def attach(
     A restored older checkpoint would count as read up to the group's positions: start with a new checkpoint instead.
     An `availableNow` run ends before the marks of its last batch; the next run begins with them.
 
-    Raises NotStreaming, WrongColumn, InvalidOption, UnknownStream, and the errors of `register`.
+    Raises NotStreaming, WrongColumn, InvalidOption, WrongSetting, UnknownStream, and the errors of `register`.
     """
-    _warn_of_available_now()
+    _check_available_now(spark)
     _check(df, event_time)
     named = source if source is not None else stream
     given = {
@@ -103,14 +103,23 @@ def attach(
     return _joined(df, marks, event_time, observation)
 
 
-def _warn_of_available_now() -> None:
-    if not HAS_LIMITS:
-        _log.warning(
-            "with Spark %s, an availableNow run of an attached query closes the windows that were complete two runs "
-            "before, and fails if %s is true",
-            INSTALLED,
-            AVAILABLE_NOW,
+def _check_available_now(spark: SparkSession) -> None:
+    """Raises WrongSetting where Spark would fix the end of a run before it shows its sources where the query stood
+    (decision 0133). The trigger is not known yet."""
+    if HAS_LIMITS:
+        return
+    value = spark.conf.get(AVAILABLE_NOW, "false")
+    if value == "true":
+        raise WrongSetting(
+            setting=AVAILABLE_NOW,
+            value=value,
+            wanted=f"with Spark {INSTALLED}, it makes the second availableNow run of an attached query fail. Leave it "
+            "false where you attach (spark.newSession() has settings of its own), or install Spark 4.2 or newer",
         )
+    _log.warning(
+        "with Spark %s, an availableNow run of an attached query closes the windows that were complete two runs before",
+        INSTALLED,
+    )
 
 
 def _check(df: DataFrame, event_time: str) -> None:

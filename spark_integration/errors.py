@@ -8,6 +8,7 @@
     │       ├── InvalidOption        invalid_option
     │       ├── InvalidOffset        invalid_offset
     │       ├── WrongColumn          wrong_column
+    │       ├── WrongSetting         wrong_setting
     │       ├── NotStreaming         not_streaming
     │       └── UnsupportedLimit     unsupported_limit
     ├── Unavailable
@@ -78,6 +79,20 @@ class WrongColumn(Invalid):
     @property
     def detail(self) -> str:
         return f"column {self.column!r} {self.found}: {self.wanted}"
+
+
+@dataclass(kw_only=True, eq=False)
+class WrongSetting(Invalid):
+    """The session has a setting of Spark with which the query would fail later."""
+
+    code: ClassVar[str] = "wrong_setting"
+    setting: str
+    value: str
+    wanted: str
+
+    @property
+    def detail(self) -> str:
+        return f"{self.setting} cannot be {self.value!r}: {self.wanted}"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
 from spark_integration.attachment import reporter
-from spark_integration.errors import InvalidOption, NotStreaming
+from spark_integration.errors import InvalidOption, NotStreaming, WrongSetting
 from spark_integration.file_positions import FilePositions
 from spark_integration.options import BACKLOG_THRESHOLD
-from spark_integration.releases import HAS_LIMITS
+from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS
 from strandline.core.backlog import CallableStrategy
 from strandline.errors import UnknownStream
 from tests.spark.attached import settle
@@ -161,6 +162,19 @@ def test_available_now_runs_close_what_was_complete_at_the_end_of_a_run_before(
     assert (second if HAS_LIMITS else third).windows() == {0: 1}
     folder.seal()
     assert run(run(third)).windows() == folder.truth()
+
+
+def test_sparks_wrapper_for_available_now_is_refused_where_runs_would_fail(
+    spark: SparkSession, attached: Callable[..., DataFrame]
+) -> None:
+    spark.conf.set(AVAILABLE_NOW, "true")
+    try:
+        with (
+            nullcontext() if HAS_LIMITS else pytest.raises(WrongSetting, match=r"Wrapper.* cannot be 'true': .*Spark 4")
+        ):
+            attached()
+    finally:
+        spark.conf.unset(AVAILABLE_NOW)
 
 
 @pytest.mark.parametrize("lag", ["5 seconds", 5_000])
