@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions
 
-from spark_integration.environment import register
+from spark_integration.environment import register, register_source
 from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn, WrongSetting
 from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions, MarkSource
@@ -96,7 +96,7 @@ def attach(
         )
     check_call(spark, asking)
     register(spark)
-    spark.dataSource.register(MarkSource)
+    register_source(spark, MarkSource)
     reporter(spark).attach(named, Attached(asking, found, backlog))
     rows = spark.readStream.format(MarkSource.name()).options(**options).load()
     marks = rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")

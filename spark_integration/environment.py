@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from spark_integration.errors import JavaMissing, PythonMismatch
@@ -22,6 +23,7 @@ from strandline.limits import PROGRAM_CHECK_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +52,32 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
                 INSTALLED,
                 AVAILABLE_NOW,
             )
-    spark.dataSource.register(_source_for(spark, tuple(backlog_strategies)))
+    register_source(spark, _source_for(spark, tuple(backlog_strategies)))
+
+
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Registers a Python data source with a session.
+
+    Spark refuses a name that the thread's active session knows, whichever session registers it. So this session is the
+    active one meanwhile.
+    """
+    with _active(spark) if is_classic(spark) else nullcontext():
+        spark.dataSource.register(source)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    java: Any = spark
+    sessions = java._jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(java._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _source_for(spark: SparkSession, strategies: tuple[BacklogStrategy, ...]) -> type[StrandlineSource]:

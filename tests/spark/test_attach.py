@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -69,11 +69,11 @@ def folder(controller: Any, tmp_path: Path) -> Folder:
 
 @pytest.fixture
 def attached(spark: SparkSession, folder: Folder, tmp_path: Path) -> Iterator[Callable[..., DataFrame]]:
-    def attached(**options: Any) -> DataFrame:
-        raw = spark.readStream.schema("time bigint").option("maxFilesPerTrigger", "2").json(str(folder.path))
+    def attached(session: SparkSession = spark, **options: Any) -> DataFrame:
+        raw = session.readStream.schema("time bigint").option("maxFilesPerTrigger", "2").json(str(folder.path))
         events = raw.withColumn("event_time", functions.timestamp_millis("time"))
         exact = attach(
-            spark,
+            session,
             events,
             controller=folder._stream.url,
             stream=folder._stream.name,
@@ -175,6 +175,22 @@ def test_sparks_wrapper_for_available_now_is_refused_where_runs_would_fail(
             attached()
     finally:
         spark.conf.unset(AVAILABLE_NOW)
+
+
+def test_a_second_session_of_one_spark_attaches_as_well(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
+) -> None:
+    assert attached().isStreaming  # in the first session, which stays the active one
+    session, java = spark.newSession(), cast(Any, spark)
+    with running(attached(session)) as run:
+        active = java._jvm.org.apache.spark.sql.classic.SparkSession.getActiveSession()
+        assert active.get().equals(java._jsparkSession)
+        folder.put("one", [1_000, 12_000])
+        folder.mark(11_000)
+        assert settle(session, run) == {0: 1}
+        folder.seal()
+        assert settle(session, run) == folder.truth()
+    detach(session)
 
 
 @pytest.mark.parametrize("lag", ["5 seconds", 5_000])
