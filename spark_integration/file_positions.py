@@ -28,40 +28,50 @@ class FilePositions:
 
     `checkpoint` is the query's checkpointLocation, which this process must see as a folder. Each call reads only new
     entries; the first one after a restart reads from the last compaction on.
+
+    If the query reads several folders, `folder` is the end of the path of the stream's own, such as "orders".
     """
 
-    def __init__(self, checkpoint: str | Path) -> None:
+    def __init__(self, checkpoint: str | Path, *, folder: str | Path | None = None) -> None:
         self._checkpoint = Path(checkpoint)
-        self._batch = -1  # the last batch that was read, by Spark's numbers for this source
-        self._read: dict[str, set[int]] = {}  # the files read beyond the positions
-        self._positions: dict[str, int] = {}
+        self._ending = "" if folder is None else f"/{str(folder).strip('/')}]"  # of Spark's FileStreamSource[…]
+        self._sources: dict[int, _FilesRead] = {}
 
     def __call__(self, source: SourceProgress, index: int) -> Mapping[str, int] | None:
         batch = _batch_of(source.endOffset)
-        if batch is None:
+        if batch is None or not source.description.endswith(self._ending):
             return None
-        if batch < self._batch:  # another query, with another checkpoint in the same folder
-            self._batch, self._read, self._positions = -1, {}, {}
-        folder = self._checkpoint / "sources" / str(index)
-        for name in _files(folder, self._batch + 1, batch):
-            self._take(name)
-        self._batch = batch
-        return dict(self._positions)
+        known = self._sources.get(index)
+        if known is None or batch < known.batch:  # another query, with another checkpoint in the same folder
+            known = self._sources[index] = _FilesRead()
+        for name in _files(self._checkpoint / "sources" / str(index), known.batch + 1, batch):
+            known.take(name)
+        known.batch = batch
+        return dict(known.positions)
 
-    def _take(self, name: str) -> None:
+
+class _FilesRead:
+    """What one source of a query has read."""
+
+    def __init__(self) -> None:
+        self.batch = -1  # the last batch that was read, by Spark's numbers for this source
+        self.positions: dict[str, int] = {}
+        self._beyond: dict[str, set[int]] = {}  # the files read beyond the positions
+
+    def take(self, name: str) -> None:
         found = _NAME.fullmatch(name)
         if found is None:
             _log.warning("file %r is not named SEGMENT-NUMBER: positions ignore it", name)
             return
         segment = found["segment"]
-        read = self._read.setdefault(segment, set())
-        at = self._positions.get(segment, 0)
+        beyond = self._beyond.setdefault(segment, set())
+        at = self.positions.get(segment, 0)
         if int(found["number"]) >= at:
-            read.add(int(found["number"]))
-        while at in read:
-            read.remove(at)
+            beyond.add(int(found["number"]))
+        while at in beyond:
+            beyond.remove(at)
             at += 1
-        self._positions[segment] = at
+        self.positions[segment] = at
 
 
 def _batch_of(offset: str | None) -> int | None:

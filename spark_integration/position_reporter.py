@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -15,6 +16,7 @@ from spark_integration.mark_source import MarkOffset, offset_of
 from spark_integration.options import Asking
 from spark_integration.report_sender import ReportSender
 from spark_integration.window_calls import ControllerWindows
+from strandline.core.cut import Cut
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -34,7 +36,10 @@ class Positions(Protocol):
     """Reads the position of a source from its progress."""
 
     def __call__(self, source: SourceProgress, index: int) -> Mapping[str, int] | None:
-        """Returns the position at the end of a finished batch; None for another source. `index` counts from 0."""
+        """Returns the position at the end of a finished batch; None for another source. `index` counts from 0.
+
+        If it knows several sources of a query, they must have the same description: it is one source, read twice.
+        """
         ...
 
 
@@ -108,7 +113,10 @@ class PositionReporter(StreamingQueryListener):
 
     def hear(self, progress: StreamingQueryProgress) -> None:
         """Reports a finished batch."""
-        for marks in filter(None, (offset_of(source.endOffset) for source in progress.sources)):
+        offsets = filter(None, (offset_of(source.endOffset) for source in progress.sources))
+        # A query that joins an attached DataFrame with itself registers twice with its group: the newer one counts.
+        newest = {(each.group, each.stream): each for each in sorted(offsets, key=lambda each: each.epoch)}
+        for marks in newest.values():
             found = self._attached.get((marks.stream, marks.source))
             if found is not None:
                 self._put(marks, found, progress)
@@ -116,14 +124,19 @@ class PositionReporter(StreamingQueryListener):
     def _put(self, marks: MarkOffset, attached: Attached, progress: StreamingQueryProgress) -> None:
         read = [(source, attached.positions(source, index)) for index, source in enumerate(progress.sources)]
         known = [(source, each) for source, each in read if each is not None]
-        if len(known) != 1:
+        names = sorted({source.description for source, _ in known})
+        if len(names) != 1:
             _log.error(
-                "query %s: %d of its sources give positions of %r, but exactly one must: its watermark does not move",
-                progress.name or progress.id, len(known), marks.source,
+                "query %s: %s give positions of %r, but exactly one source must: its watermark does not move",
+                progress.name or progress.id, " and ".join(names) or "none of its sources", marks.source,
             )  # fmt: skip
             return
-        ((source, position),) = known
-        remaining = attached.positions.remaining(source) if isinstance(attached.positions, KafkaPositions) else None
+        # A query may read one source several times, and each time it is somewhere else.
+        position = reduce(Cut.meet, (Cut(each) for _, each in known)).offsets
+        remaining = None
+        if isinstance(attached.positions, KafkaPositions):
+            counts = [attached.positions.remaining(source) for source, _ in known]
+            remaining = max((count for count in counts if count is not None), default=None)
         self._outbox.put(marks.group, lambda: self._report(marks, attached, position, remaining))
 
     def _report(

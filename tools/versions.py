@@ -39,7 +39,7 @@ ROADS: Final = {
         "test_operators",
     ),
     "`attach`, files": ("test_attach",),
-    "Kafka: `attach` to the connector, the source, an untouched topic": ("test_kafka",),
+    "Kafka: `attach` to the connector, the source, an untouched topic": ("test_kafka", "test_attached_topics"),
     "batch reads, groups, late rows": ("test_events",),
     "chains": ("test_chain",),
 }

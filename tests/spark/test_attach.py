@@ -193,6 +193,34 @@ def test_a_second_session_of_one_spark_attaches_as_well(
     detach(session)
 
 
+def test_two_attached_folders_are_read_in_one_query(
+    spark: SparkSession, controller: Any, folder: Folder, running: Any, tmp_path: Path
+) -> None:
+    other = Folder(tmp_path / "others", controller.stream(segments="open"))
+
+    def events(one: Folder) -> DataFrame:
+        raw = spark.readStream.schema("time bigint").json(str(one.path))
+        return attach(
+            spark, raw.select(functions.timestamp_millis("time").alias("event_time")), event_time="event_time",
+            controller=one._stream.url, stream=one._stream.name, observation=one.path.name,
+            positions=FilePositions(tmp_path / "checkpoint", folder=one.path),
+        )  # fmt: skip
+
+    both = events(folder).union(events(other))
+    with running(both.groupBy(functions.window("event_time", f"{WIDTH_MS} milliseconds")).count()) as run:
+        folder.put("one", [1_000, 12_000])
+        folder.put("one", [13_000])
+        other.put("two", [2_000, 14_000])
+        folder.mark(11_000)
+        assert settle(spark, run) == {}
+        other.mark(10_500)
+        assert settle(spark, run) == {0: 2}
+        folder.seal()
+        other.seal()
+        assert settle(spark, run) == {0: 2, 10_000: 3}
+    detach(spark)
+
+
 @pytest.mark.parametrize("lag", ["5 seconds", 5_000])
 def test_the_longest_delay_of_an_event_is_taken_off_each_mark(
     folder: Folder, attached: Callable[..., DataFrame], spark: SparkSession, running: Any, lag: str | int

@@ -18,9 +18,9 @@ from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOffset, InvalidOption
 from spark_integration.file_positions import FilePositions
 from spark_integration.group_reports import GroupFollower
-from spark_integration.mark_source import MarkOptions, MarkReader
+from spark_integration.mark_source import MarkOffset, MarkOptions, MarkReader
 from spark_integration.options import BACKLOG_THRESHOLD, Asking
-from spark_integration.position_reporter import KafkaPositions
+from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter
 from spark_integration.report_sender import ReportSender
 from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
@@ -30,8 +30,8 @@ from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, StoreUnavailable
 
 
-def source(offset: object) -> Any:
-    return SimpleNamespace(endOffset=json.dumps(offset))
+def source(offset: object, description: str = "FileStreamSource[file:/in]") -> Any:
+    return SimpleNamespace(endOffset=json.dumps(offset), description=description)
 
 
 class TestFiles:
@@ -61,6 +61,23 @@ class TestFiles:
         with pytest.raises(InvalidOffset, match="check the path"):
             FilePositions(tmp_path)(source({"logOffset": 10}), 1)
 
+    def test_each_source_of_a_query_is_followed_by_itself(self, folder: Path, tmp_path: Path) -> None:
+        positions = FilePositions(tmp_path)
+        self.batch(folder, "0", "a-0.json", "a-1.json")
+        self.batch(folder, "1", "a-2.json")
+        assert positions(source({"logOffset": 1}), 1) == {"a": 3}
+        folder.with_name("2").mkdir()
+        self.batch(folder.with_name("2"), "0", "a-0.json")
+        assert positions(source({"logOffset": 0}), 2) == {"a": 1}
+        assert positions(source({"logOffset": 1}), 1) == {"a": 3}
+
+    def test_of_several_folders_the_streams_own_is_named(self, folder: Path, tmp_path: Path) -> None:
+        self.batch(folder, "0", "a-0.json")
+        for name in ("in", "/data/in", Path("data/in/")):
+            positions = FilePositions(tmp_path, folder=name)
+            assert positions(source({"logOffset": 0}, "FileStreamSource[file:/data/in]"), 1) == {"a": 1}
+            assert positions(source({"logOffset": 0}, "FileStreamSource[file:/data/begin]"), 0) is None
+
     def test_another_sources_offset_is_none_of_its_business(self, tmp_path: Path) -> None:
         for offset in (None, {"orders": {"0": 5}}, 7):
             assert FilePositions(tmp_path)(source(offset), 0) is None
@@ -75,6 +92,46 @@ class TestFiles:
         assert remaining({"orders": {"0": 5}}, {"orders": {"0": 8, "1": 4}}) == 7
         assert remaining({"orders": {"0": 5}}, None) is None
         assert remaining({"others": {"0": 5}}, {"others": {"0": 8}}) is None
+
+
+class TestReporter:
+    """What the listener makes of a progress report with several sources."""
+
+    def hear(self, stream: Any, *sources: tuple[str, dict[str, int]]) -> dict[str, int]:
+        """Reports a batch of a query whose group has two registrations; returns where the group stands then."""
+        asking = Asking(controller=stream.url, stream=stream.name)
+        follower = GroupFollower(ControllerWindows(asking), "twice", stream.name)
+        epochs = [follower.register({}) for _ in range(2)]
+        marks = [MarkOffset(group="twice", stream=stream.name, source="orders", epoch=epoch) for epoch in epochs]
+        read = [
+            SimpleNamespace(description=name, endOffset=json.dumps({"orders": offsets}), latestOffset=None)
+            for name, offsets in sources
+        ]
+        reporter = PositionReporter()
+        reporter.attach("orders", Attached(asking, KafkaPositions("orders")))
+        for known in (marks, marks[::-1]):
+            theirs = [SimpleNamespace(description="marks", endOffset=json.dumps(each.to_json())) for each in known]
+            progress: Any = SimpleNamespace(name="job", id="7", sources=[*read, *theirs])
+            reporter.hear(progress)
+        assert reporter.settle(60)
+        reporter.close()
+        with ReaderGroup(stream.controller.connection, "twice") as group:
+            return dict(group.get_time_window().streams[stream.name].position)
+
+    def test_a_source_that_is_read_twice_stands_where_both_have_read(
+        self, stream: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        one, other = ("Kafka[orders]", {"0": 5, "1": 2}), ("Kafka[orders]", {"0": 3, "1": 4, "2": 6})
+        assert self.hear(stream, one, other) == {"0": 3, "1": 2}
+        assert not caplog.records
+
+    def test_different_sources_of_one_stream_are_named_and_move_nothing(
+        self, stream: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assert self.hear(stream, ("Kafka[orders]", {"0": 5}), ("Kafka[orders, bills]", {"0": 5})) == {}
+        assert "query job: Kafka[orders, bills] and Kafka[orders] give positions of 'orders'" in caplog.text
+        assert self.hear(stream) == {}
+        assert "query job: none of its sources give positions of 'orders'" in caplog.text
 
 
 class TestGroups:
