@@ -75,20 +75,20 @@ class _Dialog:
         self._dialog.props["aria-label"] = act.question
         with self._dialog, ui.card().style("width: 560px; max-width: 96vw; gap: 12px"):
             heading(act.question)
-            self._form = ui.column().classes("w-full")
+            self._form = ui.column().classes("full-width")
             self._form.style("max-height: 62vh; overflow-y: auto; gap: 6px; flex-wrap: nowrap")
             with self._form:
                 for field in act.fields:
                     self._fields[field.name] = _drawn(field)
-            with ui.column().classes("w-full").style("gap: 12px") as self._question:
+            with ui.column().classes("full-width").style("gap: 12px") as self._question:
                 self._says = ui.label().style("white-space: pre-line; overflow-wrap: anywhere; font-weight: 600")
                 ui.label(act.consequence).style("overflow-wrap: anywhere")
                 if act.typed is not None:
                     self._typed = ui.input(f"Type {act.typed} to confirm").props("dense outlined autofocus")
-                    self._typed.props("autocomplete=off spellcheck=false").classes("w-full")
+                    self._typed.props("autocomplete=off spellcheck=false").classes("full-width")
                     self._typed.on_value_change(self._show_whether_typed)
             self._wrong = ui.label().classes("sl-bad").props("role=alert").style("overflow-wrap: anywhere")
-            with ui.row().classes("w-full justify-end"):
+            with ui.row().classes("full-width justify-end"):
                 self._cancel = ui.button("Cancel", on_click=lambda: self._dialog.submit(self._kept))
                 self._back = ui.button("Back", on_click=self._show_form)
                 for each in (self._cancel, self._back):
@@ -201,5 +201,5 @@ def _drawn(field: Field) -> ui.input | ui.select:
         else ui.select(list(field.choices), label=field.name, value=field.value)
     )
     made.props["hint"] = field.hint
-    made.props("dense").classes("w-full")
+    made.props("dense").classes("full-width")
     return made

@@ -37,6 +37,8 @@ _STYLE: Final = """
 .body--dark { --sl-line: #2b3648; --sl-soft: #9aa8bc; --sl-card: #141c2b; --sl-ground: #0b111c; --sl-ink: #e6edf6; }
 body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .nicegui-content { padding: 0; gap: 0; align-items: stretch; }
+/* Quasar's classes for this are in an earlier layer than what the library says of its own rows and columns. */
+.items-center { align-items: center; } .items-baseline { align-items: baseline; }
 .sl-page { width: 100%; max-width: 1280px; margin: 0 auto; padding: 20px 24px 56px; gap: 20px; }
 .sl-card { background: var(--sl-card); border: 1px solid var(--sl-line); border-radius: 12px; padding: 16px 18px;
   gap: 8px; position: relative; width: 100%; min-width: 0; }
@@ -81,7 +83,7 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
     color: #0b111c !important; } }
 .sl-page .q-table__bottom { border-color: var(--sl-line); }
 .sl-lag { gap: 0; align-items: flex-end; text-align: right; }
-.sl-diagram svg { max-height: 420px; }
+.sl-diagram svg { display: block; max-height: 420px; }
 .sl-diagram .nodeLabel, .sl-diagram text { color: var(--sl-ink) !important; fill: var(--sl-ink) !important; }
 .sl-diagram .flowchart-link { stroke: var(--sl-soft) !important; }
 .sl-diagram marker path { fill: var(--sl-soft) !important; stroke: var(--sl-soft) !important; }

@@ -100,6 +100,7 @@ def add_dashboard(app: FastAPI) -> None:
         language="en-US",
         show_welcome_message=False,
         binding_refresh_interval=None,
+        tailwind=False,  # it looks for its classes in the browser, at each change of a page; we have none of them
         reconnect_timeout=RECONNECT_S,
     )
     mounted = app.router.routes.pop()

@@ -116,7 +116,9 @@ class PagedTable(Generic[T]):
             ui.menu(),
         ):
             for form in (as_csv, as_json):
-                ui.menu_item(form.__name__.removeprefix("as_").upper(), partial(self._export, form))
+                ui.menu_item(form.__name__.removeprefix("as_").upper(), partial(self._export, form)).props(
+                    "role=menuitem"
+                )
         with self._table.add_slot("header-cell"):
             _Cell(_HEAD)
         if act is not None:

@@ -60,7 +60,7 @@ def menu(name: str, acts: Mapping[str, Callable[[], Awaitable[object]]]) -> None
     """A button with a menu of what is seldom done."""
     with ui.button(name, icon="more_vert").props(SMALL), ui.menu():
         for text, act in acts.items():
-            ui.menu_item(text, act)
+            ui.menu_item(text, act).props("role=menuitem")
 
 
 def served_by() -> ui.label:
@@ -101,7 +101,7 @@ def curl(who: Visitor, method: str, url: str, body: Any) -> str:
 
 def empty_state(icon: str, text: str, command: str | None = None) -> ui.column:
     """Shows what to do when there is nothing yet, with a command to copy."""
-    with ui.column().classes("items-center w-full").style("padding: 28px 8px; gap: 10px") as column:
+    with ui.column().classes("items-center full-width").style("padding: 28px 8px; gap: 10px") as column:
         ui.icon(icon, size="36px").classes("sl-soft")
         ui.label(text).classes("text-center")
         if command is not None:
@@ -111,7 +111,7 @@ def empty_state(icon: str, text: str, command: str | None = None) -> ui.column:
 
 def code(text: str, copy: str) -> None:
     """A text to copy, with a button whose label is `copy`."""
-    with ui.row().classes("items-start no-wrap w-full").style("max-width: 760px"):
+    with ui.row().classes("items-start no-wrap full-width").style("max-width: 760px"):
         ui.label(text).classes("sl-code")
         ui.button(icon="content_copy", on_click=lambda: _copy(text)).props(
             f'flat round dense color=secondary aria-label="{copy}"'

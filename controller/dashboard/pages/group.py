@@ -98,7 +98,7 @@ class GroupPage:
         self._sorted: list[SegmentRef] = []
 
     def build(self, base: str) -> None:
-        with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
+        with ui.row().classes("items-center full-width").style("gap: 8px 12px"):
             with ui.column().style("gap: 0; min-width: 0"):
                 ui.label("Reader group").classes("sl-soft")
                 heading(self._name, level=1)

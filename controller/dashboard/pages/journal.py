@@ -66,7 +66,7 @@ class WholeJournalPage:
         topic = given.get("topic", _ALL)
         with ui.column().classes("sl-card"):
             heading("Journal of all streams", level=1)
-            with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
+            with ui.row().classes("items-center full-width").style("gap: 8px 12px"):
                 self._search = (
                     ui.input(placeholder="Search names, kinds and values", value=given.get("search", ""))
                     .props(f'dense outlined clearable debounce=300 maxlength={FILTER_CHARACTERS} aria-label="Search"')

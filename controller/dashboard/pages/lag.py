@@ -72,7 +72,7 @@ class LagPage:
         self._now = self._since = self._until = 0
 
     def build(self) -> None:
-        with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
+        with ui.row().classes("items-center full-width").style("gap: 8px 12px"):
             heading("Lag of all streams", level=1)
             ui.space()
             self._range = RangePicker("1h", self._turn, self._controller.clock.now)

@@ -76,7 +76,7 @@ class OverviewPage:
     def build(self, base: str) -> None:
         heading("Overview", level=1).classes(add="sl-heard", remove="sl-title")
         self._tiles = tiles(*_TILES, large=True)
-        self._attention = ui.column().classes("w-full").style("gap: 12px")
+        self._attention = ui.column().classes("full-width").style("gap: 12px")
         with card("Streams"):
             self._corner("Create a stream", self._ask_stream)
             self._loading = ui.label().classes("sl-soft")

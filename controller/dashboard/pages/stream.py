@@ -91,7 +91,7 @@ class StreamPage:
         self._news = JournalNews()
 
     def build(self, base: str, grafana_url: str | None) -> None:
-        with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
+        with ui.row().classes("items-center full-width").style("gap: 8px 12px"):
             heading(self._name, level=1)
             self._state = ui.badge().props("outline")
             self._server = served_by()
@@ -115,7 +115,7 @@ class StreamPage:
                     },
                 )
         self._holder = HolderCard(self._name, self._who, self._ask_exclude)
-        with ui.column().classes("w-full").style("gap: 6px"):
+        with ui.column().classes("full-width").style("gap: 6px"):
             self._tiles = tiles(*_TILES)
             ui.label("Notes, refusals and incomplete marks are counted since the stream was made.").classes("sl-soft")
         self._charts = Charts(self._controller, self._name)
@@ -157,7 +157,7 @@ class StreamPage:
         look = details.stream
         word, colour = state_of(look)
         self._state.set_text(word)
-        self._state.props(f"color={BADGE_COLOURS.get(colour, 'grey')}")
+        self._state.props(f"color={BADGE_COLOURS.get(colour, 'secondary')}")
         refused = sum(look.refusals.values())
         codes = ", ".join(f"{count} {code}" for code, count in sorted(look.refusals.items()))
         self._tiles["Marks a second"].show(rate(key.marks_per_second))

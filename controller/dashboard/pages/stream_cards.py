@@ -114,7 +114,7 @@ class FlowCard:
         self._look: Overview | None = None
         self._flows = Flows((), ())
         with card("From writers to readers"):
-            self._picture = ui.html(sanitize=False).classes("w-full")  # of names that are escaped
+            self._picture = ui.html(sanitize=False).classes("full-width")  # of names that are escaped
 
     async def show(self, details: StreamDetails, key: KeyStatus, groups: Sequence[GroupStatus]) -> None:
         if groups or details.stream.programs:
@@ -333,7 +333,7 @@ class SegmentsCard:
             Column("heard", "Last noted", sort=self._noted_ago, right=True),
         ]
         with card("Segments"):
-            self._diagram = ui.mermaid("graph LR", on_node_click=self._clicked).classes("w-full sl-diagram")
+            self._diagram = ui.mermaid("graph LR", on_node_click=self._clicked).classes("full-width sl-diagram")
             self._diagram.set_visibility(False)
             with ui.row().classes("items-center").style("gap: 8px 12px") as self._folding:
                 self._folded = ui.label().classes("sl-soft")

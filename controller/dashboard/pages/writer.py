@@ -68,7 +68,7 @@ class WriterPage:
         self._news = JournalNews()
 
     def build(self) -> None:
-        with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
+        with ui.row().classes("items-center full-width").style("gap: 8px 12px"):
             with ui.column().style("gap: 0; min-width: 0"):
                 with ui.row().classes("items-baseline").style("gap: 6px"):
                     ui.label("Writer of").classes("sl-soft")
