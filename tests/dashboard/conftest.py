@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # it has no types
@@ -17,7 +17,8 @@ from tests.served import OwnProcess
 
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
-THEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
+Theme: TypeAlias = Literal["dark", "light"]
+THEMES: tuple[Theme, ...] = ("dark", "light")
 
 
 def now() -> int:
@@ -34,45 +35,101 @@ def is_wrong(said: ConsoleMessage) -> bool:
     return "Failed to load resource" not in said.text and "WebSocket connection to" not in said.text
 
 
-def found_on(page: Page, *, dialog: bool = False) -> list[str]:
+def found_on(page: Page, *, dialog: bool = False, within: str | None = None) -> list[str]:
     """What axe finds wrong: the rule, and where. It takes what is behind a dialog for the background of the dialog's
-    buttons, so that with one it does not look at contrast: `dim_in_dialog` does."""
-    options = {"rules": {"color-contrast": {"enabled": not dialog}}}
-    found: list[dict[str, Any]] = Axe().run(page, options=options).response["violations"]
+    buttons, so that with one it does not look at contrast: `dim_in_dialog` does. `within` selects a part of a page."""
+    options = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": not dialog}}}
+    found: list[dict[str, Any]] = Axe().run(page, context=within, options=options).response["violations"]
     return [f"{rule['id']}: {node['html']} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
+# A page without the library has no theme but the browser's.
+_IS_TURNED = "dark => !document.getElementById('app') || document.body.classList.contains('body--dark') === dark"
+# What takes a colour, or a place, a little later.
+_SETTLE = """async () => {
+  await new Promise(requestAnimationFrame);
+  await Promise.allSettled(document.getAnimations().map(each => each.finished));
+}"""
+
+
+def look(page: Page, theme: Theme, size: ViewportSize | None = None) -> None:
+    """Looks at a page in this theme, and in a window of this size."""
+    if size is not None:
+        page.set_viewport_size(size)
+    page.emulate_media(color_scheme=theme)
+    page.wait_for_function(_IS_TURNED, arg=theme == "dark")
+    page.evaluate(_SETTLE)
+
+
 def dim_in_dialog(page: Page) -> list[str]:
-    """The texts of a dialog that are hard to read, in both themes. The dialog has no form: the labels of fields change
-    their colours a little later."""
+    """The texts of a dialog that are hard to read, in both themes."""
     wrong: list[str] = []
     for theme in THEMES:
-        page.emulate_media(color_scheme=theme)
-        expect(page.locator("body.body--dark")).to_have_count(int(theme == "dark"))
+        look(page, theme)
         wrong += [f"{theme}: {each}" for each in dim_texts(page.get_by_role("dialog"))]
     return wrong
 
 
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens pages, each for a visitor of its own. What goes wrong in the browser's console fails the test."""
-    wrong: list[str] = []
-    contexts = []
+def choose(page: Page, act: str) -> None:
+    """Chooses what is seldom done, in the menu of a page, which has closed then: that takes a moment longer than the
+    dialog takes to open."""
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name=act, exact=True).click()
+    expect(page.get_by_role("menu")).to_have_count(0)
 
-    def begin(*, size: ViewportSize = WIDE, dark: bool = False) -> Page:
+
+class Visitor:
+    """The one visitor of a file. The browser keeps what pages have loaded: most of what the first one costs."""
+
+    def __init__(self, browser: Browser) -> None:
         # Nothing moves: what has appeared can be looked at.
-        context = browser.new_context(viewport=size, color_scheme="dark" if dark else "light", reduced_motion="reduce")
-        contexts.append(context)
-        page = context.new_page()
-        context.on("weberror", lambda error: wrong.append(str(error.error)))
-        context.on("console", lambda said: wrong.append(said.text) if said.type == "error" and is_wrong(said) else None)
-        context.on("request", lambda asked: wrong.append(asked.url) if not is_near(asked.url) else None)
+        self._context = browser.new_context(reduced_motion="reduce")
+        self._tab = self._context.new_page()
+        self._opened: list[Page] = []
+        self._wrong: list[str] = []
+        self._context.on("weberror", lambda error: self._wrong.append(str(error.error)))
+        self._context.on("console", self._hear)
+        self._context.on("request", lambda asked: None if is_near(asked.url) else self._wrong.append(asked.url))
+
+    def open(self, *, size: ViewportSize = WIDE, dark: bool = False) -> Page:
+        """A tab; the first one is always the same."""
+        page = self._context.new_page() if self._opened else self._tab
+        self._opened.append(page)
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme="dark" if dark else "light")
         return page
 
-    yield begin
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    def leave(self) -> None:
+        """Closes what was opened, and forgets who the visitor was. Fails if anything went wrong in the browser."""
+        for page in self._context.pages:
+            if page is not self._tab:
+                page.close()
+        self._tab.goto("about:blank")
+        self._context.clear_cookies()
+        self._opened.clear()
+        wrong, self._wrong[:] = list(self._wrong), []
+        assert wrong == []
+
+    def close(self) -> None:
+        self._context.close()
+
+    def _hear(self, said: ConsoleMessage) -> None:
+        if said.type == "error" and is_wrong(said):
+            self._wrong.append(said.text)
+
+
+@pytest.fixture(scope="module")
+def visitor(browser: Browser) -> Iterator[Visitor]:
+    found = Visitor(browser)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def open_page(visitor: Visitor) -> Iterator[Callable[..., Page]]:
+    """Opens pages. What goes wrong in the browser's console fails the test."""
+    yield visitor.open
+    visitor.leave()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.conftest import dim_in_dialog, found_on
+from tests.dashboard.conftest import choose, dim_in_dialog, found_on
 
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World
@@ -85,10 +85,6 @@ def test_a_stream_is_created_split_truncated_sealed_and_deleted_once_confirmed(
     page, api = open_page(), world.process.client
     dialog = page.get_by_role("dialog")
 
-    def choose(act: str) -> None:
-        page.get_by_role("button", name="More").click()
-        page.locator(".q-menu").get_by_text(act, exact=True).click()
-
     def fill(**values: str) -> None:
         for name, value in values.items():
             dialog.get_by_label(name.replace("_", " "), exact=True).fill(value)
@@ -106,7 +102,7 @@ def test_a_stream_is_created_split_truncated_sealed_and_deleted_once_confirmed(
     world.note("acted-on", "w", 5, offset=10)
 
     # What is refused says so in the dialog, which stays open with what was entered.
-    choose("Split or merge segments")
+    choose(page, "Split or merge segments")
     fill(final_offsets="7=9")
     expect(dialog.get_by_text("there is no segment 7")).to_be_visible()
     fill(final_offsets="0=3")
@@ -118,12 +114,12 @@ def test_a_stream_is_created_split_truncated_sealed_and_deleted_once_confirmed(
     dialog.get_by_role("button", name="Scale").click()
     expect(page.get_by_text("0 has ended, and 1, 2 has begun")).to_be_visible()
 
-    choose("Truncate")
+    choose(page, "Truncate")
     fill(head="0=10")
     dialog.get_by_role("button", name="Truncate").click()
     expect(page.get_by_text("acted-on is truncated at 0=10")).to_be_visible()
 
-    choose("Seal")
+    choose(page, "Seal")
     fill()
     button = dialog.get_by_role("button", name="Seal")
     expect(button).to_be_disabled()
@@ -134,7 +130,7 @@ def test_a_stream_is_created_split_truncated_sealed_and_deleted_once_confirmed(
     assert (described["sealed"], described["head"]) == (True, {"0": 10})
     assert [each["id"] for each in described["segments"]] == ["0", "1", "2"]
 
-    choose("Delete")
+    choose(page, "Delete")
     dialog.get_by_label("Type acted-on to confirm").fill("orders")
     expect(dialog.get_by_role("button", name="Delete")).to_be_disabled()
     dialog.get_by_label("Type acted-on to confirm").fill("acted-on")

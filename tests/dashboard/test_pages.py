@@ -3,30 +3,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Locator, Page, ViewportSize, expect
+from playwright.sync_api import Locator, Page, expect
+
+from controller.dashboard import plain_pages
+from tests.dashboard.conftest import PHONE, WIDE, look
 
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World
-
-WIDE: ViewportSize = {"width": 1280, "height": 900}
-PHONE: ViewportSize = {"width": 390, "height": 844}
-PAGES = [
-    "/",
-    "/streams/orders",
-    "/streams/payments",
-    "/streams/quiet",
-    "/streams/orders/writers/app-7",
-    "/reader-groups/billing",
-    "/controllers",
-    "/journal",
-    "/lag",
-    "/topology",
-    "/streams/none-such",
-    "/sign-in",
-]
 
 
 def card(page: Page, heading: str) -> Locator:
@@ -49,17 +36,6 @@ def test_the_guilty_writer_is_two_clicks_from_the_overview(world: World, open_pa
     page.get_by_role("link", name="app-7").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("app-7")
     expect(page.get_by_text("yes, since")).to_be_visible()
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_no_page_is_wider_than_a_phone(world: World, open_page: Callable[..., Page], path: str) -> None:
-    page = open_page(size=PHONE)
-    page.goto(world.url + path)
-    expect(page.get_by_role("main")).to_be_visible()
-    page.wait_for_function(
-        "document.querySelectorAll('td').length > 0 || !location.pathname.startsWith('/streams/orders')"
-    )
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
 
 
 def test_a_controller_alone_is_one_row_without_a_button(world: World, open_page: Callable[..., Page]) -> None:
@@ -219,20 +195,18 @@ def test_a_head_is_sorted_by_with_the_keyboard_and_says_how(world: World, open_p
     expect(page.locator("html")).to_have_attribute("lang", "en-US")
 
 
-@pytest.mark.parametrize("form", ["CSV", "JSON"])
-def test_a_table_is_saved_as_it_was_filtered_and_sorted(
-    world: World, open_page: Callable[..., Page], form: str
-) -> None:
+def test_a_table_is_saved_as_it_was_filtered_and_sorted(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/crowd?writers.filter=w-27&writers.sort=-name")
     expect(page.get_by_text("1-25 of 100")).to_be_visible()
-    card(page, "Writers").get_by_role("button", name="Download writers").click()
-    with page.expect_download() as saved:
-        page.locator(".q-menu").get_by_text(form, exact=True).click()
-    text = saved.value.path().read_text()
-    names = re.findall(r"w-\d{4}", text)
-    assert names == [f"w-{number}" for number in range(2799, 2699, -1)]
-    assert saved.value.suggested_filename == f"writers.{form.lower()}"
+    for form in ("CSV", "JSON"):
+        card(page, "Writers").get_by_role("button", name="Download writers").click()
+        with page.expect_download() as saved:
+            page.get_by_role("menuitem", name=form, exact=True).click()
+        expect(page.get_by_role("menu")).to_have_count(0)
+        names = re.findall(r"w-\d{4}", saved.value.path().read_text())
+        assert names == [f"w-{number}" for number in range(2799, 2699, -1)], form
+        assert saved.value.suggested_filename == f"writers.{form.lower()}"
 
 
 def test_the_lag_of_all_streams_is_drawn_over_a_range_that_back_keeps(
@@ -300,21 +274,13 @@ def test_a_search_of_all_journals_is_there_again_after_back(world: World, open_p
     expect(page.get_by_text("Nothing in the journals fits.")).to_be_visible()
 
 
-def test_an_empty_chart_says_why(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/quiet")
-    expect(page.get_by_text("No mark was made yet: no writer").first).to_be_visible()
-
-
-@pytest.mark.parametrize("size", [WIDE, PHONE])
-def test_names_of_249_characters_break_no_page(
-    world: World, open_page: Callable[..., Page], size: ViewportSize
-) -> None:
+def test_names_of_249_characters_break_no_page(world: World, open_page: Callable[..., Page]) -> None:
     name = "n" * 249
     world.put(f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
     world.put(f"/v1/reader-groups/{name}", {"streams": [name]})
     world.note(name, name, 5)
-    page = open_page(size=size)
+    page = open_page()
+    hidden = "[...document.querySelectorAll('.q-table__middle')].filter(t => t.scrollWidth > t.clientWidth).length"
     for path in (
         f"/?streams.filter={name}",
         f"/streams/{name}",
@@ -323,10 +289,11 @@ def test_names_of_249_characters_break_no_page(
         f"/topology?flows.filter={name}",
     ):
         page.goto(world.url + path)
-        expect(page.get_by_text(name).first).to_be_visible()
-        assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"]
-        hidden = "[...document.querySelectorAll('.q-table__middle')].filter(t => t.scrollWidth > t.clientWidth).length"
-        assert page.evaluate(hidden) == 0
+        for size in (WIDE, PHONE):
+            look(page, "light", size)
+            expect(page.get_by_text(name).first).to_be_visible()
+            assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"], (path, size)
+            assert page.evaluate(hidden) == 0, (path, size)
 
 
 def test_a_group_shows_its_readers_positions_and_backlog(world: World, open_page: Callable[..., Page]) -> None:
@@ -417,10 +384,11 @@ def test_what_is_not_there_is_said_with_a_way_back(world: World, open_page: Call
     expect(page.get_by_role("cell", name="quiet")).to_be_visible()
 
 
-def test_an_open_page_of_what_is_deleted_says_so_and_raises_no_alarm(
+def test_an_open_page_of_what_is_deleted_says_so_without_an_alarm_and_shows_what_is_created_anew(
     world: World, open_page: Callable[..., Page]
 ) -> None:
-    world.put("/v1/streams/passing", {"segments": 1, "max_ahead_ms": None})
+    settings = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+    world.put("/v1/streams/passing", settings)
     world.note("passing", "w1", 5)
     pages = [open_page(), open_page()]
     for page, path in zip(pages, ("/streams/passing", "/streams/passing/writers/w1"), strict=True):
@@ -430,11 +398,19 @@ def test_an_open_page_of_what_is_deleted_says_so_and_raises_no_alarm(
     for page in pages:
         expect(page.get_by_role("heading", name="Not here")).to_be_visible()
         expect(page.locator("#sl-alarm")).to_have_count(0)
+    world.put("/v1/streams/passing", settings)
+    world.note("passing", "w2", 6)
+    pages[0].reload()
+    expect(pages[0].get_by_role("link", name="w2").first).to_be_visible()
+    expect(pages[0].get_by_role("alert").first).to_be_hidden()
 
 
-def test_a_stream_without_writers_shows_the_first_note_to_copy(world: World, open_page: Callable[..., Page]) -> None:
+def test_a_stream_without_writers_says_why_charts_are_empty_and_shows_the_first_note_to_copy(
+    world: World, open_page: Callable[..., Page]
+) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/quiet")
+    expect(page.get_by_text("No mark was made yet: no writer").first).to_be_visible()
     expect(page.get_by_text("No writer has noted its time yet")).to_be_visible()
     expect(page.get_by_text(f"curl -X POST {world.url}/v1/streams/quiet/notes")).to_be_visible()
     expect(page.get_by_role("button", name="Copy the command")).to_be_visible()
@@ -449,3 +425,36 @@ def test_everything_of_the_api_stays_json(world: World) -> None:
     ]:
         answer = world.process.client.request(method, path)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+def test_names_with_dots_have_pages_in_two_tabs_at_once(world: World, open_page: Callable[..., Page]) -> None:
+    world.put("/v1/streams/eu.orders-2.v1", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+    world.note("eu.orders-2.v1", "w.1", 5)
+    one = open_page()
+    other = one.context.new_page()
+    one.goto(f"{world.url}/streams/eu.orders-2.v1")
+    other.goto(f"{world.url}/streams/eu.orders-2.v1/writers/w.1")
+    expect(other.get_by_role("heading", level=1)).to_have_text("w.1")
+    world.note("eu.orders-2.v1", "w.1", 8_231, offset=2)
+    for page in (one, other):
+        expect(page.get_by_text("8231", exact=True).first).to_be_visible()
+
+
+def test_an_unknown_path_says_so_and_writes_no_files(world: World) -> None:
+    answer = world.process.client.get("/none-such<b>")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no page at <code>/none-such&lt;b&gt;</code>" in answer.text
+    assert not Path(".nicegui").exists()
+
+
+def test_a_page_that_failed_says_so_without_telling_what_is_inside() -> None:
+    answer = plain_pages.failed(ValueError("a password"))
+    assert answer.status_code == 500
+    assert b"ValueError" in answer.body
+    assert b"password" not in answer.body
+
+
+def test_pages_of_another_origin_are_kept_from_the_channel(world: World) -> None:
+    path = "/_nicegui_ws/socket.io/?EIO=4&transport=polling"
+    for origin, status in (("https://elsewhere.example", 403), (world.url, 200)):
+        assert world.process.client.get(path, headers={"Origin": origin}).status_code == status

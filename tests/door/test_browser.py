@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.conftest import POINTED_HERE
 from tests.served import OwnProcess
@@ -107,11 +107,19 @@ def open_to_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnProcess
     assert "Traceback" not in process.log
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One visitor, whose browser keeps what pages have loaded."""
     context = browser.new_context()
-    yield context.new_page()
+    yield context
     context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    yield page
+    page.close()
 
 
 def state(process: OwnProcess) -> list[object]:
@@ -119,9 +127,7 @@ def state(process: OwnProcess) -> list[object]:
     return [process.client.get(path).json() for path in paths]
 
 
-def test_a_foreign_page_changes_nothing_and_sees_nothing(
-    open_to_all: OwnProcess, elsewhere: str, page: Page, browser: Browser
-) -> None:
+def test_a_foreign_page_changes_nothing_and_sees_nothing(open_to_all: OwnProcess, elsewhere: str, page: Page) -> None:
     before = state(open_to_all)
     for origin in (elsewhere, elsewhere.replace("127.0.0.1", POINTED_HERE)):  # of the same site, and of another
         page.goto(origin)
@@ -129,12 +135,12 @@ def test_a_foreign_page_changes_nothing_and_sees_nothing(
         assert found == EXPECTED
     assert state(open_to_all)[1:] == before[1:]
 
-    own = browser.new_context().new_page()
+    own = page.context.new_page()
     own.goto(f"{open_to_all.url}/streams/s/writers/w")
     own.get_by_role("button", name="Exclude").click()
     own.get_by_role("dialog").get_by_role("button", name="Exclude").click()
     expect(own.get_by_text("excluded: writer w")).to_be_visible()
-    own.context.close()
+    own.close()
     assert state(open_to_all)[1] != before[1]
 
 
