@@ -12,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.repository.syntax import statements
 from tools.environment import OF_THEIR_OWN
 from tools.licences import licence_of, licences_in, pinned, pinned_only_by, recorded
 from tools.reference.dependencies import TOOLS, brought_by, extras_with, needed
@@ -50,7 +51,7 @@ def imported(files: list[Path]) -> set[str]:
     names = {
         name
         for file in files
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in statements(ast.parse(file.read_text()))
         for name in (
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)

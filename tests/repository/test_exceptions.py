@@ -29,7 +29,8 @@ def test_every_exception_in_the_code_has_its_reason_on_the_line(python_files: li
     unexplained = [
         f"{file.relative_to(root)}:{line}: {comment}"
         for file in python_files
-        for line, comment in comments(file.read_text())
+        if EXCEPTION.search(text := file.read_text())  # to find the comments of all files takes seconds
+        for line, comment in comments(text)
         if is_unexplained(comment)
     ]
     assert unexplained == []
