@@ -49,12 +49,6 @@ from sqlalchemy import create_engine
 with create_engine("sqlite://").begin() as connection:
     upgrade(connection)
 """
-DEMO: Final = """
-import sys
-from controller.cli import main
-
-sys.exit(main(["demo", "--duration", "10", "--outage", "4"]))
-"""
 # What each extra is for, as programs that fail without it.
 PROGRAMS: Final = {
     "base": WRITE_AND_READ,
@@ -66,7 +60,7 @@ PROGRAMS: Final = {
     "sqlite": "import strandline.logs.sqlite_reader, adbc_driver_sqlite.dbapi",
     "spark": "import spark_integration, pyspark.sql.connect.client",
     "dashboard": "import controller.dashboard.mount",
-    "demo": DEMO,
+    "demo": "import sys; from controller.cli import main; sys.exit(main(['demo']))",
 }
 
 # The quickstart as one who has installed the wheel does it: the programs of the page, in their order.
