@@ -239,10 +239,10 @@ class Writer:
             self.served_at = max(self.served_at, min(self.served_at + silence_ms, served))
 
     def close(self, epoch: int | None, now: int) -> None:
-        """Closes it. A lost writer without its epoch becomes excluded instead: it is not known what it wrote."""
+        """Closes it. A lost writer without its epoch becomes excluded instead: it is not known what it wrote. If it was
+        lost by silence, a note ends that, and it then counts as lost since it was excluded."""
         if self.lost and epoch is None:
-            since = [moment for each in self.key_states.values() if (moment := self.lost_since(each)) is not None]
-            self.excluded_at = min(since, default=now)
+            self.excluded_at = now if self.excluded_at is None else self.excluded_at
         else:
             self.closed, self.closed_epoch, self.excluded_at = True, epoch, None
         self.epoch = None

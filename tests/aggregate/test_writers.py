@@ -185,6 +185,18 @@ def test_closing_a_lost_writer_without_its_epoch_excludes_it() -> None:
     assert (book.state("a"), book.last.excluded) == ("excluded", ("a",))
 
 
+def test_a_lost_writer_that_was_excluded_as_it_closed_and_is_heard_again_is_lost_since_then() -> None:
+    """Else its silence of before would go on to count, and marks would not name it."""
+    book = Book(writer_timeout_ms=100, forget_after_ms=300)
+    book.note("a", 10)
+    book.after(400).call("close", "a", None)
+    book.note("a", 20)
+    book.after(10).note("b", 50)
+    assert (book.state("a"), book.last.time, book.last.excluded) == ("excluded", 50, ("a",))
+    book.after(300).note("b", 60)
+    assert book.last.excluded == ()
+
+
 def test_silence_is_named_until_the_writer_returns() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("a", 10)

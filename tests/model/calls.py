@@ -185,9 +185,9 @@ class NaiveCalls(NaiveStream):
 
     def end(self, writer: NaiveWriter, epoch: int | None, now: int) -> None:
         """Its own word, or an operator's about one that is lost: then nobody knows what it wrote."""
-        since = [moment for key in writer.phase if (moment := self.lost_since(writer, key)) is not None]
-        if since and epoch is None:
-            writer.excluded_at = min(since)
+        lost = any(self.lost_since(writer, key) is not None for key in writer.phase)
+        if lost and epoch is None:
+            writer.excluded_at = now if writer.excluded_at is None else writer.excluded_at
         else:
             writer.closed, writer.closed_epoch, writer.excluded_at = True, epoch, None
         writer.epoch = None

@@ -350,8 +350,7 @@ class Checker:
                 elif name in self.tails:
                     account.left = done.now if account.left is None else account.left
                 elif account.aside is None:
-                    lost = [moment for key in self.keys for moment in self.accounts.lost(account, key, done.now)]
-                    account.aside = min([done.now, *lost])
+                    account.aside = done.now
             case "exclude":
                 if account.last_word != "closed" and account.aside is None:
                     account.aside = done.now

@@ -22,6 +22,8 @@ FOUND = {
     "another one, while nobody is forgotten any more": 3_046_496,
     "a closed writer says that it is idle": 3_010_460,
     "a writer that was forgotten registers without its keys": 3_026_775,
+    "a lost writer that was closed without its epoch comes back": 10_729,
+    "the host's clock is near the controller's for less than a second": 23_568,
     "a writer times out at once as it registers, and the store is away": 3_035_739,
 }
 

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from controller.limits import CLOCK_LOOK_MS
 from strandline.core.segment import SegmentGraph
 from strandline.errors import Refused, UnknownWriter
 from strandline.limits import (
@@ -54,6 +55,7 @@ class World:
         self.host = Host(START_MS)
         self.away_steps = 0  # for how many more the store is away
         self.ahead_since: int | None = None  # since when the host's clock has been ahead by a step
+        self.near_ms = 0  # for how long it has not been
         self.log = Log(self.scenario.segments, open=self.scenario.open)
         self.network = Network()
         self.faults = True
@@ -401,13 +403,23 @@ class World:
         ahead = self.host.wall_ms - self.controller.clock() + went - passed_ms
         slower, faster = (passed_ms // part + 1 for part in (CLOCK_NEAR_SLEW_PART, CLOCK_SLEW_PART))
         if passed_ms - slower <= went <= passed_ms + faster:
-            self.ahead_since = None if ahead < CLOCK_STEP_MS else self.ahead_since or self.host.passed_ms
+            self._notice_ahead(passed_ms, ahead)
             return
         lasted = 0 if self.ahead_since is None else self.host.passed_ms - self.ahead_since
         if went < passed_ms or lasted < CLOCK_CONFIRM_MS or went - passed_ms > CLOCK_STEP_BOUND_MS:
             self.checker.complain(f"in {passed_ms} ms the clock went {went} ms, the host's ahead for {lasted} ms")
         self.checker.counts["clock followed"] += 1
         self.ahead_since = None
+
+    def _notice_ahead(self, passed_ms: int, ahead_ms: int) -> None:
+        """The controller compares the clocks each second, and may miss that they were near each other for less."""
+        if ahead_ms >= CLOCK_STEP_MS:
+            self.near_ms = 0
+            self.ahead_since = self.ahead_since or self.host.passed_ms
+            return
+        self.near_ms += passed_ms
+        if self.near_ms >= CLOCK_LOOK_MS:
+            self.ahead_since = None
 
     def move_host(self) -> None:
         """Somebody sets the host's clock, or stops the controller's process for a while."""
