@@ -15,7 +15,15 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 Rows = Counter[tuple[str, str, int, int]]  # operator, key, time, and what it says there
 
-OPERATORS = ("tumbling", "sliding", "session", "unique", "chained", "joined")  # all but timers, which are a query apart
+OPERATORS = (
+    "tumbling",
+    "sliding",
+    "session",
+    "unique",
+    "first",
+    "chained",
+    "joined",
+)  # all but timers, which are a query apart
 HAS_TIMERS = hasattr(GroupedData, "transformWithState")  # since Spark 4.1
 SECOND_MS = 1_000
 SCHEMA = "t bigint, id bigint, kind string"
@@ -56,7 +64,8 @@ def truth(events: list[dict[str, Any]]) -> Rows:
                 session = []
             session.append(time)
     unique = {(each["key"], each["id"], each["t"]) for each in of_a}
-    found.update(("unique", key, time, number) for key, number, time in unique)
+    for name in ("unique", "first"):
+        found.update((name, key, time, number) for key, number, time in unique)
     ends = Counter((each["t"] // 5_000 * 5_000) // 20_000 * 20_000 for each in events)
     found.update(("chained", "all", start, count) for start, count in ends.items())
     for one in of_a:
@@ -92,6 +101,10 @@ def operators(read: Callable[[str], DataFrame], which: Collection[str] = OPERATO
         events = read("unique").where("kind = 'a'").dropDuplicates(["key", "id", "t"])
         return said(events, "unique", key, functions.col("t"), functions.col("id"))
 
+    def first() -> DataFrame:
+        events = read("first").where("kind = 'a'").dropDuplicatesWithinWatermark(["key", "id"])
+        return said(events, "first", key, functions.col("t"), functions.col("id"))
+
     def chained() -> DataFrame:
         narrow = read("chained").groupBy(functions.window("t", "5 seconds"), "key").count()
         wide = narrow.groupBy(functions.window(functions.window_time("window"), "20 seconds"))
@@ -109,6 +122,7 @@ def operators(read: Callable[[str], DataFrame], which: Collection[str] = OPERATO
         "sliding": lambda: windows("sliding", "20 seconds", "5 seconds"),
         "session": sessions,
         "unique": unique,
+        "first": first,
         "chained": chained,
         "joined": joined,
     }
