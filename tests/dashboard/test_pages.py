@@ -232,9 +232,8 @@ def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open
     chart = card(page, "Event time").locator("canvas")
     box = chart.bounding_box()
     assert box is not None
-    page.wait_for_function(
-        "[...document.querySelectorAll('.nicegui-echart')].every(e => getElement(e).chart?.hasBrush)"
-    )
+    ready = "[...document.querySelectorAll('.nicegui-echart')].every(e => getElement(e).chart?.hasBrush)"
+    page.wait_for_function(ready)
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 100)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 100, steps=5)
@@ -247,6 +246,7 @@ def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open
     expect(page.get_by_role("heading", name="Streams")).to_be_visible()
     page.go_back()
     expect(page.get_by_label("From", exact=True)).to_have_value(chosen[0])
+    page.wait_for_function(ready)  # until then nobody hears what is typed
     page.get_by_label("From", exact=True).fill("2020-01-01T00:00:00")
     page.get_by_label("From", exact=True).press("Tab")
     page.wait_for_url(re.compile(r"\?from=2020-01-01T00"))
