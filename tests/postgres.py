@@ -71,6 +71,10 @@ class Postgres:
             command += ["-c", setting]
         with open(self._folder / "log", "ab") as log:
             self._server = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, **self._as_user())
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Returns when it takes connections, after its start or a crash of one of its processes."""
         deadline = time.monotonic() + START_DEADLINE_S
         while not self._answers():
             if self._server.poll() is not None or time.monotonic() > deadline:

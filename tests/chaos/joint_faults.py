@@ -268,9 +268,18 @@ class EndSessions:
         )
         found = await asyncio.to_thread(target.postgres.execute, asked)
         if self.crash and found:
-            with suppress(ProcessLookupError):
-                os.kill(found[victim % len(found)][0], signal.SIGKILL)
+            await asyncio.to_thread(_crash, target.postgres, found[victim % len(found)][0])
         target.struck(self.name, None, began)
+
+
+def _crash(postgres: Postgres, session: int) -> None:
+    """Kills the process of a session; returns when the server has recovered. It notices when it reaps the process."""
+    with suppress(ProcessLookupError):
+        os.kill(session, signal.SIGKILL)
+        while True:
+            os.kill(session, 0)
+            time.sleep(0.01)
+    postgres.wait_until_ready()
 
 
 @dataclass(frozen=True, slots=True)
