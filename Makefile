@@ -61,6 +61,7 @@ chaos: servers environment ## Kill controllers under load and judge what their c
 # Tests that fail run once more, one after the other, as in CPython's own runs: what fails again is broken, and what passes
 # then is flaky, which the last lines name.
 test: servers environment ## Run the tests, in processes side by side; TESTS=tests/repository runs some of them
+	$(if $(filter tests,$(TESTS)),$(BIN)/python -m tests.java)
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) \
 		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
 

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it ships no types
 
+from tests.java import spark_options
 from tests.postgres import Postgres, programs
 from tests.summary import pytest_terminal_summary as pytest_terminal_summary  # pytest finds its hooks here
 from tests.summary import skip_but_under_ci
@@ -53,6 +54,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Without it Spark looks up the name of this machine, which may lead nowhere, as in a chroot.
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+# Of Spark's drivers, whoever starts them.
+os.environ["SPARK_SUBMIT_OPTS"] = spark_options()
 
 
 class _OneSpark(LoadFileScheduling):  # type: ignore[misc]  # it ships no types

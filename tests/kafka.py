@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +23,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from strandline.logs.kafka_topic import Topic
+from tests.java import java, quick_options
 from tests.ports import free_ports
 
 START_DEADLINE_S = 60
 TOOL_DEADLINE_S = 60
-JAVA = (
-    "-Xmx256m",
-    "-Xss512k",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xshare:auto",
-    "-Djava.awt.headless=true",
-)
+JAVA = ("-Xmx256m", "-Xss512k", "-Djava.awt.headless=true")
 
 # What a test would otherwise wait for; and 128 MB for the log cleaner would not fit.
 QUICK = {
@@ -58,9 +52,10 @@ QUICK = {
 class Kafka:
     """A cluster of its own. `servers` is what a client connects to; brokers are numbered from 1."""
 
-    def __init__(self, jars: Path, count: int = 1, **settings: str) -> None:
-        """Starts `count` brokers; `settings` are the brokers', with _ for the dots."""
+    def __init__(self, jars: Path, count: int = 1, *, options: Sequence[str] | None = None, **settings: str) -> None:
+        """Starts `count` brokers; `settings` are the brokers', with _ for the dots, and `options` are Java's."""
         self._classes = f"{jars}/*"
+        self._options = (*JAVA, *(quick_options(jars) if options is None else options))
         self._folder = Path(tempfile.mkdtemp(prefix="strandline-kafka-"))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         ports = free_ports(2 * count)
@@ -105,6 +100,12 @@ class Kafka:
         """Ends a broker as a crash would."""
         process = self._processes.pop(number)
         process.kill()
+        process.wait()
+
+    def end(self, number: int) -> None:
+        """Ends a broker in order."""
+        process = self._processes.pop(number)
+        process.terminate()
         process.wait()
 
     def pause(self, number: int) -> None:
@@ -241,8 +242,7 @@ class Kafka:
             time.sleep(0.02)
 
     def _java(self, program: str, *arguments: str) -> list[str]:
-        home = os.environ.get("JAVA_HOME")
-        return [f"{home}/bin/java" if home else "java", *JAVA, "-cp", self._classes, program, *arguments]
+        return [java(), *self._options, "-cp", self._classes, program, *arguments]
 
     def _home(self, number: int) -> Path:
         return self._folder / f"broker-{number}"

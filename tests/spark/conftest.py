@@ -26,7 +26,6 @@ from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 from tests.spark.connector import connector_jars
 from tests.spark.queries import Query, dropped
-from tests.spark_java import SMALL_JAVA
 from tests.spark_python import ready_spark_python
 
 if TYPE_CHECKING:
@@ -186,7 +185,6 @@ def spark(pythons: str) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", SMALL_JAVA)
         .config(WHOLE_STAGE, "false")  # compiling each plan costs more than so few rows gain
         .config("spark.python.worker.reuse", "true")
         .config("spark.sql.streaming.pollingDelay", "100ms")

@@ -29,11 +29,11 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
+from tests.java import spark_options
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.connector import connector_jars
 from tests.spark.operators import Rows, made
-from tests.spark_java import SMALL_JAVA
 from tests.spark_python import ready_spark_python
 from tests.summary import skip
 
@@ -126,7 +126,7 @@ class Machine:
             "PYSPARK_PYTHON": sparks_python,
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA,
+            "SPARK_DAEMON_JAVA_OPTS": spark_options(),
             "SPARK_NO_DAEMONIZE": "1",
             "STRANDLINE_TESTS_IN": str(folder),
         }
@@ -232,7 +232,6 @@ def connect_server(machine: Machine) -> str:
         "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--master", "local[2]",
         "--conf", "spark.driver.memory=512m",
-        "--conf", f"spark.driver.extraJavaOptions={SMALL_JAVA}",
         "--conf", f"spark.connect.grpc.binding.port={port}",
         "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
         "--conf", "spark.ui.enabled=false",

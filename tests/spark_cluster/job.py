@@ -24,15 +24,13 @@ from spark_integration import prepare, read_events, register
 LOOK_S = 0.1
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-SMALL = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"  # a Java that begins fast
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": SMALL,
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": SMALL,
+    "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),  # as the driver's
     "spark.executor.cores": "1",
     "spark.sql.codegen.wholeStage": "false",  # compiling costs more than so few rows gain
     "spark.sql.shuffle.partitions": "1",

@@ -14,7 +14,6 @@ import pytest
 from strandline.logs.sqlite import SqliteLog
 from strandline.testing import InProcessController
 from tests.readme.pages import blocks_of
-from tests.spark_java import SMALL_JAVA
 from tests.spark_python import ready_spark_python
 from writer_client import Event, Writer
 
@@ -50,7 +49,7 @@ def test_sql_and_scala_find_the_source_and_close_exact_windows(tmp_path: Path) -
         script += shown(COUNTED) + ":quit\n"
         shell = Path(pyspark.__file__).parent / "bin" / "spark-shell"
         settings = ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=1", "spark.driver.bindAddress=127.0.0.1")
-        command: list[str | Path] = [shell, "--master", "local[2]", "--driver-java-options", SMALL_JAVA]
+        command: list[str | Path] = [shell, "--master", "local[2]"]
         for setting in (*settings, "spark.driver.host=127.0.0.1"):
             command += ["--conf", setting]
         with ready_spark_python(tmp_path, sys.executable) as python:
