@@ -20,9 +20,21 @@ from strandline.core.stream import Stream
 Values: TypeAlias = dict[str, Any]
 AnyRow: TypeAlias = Row[Any]
 
-_encoder = msgspec.json.Encoder()
+
+def _plain(value: object) -> dict[str, int]:
+    if isinstance(value, Cut):
+        return value.offsets
+    raise NotImplementedError(f"cannot be stored as JSON: {value!r}")
+
+
+def _made(kind: type, plain: dict[str, int]) -> Cut:
+    assert kind is Cut
+    return Cut(plain) if plain else NOTHING
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
 _offsets = msgspec.json.Decoder(dict[str, int])
-_remainders = msgspec.json.Decoder(dict[str, Remainder])
+_remainders = msgspec.json.Decoder(dict[str, Remainder], dec_hook=_made)
 _names = msgspec.json.Decoder(list[str])
 _original: Final = msgspec.json.Decoder[tuple[tuple[str, float, float], ...] | None](
     tuple[tuple[str, float, float], ...] | None

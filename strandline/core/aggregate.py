@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, assert_never
 from strandline.core.agenda import Agenda
 from strandline.core.config import LateWriters, StreamConfig
 from strandline.core.contributions import Contributions, Gathered, Given
-from strandline.core.cut import Cut, cut_of_rows, join_row
+from strandline.core.cut import NOTHING, Cut, cut_of_rows, join_row
 from strandline.core.mark import Mark
 from strandline.core.ordered_names import OrderedNames
 from strandline.core.shared_segments import SharedSegments
@@ -54,8 +54,8 @@ class Holder(NamedTuple):
 class Remainder:
     """A summary of the forgotten writers of a key.
 
-    The marks hold everything else: these writers' positions lie at or below the last mark's cut, and their times at or
-    below its time.
+    The key's marks hold everything else: these writers' positions lie at or below the last mark's cut, and their times
+    at or below its time. Marks of other keys need not: `cut` is for them.
     """
 
     writers: int = 0  # how many were forgotten
@@ -65,6 +65,7 @@ class Remainder:
     served_at: int = 0  # the served time then
     newest: int | None = None  # the greatest `newest` that one of them contributed
     lacks_newest: bool = False  # whether one of them contributed a position without `newest`
+    cut: Cut | None = None  # the join of their positions; None: stored before this was kept
 
     def with_writer(self, writer: Writer, key_state: KeyState) -> Remainder:
         """The remainder after one more writer is forgotten."""
@@ -77,10 +78,11 @@ class Remainder:
             served_at=max(self.served_at, writer.served_at),
             newest=max(known, default=None),
             lacks_newest=self.lacks_newest or (key_state.newest is None and bool(writer.position)),
+            cut=writer.position if self.cut is None else self.cut.join(writer.position),
         )
 
 
-NO_REMAINDER: Final = Remainder()
+NO_REMAINDER: Final = Remainder(cut=NOTHING)
 
 
 class Aggregate:
@@ -454,6 +456,8 @@ class Aggregate:
         again what the writers contribute, which must have forgotten it."""
         if self.last is not None:
             self.last = replace(self.last, cut=self.last.cut.without(segment))
+        if self.remainder.cut:
+            self.remainder = replace(self.remainder, cut=self.remainder.cut.without(segment))
         self._contributions = Contributions(self._given_by)
         self._overtaken, self._overtaken_known, self._none_lacks = None, True, False
         for writer, _ in self._holding():

@@ -7,6 +7,7 @@ else. Changes are collected until the store drains them. Equal calls give equal 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -60,6 +61,7 @@ class Stream:
         self.sealed = False
         self.epochs = 0  # the last epoch given out; none is given twice
         self.head: Cut = NOTHING
+        self._forgotten_cut: Cut = NOTHING  # the join of the positions of forgotten writers
         self.clock = now  # never steps back
         self._history_notes = history_notes
         self._gone_kept_ms = gone_kept_ms
@@ -97,7 +99,10 @@ class Stream:
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
         for mark in last_marks:
             remainder = remainders.get(mark.key, NO_REMAINDER)
+            if remainder.cut is None:
+                remainder = replace(remainder, cut=mark.cut)
             stream._begin(mark.key, mark, remainder)
+            stream._forgotten_cut = stream._forgotten_cut.join(remainder.cut or NOTHING)
         for writer in writers:
             stream.restore_writer(writer)
         return stream
@@ -168,9 +173,12 @@ class Stream:
         writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
         writer.excluded_at = None
         self._hear(writer, now)
-        floors = {
-            key: writer.key_states.setdefault(key, KeyState(Phase.IDLE)).join(self._last_time(key)) for key in keys
-        }
+        forgotten = self._take_up(writer, keys, Phase.IDLE)
+        if forgotten:
+            self._move(writer, NOTHING, NOTHING, {}, forgotten)
+            for key, key_state in writer.key_states.items():
+                self._aggregates[key].take_move(writer, key_state, forgotten)
+        floors = {key: writer.key_states[key].join(self._last_time(key)) for key in keys}
         self._update_writer(writer, now)
         return Registered(epoch=self.epochs, floors=floors, noted=_noted(writer, keys))
 
@@ -311,7 +319,7 @@ class Stream:
         self.graph.drop(segment)
         self._changes.dropped.add(segment)
         self._changes.stream = True
-        self.head = self.head.without(segment)
+        self.head, self._forgotten_cut = self.head.without(segment), self._forgotten_cut.without(segment)
         self._sharing.drop(segment)
         for writer in self.writers.values():
             writer.forget_segment(segment)
@@ -495,22 +503,42 @@ class Stream:
             self._begin_anew(writer)
         if tail:
             writer.tail = True
-        for key in note.times:
-            if key not in writer.key_states:
-                writer.key_states[key] = KeyState(NOTED)
-        before = writer.position
-        writer.move(note.given, admitted.cut, note.newest)
-        if writer.position.shape is not before.shape:
-            self._look_again(self._sharing.enter(writer, before))
-        times, cut = admitted.times, admitted.cut
+        forgotten = self._take_up(writer, note.times, NOTED)
+        self._move(writer, note.given, admitted.cut, note.newest, forgotten)
+        times, cut = admitted.times, admitted.cut.join(forgotten) if forgotten else admitted.cut
         for key, key_state in writer.key_states.items():
-            aggregate = self._aggregates.get(key) or self._begin(key)
+            aggregate = self._aggregates[key]
             if key in times:
                 aggregate.take_note(writer, key_state, times[key], cut, floors[key], self._history_notes)
             else:
                 aggregate.take_move(writer, key_state, cut)
         self._hear(writer, now)
         self._update_writer(writer, now)
+
+    def _take_up(self, writer: Writer, keys: Iterable[str], phase: Phase) -> Cut:
+        """Lets a writer hold these keys. Returns the cut that it contributes as well, beside its notes.
+
+        It may be one that was forgotten in other keys. What it noted then stays, and its notes may leave it out; names
+        of forgotten writers are not kept, so it is what all of them noted, unless the key's last mark has that.
+        """
+        found = NOTHING
+        for key in keys:
+            if key not in writer.key_states:
+                writer.key_states[key] = KeyState(phase)
+                aggregate = self._aggregates.get(key) or self._begin(key)
+                last = NOTHING if aggregate.last is None else aggregate.last.cut
+                if not self._forgotten_cut.le(last):
+                    found = self._forgotten_cut
+        return found
+
+    def _move(self, writer: Writer, given: Cut, cut: Cut, newest: Mapping[str, int], forgotten: Cut) -> None:
+        """Moves a writer to what it noted, after what writers had noted that are forgotten: `newest` is not of that."""
+        before = writer.position
+        if forgotten:
+            writer.move(NOTHING, forgotten, {})
+        writer.move(given, cut, newest)
+        if writer.position.shape is not before.shape:
+            self._look_again(self._sharing.enter(writer, before))
 
     def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
         """Takes a note that only repeats: the writer is alive, so it is no longer lost; it stays idle or closed."""
@@ -770,6 +798,7 @@ class Stream:
         for agenda in (self._deadlines, self._lapsing, self._closed):
             agenda.drop(name)
         alone = self._sharing.leave(writer)
+        self._forgotten_cut = self._forgotten_cut.join(writer.position)
         del self.writers[name]
         self._look_again(alone, fewer=True)
         self._changes.forget(name)

@@ -1,5 +1,6 @@
 """Writers that are forgotten: who, with which mark, and that no later mark, answer or refusal is another for it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -278,6 +279,87 @@ def test_newest_includes_forgotten_writers_and_is_unknown_where_theirs_was() -> 
     book.restart()
     book.note("b", 50, {"1": 5}, newest=55)
     assert known(book) == {"b"} and book.last.newest is None
+
+
+def comes_back_in_another_key(restarts: bool) -> Book:
+    """
+    key order    a  10@{0: 5}   closes, is forgotten
+                 b  10          20
+    key ship     b  1                     30
+                 a                             30@{}: all below 30 lies below {0: 5}, which it noted before
+    """
+    book = quick(min_writers=2)
+    book.note("a", 10, {"0": 5}, key="order", newest=10)
+    book.note("b", 10, key="order")
+    book.note("b", 1, key="ship", newest=1)
+    book.call("close", "a", None)
+    book.note("b", 20, key="order")
+    assert known(book) == {"b"}
+    if restarts:
+        book.restart()
+    book.note("b", 30, key="ship", newest=30)
+    return book
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_forgotten_writers_position_counts_in_other_keys_when_it_comes_back(restarts: bool) -> None:
+    book = comes_back_in_another_key(restarts)
+    book.note("a", 30, key="ship", newest=30)
+    found = (book.last.key, book.last.time, book.cut(), book.last.newest)
+    assert found == ("ship", 30, {"0": 5}, None)  # nobody said how new, by this key, what is below {0: 5} may be
+    book.note("b", 40, {"0": 6}, key="ship", newest=40)
+    book.note("a", 40, {"0": 6}, key="ship", newest=40)
+    assert (book.cut(), book.last.newest) == ({"0": 6}, 40)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_forgotten_writers_position_counts_where_it_registers_in_another_key(restarts: bool) -> None:
+    book = comes_back_in_another_key(restarts)
+    epoch = book.register("a", "ship").epoch
+    if restarts:
+        book.restart()
+    book.note("a", 30, key="ship", epoch=epoch)
+    assert (book.last.key, book.last.time, book.cut()) == ("ship", 30, {"0": 5})
+
+
+def test_a_forgotten_writers_position_counts_in_a_key_that_nobody_held() -> None:
+    book = comes_back_in_another_key(restarts=False)
+    book.stream.configure({"min_writers": 1}, book.now)
+    book.note("a", 5, key="new")
+    assert (book.last.key, book.cut()) == ("new", {"0": 5})
+
+
+def test_a_forgotten_writers_position_refuses_no_offset_of_whoever_comes_back() -> None:
+    book = comes_back_in_another_key(restarts=False)
+    book.note("a", 30, {"0": 2}, key="ship")
+    assert book.cut() == {"0": 5}
+
+
+def test_a_segment_that_the_log_never_had_is_taken_from_a_forgotten_writers_position() -> None:
+    book = quick(min_writers=1, open=True)
+    book.note("a", 10, {"0": 5, "mistake": 3}, key="order")
+    book.call("close", "a", None)
+    assert known(book) == set()
+    book.call("drop_segment", "mistake")
+    book.note("b", 10, key="ship")
+    assert book.cut() == {"0": 5}
+    book.restart()
+    book.note("b", 10, key="return")
+    assert book.cut() == {"0": 5}
+
+
+def test_what_was_stored_before_positions_of_forgotten_writers_were_kept_counts_up_to_the_last_mark() -> None:
+    book = quick(min_writers=1)
+    book.note("a", 10, {"0": 5}, key="order")
+    book.call("close", "a", None)
+    assert known(book) == set()
+    remainder = book.stream.remainders["order"]
+    aggregate = book.stream._aggregates["order"]
+    aggregate.remainder = replace(remainder, cut=None)
+    book.restart()
+    assert book.stream.remainders["order"] == remainder
+    book.note("b", 10, key="ship")
+    assert book.cut() == {"0": 5}
 
 
 def test_upper_bounds_notes_below_a_forgotten_writers_cut() -> None:

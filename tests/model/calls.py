@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.core.config import TimeDomain
 from strandline.core.note import Note
-from tests.model.naive import NaiveMark, NaiveStream, NaiveWriter, Refusal, Said, le
+from tests.model.naive import NaiveMark, NaiveStream, NaiveWriter, Refusal, Said, join, le
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class NaiveCalls(NaiveStream):
         self.epochs += 1
         writer.epoch, writer.closed_epoch, writer.excluded_at = self.epochs, None, None
         self.hear(writer, now)
+        self.take_up(writer, wanted)
         floors = {}
         for key in wanted:
             times = [time for time in (writer.time(key), self.last_time(key)) if time is not None]
@@ -121,6 +122,7 @@ class NaiveCalls(NaiveStream):
         writer = self.writers.setdefault(note.writer, NaiveWriter(note.writer, self.heard_now(now), now))
         self.begin_anew(writer)
         writer.tail = writer.tail or tail
+        self.take_up(writer, times)
         cut = self.closed(note.position)
         known = {key: writer.known_with(key, cut, note.newest.get(key)) for key in self.keys() | set(times)}
         writer.said.append(Said(writer.life, dict(times), dict(note.position), cut, known))
@@ -133,6 +135,14 @@ class NaiveCalls(NaiveStream):
                 writer.story.setdefault(key, []).append(("note", time, len(writer.said) - 1))
         self.hear(writer, now)
         self.leave_out_at_once()
+
+    def take_up(self, writer: NaiveWriter, keys: Iterable[str]) -> None:
+        """It may be one that was forgotten in other keys, whatever its name: what they noted counts as said."""
+        cut = join(gone.position() for gone in self.gone)
+        if all(le(cut, self.last_cut(key)) for key in keys if key not in writer.phase):
+            return
+        known = {key: writer.known_with(key, cut, None) for key in self.keys() | set(keys)}
+        writer.said.append(Said(writer.life, {}, {}, cut, known))
 
     def begin_anew(self, writer: NaiveWriter) -> None:
         if not writer.closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 
@@ -93,6 +94,9 @@ RARE: Mapping[Mutation, Story] = {
     ),
     mutations.there_is_no_rest_once_everyone_who_closed_is_forgotten: (
         forgetting.test_time_follows_the_clock_also_when_everyone_who_closed_is_forgotten
+    ),
+    mutations.what_forgotten_writers_noted_counts_in_the_same_keys_only: (
+        partial(forgetting.test_a_forgotten_writers_position_counts_in_other_keys_when_it_comes_back, restarts=False)
     ),
     mutations.what_forgotten_writers_left_behind_is_not_stored: (
         forgetting.test_what_min_writers_has_counted_stays_counted_also_after_a_restart

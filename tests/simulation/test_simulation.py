@@ -25,6 +25,8 @@ FOUND = {
     "a lost writer that was closed without its epoch comes back": 10_729,
     "the host's clock is near the controller's for less than a second": 23_568,
     "a writer times out at once as it registers, and the store is away": 3_035_739,
+    "a writer that was forgotten notes another key, and leaves out what it noted": 143_416,
+    "a writer that was forgotten registers in another key": 151_789,
     "all are idle while the controller's clock is ahead of the host's": 43_336,
 }
 

@@ -17,8 +17,10 @@ from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import CommitWriter
 from controller.storage.terms import Term, begin_term
+from controller.storage.rows import remainders_of
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
+from strandline.core.aggregate import Remainder
 from strandline.core.config import LateWriters, StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import Note
@@ -227,3 +229,9 @@ def test_offsets_of_an_earlier_life_refuse_nothing_after_a_restart_either(store_
         kept.note(Note(writer="w", times={"": 1}, position={"1": 1}), 0)
         kept.load_again()
         assert not kept.note(Note(writer="w", times={"": 2}, position={"0": 2}), 0).late
+
+
+def test_remainders_stored_before_they_had_positions_are_read() -> None:
+    assert remainders_of('{"": {"writers": 2, "noted": 1, "newest": 7}}') == {
+        "": Remainder(writers=2, noted=1, newest=7, cut=None)
+    }

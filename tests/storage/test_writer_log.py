@@ -174,6 +174,7 @@ def test_forgotten_writers_leave_the_store_and_do_not_return(store_url: str) -> 
         stored = load_stream(database.reader, "s")
         assert stored is not None
         assert stored.stream.remainders[""].writers == 199
+        assert stored.stream.remainders == flushes.live.stream.remainders
         assert stored.log == flushes.live.log._log
 
 
