@@ -14,10 +14,9 @@ from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
-from controller.storage.rows import StreamOrigin
+from controller.storage.rows import StreamOrigin, remainders_of
 from controller.storage.save import CommitWriter
 from controller.storage.terms import Term, begin_term
-from controller.storage.rows import remainders_of
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.aggregate import Remainder
