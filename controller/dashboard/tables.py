@@ -26,6 +26,7 @@ from controller.dashboard.limits import (
     PAGE_ROWS,
     ROWS_A_PAGE,
 )
+from controller.dashboard.widgets import menu_of
 from controller.dashboard.zones import shown_in_zone
 from controller.format import NOTHING
 
@@ -112,13 +113,9 @@ class PagedTable(Generic[T]):
         with (
             ui.button(icon="download")
             .props(f'flat round dense size=sm color=secondary aria-label="Download {noun}"')
-            .classes("sl-download") as self._download,
-            ui.menu(),
+            .classes("sl-download") as self._download
         ):
-            for form in (as_csv, as_json):
-                ui.menu_item(form.__name__.removeprefix("as_").upper(), partial(self._export, form)).props(
-                    "role=menuitem"
-                )
+            menu_of({"CSV": partial(self._export, as_csv), "JSON": partial(self._export, as_json)})
         with self._table.add_slot("header-cell"):
             _Cell(_HEAD)
         if act is not None:

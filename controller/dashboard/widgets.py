@@ -58,7 +58,13 @@ def tiles(*names: str, large: bool = False) -> dict[str, Tile]:
 
 def menu(name: str, acts: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
     """A button with a menu of what is seldom done."""
-    with ui.button(name, icon="more_vert").props(SMALL), ui.menu():
+    with ui.button(name, icon="more_vert").props(SMALL):
+        menu_of(acts)
+
+
+def menu_of(acts: Mapping[str, Callable[[], object]]) -> None:
+    """The menu of the button around it. Screen readers are told of a list unless the items say what they are."""
+    with ui.menu():
         for text, act in acts.items():
             ui.menu_item(text, act).props("role=menuitem")
 
