@@ -23,6 +23,7 @@ class Account:
     last_word: str = ""
     idle_in: set[str] = field(default_factory=set)  # the keys that it has not noted since it said idle
     position: Cut = NOTHING
+    known: Cut = NOTHING  # what the stream can know of it: not what it noted before it was forgotten
     noted: dict[str, int] = field(default_factory=dict)  # the time of its newest note in this life, by key
     heard: int = 0  # how much time callers could be heard in, until it was
     heard_at: int = 0  # by the clock

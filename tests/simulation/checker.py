@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from strandline.core.changes import NoteResult, Registered
 from strandline.core.config import LateWriters, StreamConfig
-from strandline.core.cut import Cut
+from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.errors import Refused, UnknownWriter
@@ -89,6 +89,7 @@ class Checker:
         self.epochs = 0
         self.counts: Counter[str] = Counter()  # how often each thing happened that there is to prove
         self.sealed = False
+        self.forgotten: Cut = NOTHING  # all that writers had noted that are forgotten
 
     def complain(self, complaint: str) -> None:
         if not self.only_claims:
@@ -302,7 +303,8 @@ class Checker:
             if name in self.have_noted[key]:
                 self.have_noted[key].remove(name)
                 self.have_noted[key].add(f"{name}, forgotten {self.counts.total()}")
-        account.forgotten = True
+        account.forgotten, account.known = True, NOTHING
+        self.forgotten = self.forgotten.join(account.position)
         if account.epoch is not None:
             account.closed_epoch, account.epoch = account.epoch, None
 
@@ -371,6 +373,7 @@ class Checker:
             self._new_life(name)
         self.accounts.heard(account, now)
         account.last_word, account.aside, account.left = "register", None, None
+        self._takes_up(account, result.floors)
         for key, floor in result.floors.items():
             if floor is not None:
                 self.told[process, key] = max(self.told.get((process, key), floor), floor)
@@ -406,14 +409,15 @@ class Checker:
                 self._settle(process, key, floor, self.debts[process, key], f"noting {dict(note.times)}")
         self._comes_again(account)
         self.accounts.heard(account, now)
-        repeats = cut.le(account.position) and all(account.noted.get(key) == time for key, time in times.items())
+        repeats = cut.le(account.known) and all(account.noted.get(key) == time for key, time in times.items())
         if repeats and account.last_word == "closed":
             return
         if account.last_word == "closed":
             self._new_life(name)
         if not (repeats and account.last_word == "idle"):
             account.last_word = "note"
-        account.position = account.position.join(cut)
+        self._takes_up(account, times)
+        account.position, account.known = account.position.join(cut), account.known.join(cut)
         account.left = None
         for key, time in times.items():
             if repeats and key in account.idle_in:
@@ -462,6 +466,13 @@ class Checker:
             account.forgotten, account.last_word = False, "closed"
             account.held.clear()
             account.noted.clear()
+
+    def _takes_up(self, account: Account, keys: Collection[str]) -> None:
+        """In a key that it did not hold, it counts with all that forgotten writers noted, unless the marks have it."""
+        for key in keys:
+            last = self.marks[key][-1].mark.cut if self.marks[key] else NOTHING
+            if key not in account.held and not self.forgotten.le(last):
+                account.known = account.known.join(self.forgotten)
 
     def _new_life(self, name: str) -> None:
         self.accounts[name].idle_in = set(self.keys)
