@@ -49,6 +49,12 @@ class Standing:
     holder: Holder | None
     sealed: bool
 
+    def with_complete(self, mark: Mark) -> Standing:
+        """The same, with a complete mark that reaches the time. It may have been made since."""
+        if self.reached is not None and mark.time <= self.reached:
+            return replace(self, complete=True)
+        return replace(self, complete=True, reached=mark.time, excluded=mark.excluded)
+
 
 @dataclass(frozen=True, slots=True)
 class MarksAround:
@@ -235,7 +241,7 @@ class Reads:
         seeks_complete = standing.there and not standing.complete
         floor, ceiling, start, complete = await self._store.read(_around, loaded.name, key, time, seeks_complete)
         if complete is not None:
-            standing = replace(standing, complete=True)
+            standing = standing.with_complete(complete)
         if start is not None:
             return MarksAround(floor, ceiling, start.cut.join(head), True, graph, standing)
         if head:

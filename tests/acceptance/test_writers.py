@@ -74,5 +74,5 @@ def test_a_mark_that_does_not_name_the_lost_writer_is_found_out(evidence: Eviden
 
 def test_a_mark_that_claims_too_much_is_found_out(evidence: Evidence) -> None:
     sixth = len(evidence.marks) // 6
-    marks = [structs.replace(mark, time=mark.time + 300) for mark in evidence.marks[:sixth]]
+    marks = [structs.replace(mark, time=mark.time + 3_000) for mark in evidence.marks[:sixth]]
     assert judge(replace(evidence, marks=marks)).silent
