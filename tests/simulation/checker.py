@@ -277,7 +277,7 @@ class Checker:
         if now - account.heard_at < GONE_KEPT_MS:
             self.complain(f"{name!r} is forgotten at {now}, but was heard at {account.heard_at}")
         if account.last_word != "closed":
-            awaited = account.held - account.idle_in
+            awaited = account.held - (account.idle_in if account.left is None else set())
             if not awaited:
                 self.complain(f"{name!r} is forgotten at {now}, but said that it is idle")
             for key in awaited:

@@ -28,6 +28,7 @@ FOUND = {
     "a writer that was forgotten notes another key, and leaves out what it noted": 143_416,
     "a writer that was forgotten registers in another key": 151_789,
     "an old note of a writer that was forgotten comes when it is idle again": 264_238,
+    "an operator closes a tail reporter that is idle, and it is forgotten": 439_952,
     "all are idle while the controller's clock is ahead of the host's": 43_336,
 }
 
