@@ -61,7 +61,6 @@ class Stream:
         self.sealed = False
         self.epochs = 0  # the last epoch given out; none is given twice
         self.head: Cut = NOTHING
-        self._forgotten_cut: Cut = NOTHING  # the join of the positions of forgotten writers
         self.clock = now  # never steps back
         self._history_notes = history_notes
         self._gone_kept_ms = gone_kept_ms
@@ -102,7 +101,6 @@ class Stream:
             if remainder.cut is None:
                 remainder = replace(remainder, cut=mark.cut)
             stream._begin(mark.key, mark, remainder)
-            stream._forgotten_cut = stream._forgotten_cut.join(remainder.cut or NOTHING)
         for writer in writers:
             stream.restore_writer(writer)
         return stream
@@ -173,11 +171,7 @@ class Stream:
         writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
         writer.excluded_at = None
         self._hear(writer, now)
-        forgotten = self._take_up(writer, keys, Phase.IDLE)
-        if forgotten:
-            self._move(writer, NOTHING, NOTHING, {}, forgotten)
-            for key, key_state in writer.key_states.items():
-                self._aggregates[key].take_move(writer, key_state, forgotten)
+        self._take_up(writer, keys, Phase.IDLE)
         floors = {key: writer.key_states[key].join(self._last_time(key)) for key in keys}
         self._update_writer(writer, now)
         return Registered(epoch=self.epochs, floors=floors, noted=_noted(writer, keys))
@@ -319,7 +313,7 @@ class Stream:
         self.graph.drop(segment)
         self._changes.dropped.add(segment)
         self._changes.stream = True
-        self.head, self._forgotten_cut = self.head.without(segment), self._forgotten_cut.without(segment)
+        self.head = self.head.without(segment)
         self._sharing.drop(segment)
         for writer in self.writers.values():
             writer.forget_segment(segment)
@@ -503,9 +497,9 @@ class Stream:
             self._begin_anew(writer)
         if tail:
             writer.tail = True
-        forgotten = self._take_up(writer, note.times, NOTED)
-        self._move(writer, note.given, admitted.cut, note.newest, forgotten)
-        times, cut = admitted.times, admitted.cut.join(forgotten) if forgotten else admitted.cut
+        self._take_up(writer, note.times, NOTED)
+        self._move(writer, note.given, admitted.cut, note.newest)
+        times, cut = admitted.times, admitted.cut
         for key, key_state in writer.key_states.items():
             aggregate = self._aggregates[key]
             if key in times:
@@ -515,27 +509,29 @@ class Stream:
         self._hear(writer, now)
         self._update_writer(writer, now)
 
-    def _take_up(self, writer: Writer, keys: Iterable[str], phase: Phase) -> Cut:
-        """Lets a writer hold these keys. Returns the cut that it contributes as well, beside its notes.
+    def _take_up(self, writer: Writer, keys: Iterable[str], phase: Phase) -> None:
+        """Lets a writer hold these keys.
 
         It may be one that was forgotten in other keys. What it noted then stays, and its notes may leave it out; names
-        of forgotten writers are not kept, so it is what all of them noted, unless the key's last mark has that.
+        of forgotten writers are not kept, so it contributes what all of them noted, unless the last marks have that.
         """
-        found = NOTHING
-        for key in keys:
-            if key not in writer.key_states:
-                writer.key_states[key] = KeyState(phase)
-                aggregate = self._aggregates.get(key) or self._begin(key)
-                last = NOTHING if aggregate.last is None else aggregate.last.cut
-                if not self._forgotten_cut.le(last):
-                    found = self._forgotten_cut
-        return found
+        new = [key for key in keys if key not in writer.key_states]
+        if not new:
+            return
+        for key in new:
+            writer.key_states[key] = KeyState(phase)
+            if key not in self._aggregates:
+                self._begin(key)
+        forgotten = join_all(each.remainder.cut or NOTHING for each in self._aggregates.values())
+        if all(forgotten.le(last.cut if (last := self._aggregates[key].last) else NOTHING) for key in new):
+            return
+        self._move(writer, NOTHING, forgotten, {})
+        for key, key_state in writer.key_states.items():
+            self._aggregates[key].take_move(writer, key_state, forgotten)
 
-    def _move(self, writer: Writer, given: Cut, cut: Cut, newest: Mapping[str, int], forgotten: Cut) -> None:
-        """Moves a writer to what it noted, after what writers had noted that are forgotten: `newest` is not of that."""
+    def _move(self, writer: Writer, given: Cut, cut: Cut, newest: Mapping[str, int]) -> None:
+        """Adds a noted position to a writer's, as `Writer.move` does."""
         before = writer.position
-        if forgotten:
-            writer.move(NOTHING, forgotten, {})
         writer.move(given, cut, newest)
         if writer.position.shape is not before.shape:
             self._look_again(self._sharing.enter(writer, before))
@@ -798,7 +794,6 @@ class Stream:
         for agenda in (self._deadlines, self._lapsing, self._closed):
             agenda.drop(name)
         alone = self._sharing.leave(writer)
-        self._forgotten_cut = self._forgotten_cut.join(writer.position)
         del self.writers[name]
         self._look_again(alone, fewer=True)
         self._changes.forget(name)

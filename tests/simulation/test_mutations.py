@@ -7,7 +7,7 @@ Patching is what these tests are for, as it is for the planted bugs of tests/cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -405,13 +405,7 @@ def there_is_no_rest_once_everyone_who_closed_is_forgotten(patch: Patch) -> None
 
 
 def what_forgotten_writers_noted_counts_in_the_same_keys_only(patch: Patch) -> None:
-    take_up = Stream._take_up
-
-    def broken(self: Stream, writer: Writer, keys: Iterable[str], phase: Phase) -> Cut:
-        take_up(self, writer, keys, phase)
-        return NOTHING
-
-    patch.setattr(Stream, "_take_up", broken)
+    without_remainder(cut=NOTHING)(patch)
 
 
 def what_forgotten_writers_left_behind_is_not_stored(patch: Patch) -> None:
