@@ -131,7 +131,6 @@ JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once; then one for each JOUR
 JOURNAL_REFILL_MS: Final = 1_000  # after the burst, between two entries; those left out are counted
 JOURNAL_REFUSALS_BURST_ENTRIES: Final = 20  # the same for refusals of one code
 JOURNAL_REFUSALS_REFILL_MS: Final = 60_000  # after the burst, between two refusals
-JOURNAL_HELD_MS: Final = 5_000  # a writer that holds time back for so long is recorded
 JOURNAL_NAMES: Final = 16  # names in one entry
 JOURNAL_WORDS: Final = 8  # that the journals of all streams are searched for
 JOURNAL_SEARCH_CHARACTERS: Final = 300  # of these words

@@ -87,9 +87,10 @@ class Lateness:
             bound = max(self._below.get(key, time), noted.get(key, time))
             if time < bound:
                 self.events += count
+                events = "1 late event" if count == 1 else f"{count} late events"
                 self.log.warn(
                     "events",
-                    f"{self._who} has written {count} late events: the newest is of {time}{_of(key)}, "
+                    f"{self._who} has written {events}: the newest is of {time}{_of(key)}, "
                     f"{span(bound - time)} below {bound}, which the writer had noted or time had reached before.",
                 )
                 self._report(EventsLate(count, dict(newest), {key: bound}))

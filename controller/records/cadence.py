@@ -56,5 +56,9 @@ class Cadence:
         usual = self.usual_ms
         return NEW_STILL_MS if usual is None else max(STILL_LEAST_MS, STILL_PAUSES * usual)
 
+    def too_long_ms(self, timeout_ms: int | None) -> int:
+        """For how long time may stand still: no longer than writers may be silent, which `timeout_ms` says."""
+        return round(self.still_ms if not timeout_ms else max(STILL_LEAST_MS, min(self.still_ms, timeout_ms)))
+
 
 NO_CADENCE: Final = Cadence()  # of a key without a mark

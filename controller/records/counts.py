@@ -13,7 +13,7 @@ from copy import copy
 from typing import Final
 
 from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE_MS, STORED_COUNTS_WRITERS
-from controller.records.cadence import Cadence
+from controller.records.cadence import NO_CADENCE, Cadence
 from controller.storage.counts import NOTHING_COUNTED, StoredCounts, Totals
 from strandline.core.mark import Mark
 
@@ -191,6 +191,10 @@ class StreamCounts:
     def released(self, key: str, now: int) -> None:
         if key in self.held:
             self.held[key].end(now)
+
+    def too_long_ms(self, key: str, timeout_ms: int | None) -> int:
+        """For how long the time of a key may stand still."""
+        return self.cadences.get(key, NO_CADENCE).too_long_ms(timeout_ms)
 
     def loaded(self) -> None:
         """Resets the holders after the stream was loaded from the store."""

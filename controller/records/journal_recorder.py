@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controller.limits import JOURNAL_HELD_MS, JOURNAL_NAMES, STILL_LEAST_MS
+from controller.limits import JOURNAL_NAMES, STILL_LEAST_MS
 from controller.records.cadence import NO_CADENCE, Cadence
 from controller.records.counts import StreamCounts
 from controller.records.journal import HELD, HOLDING, INCOMPLETE, PAUSES, STATES, Journal
@@ -59,7 +59,7 @@ class JournalRecorder:
     def resume_holders(self, stream: Stream, now: int) -> None:
         """Continues the spans of those who held time back when the stream was stored.
 
-        A span of which there is no entry began less than JOURNAL_HELD_MS before somebody noted last, or just then.
+        A span of which there is no entry was not too long when somebody noted last: it is taken to have begun then.
         """
         told, self._told = self._told, ()
         if len(stream.writers) < 2 and stream.config.min_writers < 2:
@@ -90,7 +90,7 @@ class JournalRecorder:
         for mark in changes.marks:
             self._follow_pause(mark)
             if mark.key in self._held:
-                self._release(mark.key, mark.created_at)
+                self._release(mark.key, mark.created_at, stream)
             if mark.excluded or mark.key in self._incomplete:
                 self._follow_mark(mark)
         if changes.writers or changes.stream:
@@ -113,7 +113,7 @@ class JournalRecorder:
             if key in marked:
                 continue
             if span is not None and not changes.stream and not _concerns(span, changes):
-                self._tell_holding(key, span, stream.clock)
+                self._tell_holding(key, span, stream)
                 continue
             holder = stream.held_by(key, stream.clock)
             if span is None:
@@ -124,11 +124,11 @@ class JournalRecorder:
                 if key in times and (holder.time is None or times[key] > holder.time):
                     self._hold(key, holder, stream.clock)
             elif holder is None or holder.writer != span.holder.writer:
-                self._release(key, stream.clock)
+                self._release(key, stream.clock, stream)
                 if holder is not None:
                     self._hold(key, holder, stream.clock)
             else:
-                self._tell_holding(key, span, stream.clock)
+                self._tell_holding(key, span, stream)
 
     def _keys(self, changes: Changes, stream: Stream) -> Iterable[str]:
         keys = stream.keys
@@ -141,21 +141,25 @@ class JournalRecorder:
         self._held[key] = _Span(holder, now)
         self._counts.hold(key, holder.writer, holder.state, now)
 
-    def _tell_holding(self, key: str, span: _Span, now: int) -> None:
-        """Journals once that a span has lasted for a while, so that whoever loads the stream next knows since when."""
-        if span.told or now - span.since < JOURNAL_HELD_MS:
+    def _tell_holding(self, key: str, span: _Span, stream: Stream) -> None:
+        """Journals once that a span has lasted too long, so that whoever loads the stream next knows since when."""
+        now = stream.clock
+        if span.told or not self._is_too_long(key, span, now, stream):
             return
         span.told, holder = True, span.holder
         details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
         self._journal.tell(HOLDING, "holding", now, {**details, "from": span.since})
 
-    def _release(self, key: str, now: int) -> None:
+    def _release(self, key: str, now: int, stream: Stream) -> None:
         span = self._held.pop(key)
         self._counts.released(key, now)
-        if now - span.since >= JOURNAL_HELD_MS:
+        if span.told or self._is_too_long(key, span, now, stream):
             holder = span.holder
             details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
             self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
+
+    def _is_too_long(self, key: str, span: _Span, now: int, stream: Stream) -> bool:
+        return now - span.since >= self._counts.too_long_ms(key, stream.config.writer_timeout_ms)
 
     # -- pauses --------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from controller.limits import STILL_LEAST_MS
-
 
 class State(IntEnum):
     """Whether time moves. Ordered by gravity: the state of a stream is the gravest of its keys."""
@@ -65,8 +63,7 @@ class Facts(NamedTuple):  # one for each key of each stream that is looked at
     created_at: int  # when the stream was
     moved_at: int | None  # when the newest mark was made
     moving_since: int | None  # since when no pause between marks was too long
-    still_ms: float  # for how long time may stand still, by the stream's own cadence
-    timeout_ms: int | None  # `writer_timeout_ms`
+    too_long_ms: int  # time that stands still for so long is trouble
 
 
 class Condition(NamedTuple):
@@ -74,11 +71,6 @@ class Condition(NamedTuple):
 
     state: State
     since: int | None
-
-
-def too_long_ms(still_ms: float, timeout_ms: int | None) -> int:
-    """For how long time may stand still: by the stream's cadence, but no longer than its writers may be silent."""
-    return round(still_ms if not timeout_ms else max(STILL_LEAST_MS, min(still_ms, timeout_ms)))
 
 
 def condition(facts: Facts, now: int) -> Condition:
@@ -96,13 +88,13 @@ def condition(facts: Facts, now: int) -> Condition:
 
 def _waiting_for_more(facts: Facts, now: int) -> Condition:
     since = facts.held_since
-    fresh = since is not None and now - since < too_long_ms(facts.still_ms, facts.timeout_ms)
+    fresh = since is not None and now - since < facts.too_long_ms
     return _moving(facts) if fresh else Condition(State.HELD, since)
 
 
 def _with_writers(facts: Facts, now: int) -> Condition | None:
     """The state if somebody counts and time has stood still for too long, else None."""
-    limit = too_long_ms(facts.still_ms, facts.timeout_ms)
+    limit = facts.too_long_ms
     # Silence alone decides: while dead writers time out one after the other, marks are still made without them.
     if facts.silent_ms >= limit:
         return Condition(State.STALLED, facts.heard_at)
@@ -116,7 +108,7 @@ def _without_writers(facts: Facts, now: int) -> Condition:
     """The state if nobody counts: all said so, or the last one fell silent, or an operator excluded them."""
     if facts.lost_at is not None and (facts.held or facts.said_at is None or facts.said_at < facts.lost_at):
         since = facts.lost_heard_at
-        if since is None or now - since >= too_long_ms(facts.still_ms, facts.timeout_ms):
+        if since is None or now - since >= facts.too_long_ms:
             return Condition(State.STALLED, since)
         return _moving(facts)
     if facts.left_out:

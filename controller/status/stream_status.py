@@ -13,7 +13,7 @@ from controller.format import is_epoch
 from controller.limits import PROGRAMS_SHOWN
 from controller.records.cadence import NO_CADENCE
 from controller.slices import Steps
-from controller.status.condition import Facts, State, condition, too_long_ms
+from controller.status.condition import Facts, State, condition
 from controller.storage.counts import Totals
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.aggregate import Holder
@@ -336,7 +336,7 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: To
         have_noted=stream.have_noted(key),
         wanted_writers=stream.config.min_writers,
         usual_ms=None if cadence.usual_ms is None else round(cadence.usual_ms),
-        too_long_ms=too_long_ms(facts.still_ms, facts.timeout_ms),
+        too_long_ms=facts.too_long_ms,
     )
 
 
@@ -380,8 +380,7 @@ def _facts(
         created_at=loaded.origin.created_at,
         moved_at=mark.created_at if mark is not None else None,
         moving_since=cadence.moving_since,
-        still_ms=cadence.still_ms,
-        timeout_ms=stream.config.writer_timeout_ms,
+        too_long_ms=cadence.too_long_ms(stream.config.writer_timeout_ms),
     )
 
 

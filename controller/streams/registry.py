@@ -12,7 +12,7 @@ from controller.cluster.records import Kind
 from controller.commit.damaged_rows import Damaged
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store
-from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
+from controller.limits import LOAD_WAIT_MS, STEP_ITEMS
 from controller.records.counts import StreamCounts
 from controller.records.journal import REGISTRATIONS, AdminAction, record_refused
 from controller.records.operator_log import log_event
@@ -73,7 +73,7 @@ class Streams:
         return await self._store.read(stream_names, after, limit)
 
     def record_held(self) -> None:
-        """Logs each writer that has held time back for a while, once."""
+        """Logs each writer that has held time back for too long, once."""
         now = self._clock.now()
         for counts in list(self._holding):
             present = {key: held for key, held in counts.held.items() if held.holder is not None}
@@ -81,7 +81,9 @@ class Streams:
                 self._holding.discard(counts)
             loaded = self.find_loaded(counts.name)
             for key, held in present.items():
-                if loaded is None or held.told or now - held.since < JOURNAL_HELD_MS:
+                if loaded is None or held.told:
+                    continue
+                if now - held.since < counts.too_long_ms(key, loaded.stream.config.writer_timeout_ms):
                     continue
                 held.told = True
                 holder = loaded.stream.held_by(key, now)

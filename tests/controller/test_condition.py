@@ -356,7 +356,7 @@ def test_a_hold_that_is_over_is_not_taken_up_again(tmp_path: Path) -> None:
         create(served, writer_timeout_ms=None)
         for writer, time in (("slow", 1), ("fast", 1), ("fast", 5)):
             served.note(writer, time, {})
-        served.pass_time(10 * SECOND)
+        served.pass_time(NEW_STILL_MS)
         served.note("fast", 5, {})  # the hold is in the journal
         served.note("slow", 5, {})  # and over
         assert served.told("holding") and served.told("held")

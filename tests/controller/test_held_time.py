@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import JOURNAL_HELD_MS
+from controller.limits import NEW_STILL_MS, STILL_LEAST_MS
 from tests.served import ROADS, InProcess
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -25,17 +25,20 @@ def road(request: pytest.FixtureRequest) -> type[InProcess]:
 
 
 def test_who_held_time_back_is_told_from_when_to_when(controller: Any) -> None:
-    #   slow   100 ─────────────────────── 9 s ── 300
+    #   slow   100 ─────────────────────── 24 s ── 300
     #   fast        200 (held from here)          marks again: held by slow until here
     controller.call("PUT", STREAM, CONFIG)
     controller.note("slow", 100, {"0": 1})
     controller.note("fast", 100, {"0": 1})
     began = controller.clock.now
     controller.note("fast", 200, {"0": 2})
-    controller.pass_time(JOURNAL_HELD_MS - 1)
+    controller.pass_time(NEW_STILL_MS - 1)
     controller.note("fast", 201, {"0": 3})
-    assert controller.told("held") == []
+    assert controller.told("holding") == []
     controller.pass_time(4_001)
+    controller.note("fast", 202, {"0": 3})
+    (open_,) = controller.told("holding")
+    assert (open_["details"]["writer"], open_["details"]["from"]) == ("slow", began)
     controller.note("slow", 300, {"0": 4})
 
     (told,) = controller.told("held")
@@ -55,13 +58,33 @@ def test_short_holds_and_quiet_streams_are_not_told(controller: Any) -> None:
     for n in range(1, 6):
         for writer in ("a", "b"):
             controller.note(writer, n, {"0": n})
-            controller.pass_time(JOURNAL_HELD_MS // 2 - 1)
+            controller.pass_time(STILL_LEAST_MS // 2 - 1)
     for _ in range(3):  # heartbeats that repeat, while nobody has anything new
         controller.pass_time(60_000)
         controller.note("a", 5, {"0": 5})
         controller.note("b", 5, {"0": 5})
 
     assert controller.told("held") == []
+
+
+def test_a_writer_that_notes_seldom_is_not_told_each_time(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    for n in range(20):
+        controller.note("seldom", controller.clock.now, {"0": n})
+        for _ in range(10):
+            controller.note("often", controller.clock.now, {"0": n})
+            controller.pass_time(1_000)
+    assert controller.told("holding") == controller.told("held") == []
+
+    began = controller.clock.now
+    controller.note("seldom", began, {"0": 100})
+    for _ in range(31):
+        controller.note("often", controller.clock.now, {"0": 100})
+        controller.pass_time(1_000)
+    controller.note("often", controller.clock.now, {"0": 100})
+
+    (told,) = controller.told("holding")
+    assert told["details"]["writer"] == "seldom" and told["details"]["from"] >= began
 
 
 def test_a_timed_out_writers_hold_and_incomplete_marks_are_recorded(controller: Any) -> None:

@@ -171,7 +171,7 @@ def test_held_time_is_logged_during_and_after_it(controller: InProcess) -> None:
             controller.pass_time(6_000)
 
     (held,), (timed_out,) = told(log.lines, "time_held"), told(log.lines, "time_released")
-    assert (held["writer"], held["stream"], held["held_ms"], held["released_in_ms"]) == ("slow", "s", 6_000, 24_000)
+    assert (held["writer"], held["stream"], held["held_ms"], held["released_in_ms"]) == ("slow", "s", 24_000, 6_000)
     assert (timed_out["writer"], timed_out["to"] - timed_out["from"]) == ("slow", 30_000)
     (silent,), (incomplete,) = told(log.lines, "writer_timed_out"), told(log.lines, "marks_incomplete")
     assert (silent["writer"], silent["level"], incomplete["excluded"]) == ("slow", "warning", ["slow"])

@@ -94,7 +94,7 @@ def test_a_write_older_than_the_writers_own_note_is_told(
     writer.write([Event(b"a", segment="0")], newest=900)
     writer.note_time(1_000)
     writer.write([Event(b"b", segment="0")], newest=999)
-    assert ["1 late events: the newest is of 999, 1 ms below 1000" in line for line in lines()] == [True]
+    assert ["has written 1 late event: the newest is of 999, 1 ms below 1000" in line for line in lines()] == [True]
 
 
 def test_a_transaction_of_late_events_is_told_with_its_commit(
