@@ -66,7 +66,8 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-page .q-table__card { background: transparent; box-shadow: none; color: inherit; }
 .sl-page .q-table tbody td { font-variant-numeric: tabular-nums; border-color: var(--sl-line); }
 .sl-page .q-table thead th { color: var(--sl-soft); font-weight: 600; border-color: var(--sl-line); }
-.sl-page .q-table tbody td, .sl-page .q-table thead th { overflow-wrap: anywhere; }
+.sl-page .q-table tbody td { overflow-wrap: anywhere; }
+.sl-page .q-table tbody td.sl-moment, .sl-page .q-table tbody td.text-right { overflow-wrap: normal; }
 .sl-page .q-table tbody td > a, .sl-page .q-table tbody td > div > a { display: inline-block; min-width: 12ch; }
 .sl-page .nicegui-link, .sl-page .nicegui-label { overflow-wrap: anywhere; min-width: 0; }
 .sl-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
@@ -134,8 +135,10 @@ code, .sl-code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-
 @media (max-width: 600px) {
   .sl-page { padding: 14px 12px 40px; } .sl-bar { padding: 6px 12px; gap: 2px 8px; flex-wrap: wrap; }
   .sl-title { font-size: 20px; } .sl-hide-small { display: none; } .sl-number { font-size: 24px; }
+  .sl-page .q-table tbody td, .sl-page .q-table thead th { padding: 4px 5px; }
   .sl-card { padding: 12px; } .sl-lag { align-items: flex-start; text-align: left; }
   .sl-tiles { grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 8px; } }
+@media (max-width: 380px) { .sl-page .q-table tbody td.sl-moment { overflow-wrap: anywhere; } }
 """
 
 

@@ -39,7 +39,9 @@ _HEAD: Final = """<q-th :props="props" :aria-sort="!props.col.sortable ? null :
 / sorted /.test(props.col.__thClass) ? (/sort-desc/.test(props.col.__thClass) ? 'descending' : 'ascending') : 'none'">
 <button v-if="props.col.sortable" type="button" class="sl-sort">{{ props.col.label }}</button>
 <template v-else>{{ props.col.label }}</template></q-th>"""
-STATE: Final = '<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>'
+STATE: Final = (
+    '<span :class="props.row.state_class" style="font-weight: 600; overflow-wrap: normal">{{ props.row.state }}</span>'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class Column(Generic[T]):
     item that shows nothing there. Such items come last, in either direction.
 
     `html` is a Vue template for the cell, in which `props.row` is the row. Columns that are not `essential` are left
-    out on a phone. In files a cell has the row's field `NAME_text`, where there is one, or else what is shown.
+    out on a phone. A `moment` takes two lines there, its date and its time of day. In files a cell has the row's field
+    `NAME_text`, where there is one, or else what is shown.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Column(Generic[T]):
     html: str | None = None
     right: bool = False
     essential: bool = True
+    moment: bool = False
 
 
 class _Cell(ui.element, component="cell.js"):
@@ -272,13 +276,14 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 def _quasar(column: Column[Any]) -> dict[str, Any]:
     small = "" if column.essential else "sl-hide-small"
+    unbroken = "sl-moment" if column.moment else ""
     return {
         "name": column.name,
         "label": column.label,
         "field": column.name,
         "sortable": column.sort is not None,
         "align": "right" if column.right else "left",
-        "classes": small,
+        "classes": f"{small} {unbroken}".strip(),
         "headerClasses": small,
     }
 

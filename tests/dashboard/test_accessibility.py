@@ -51,6 +51,18 @@ def test_no_page_is_wider_than_a_phone(shown: Page) -> None:
     assert shown.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
 
 
+def test_tables_fit_a_phone_and_break_a_moment_after_its_date_only(shown: Page) -> None:
+    look(shown, "dark", PHONE)
+    wide = "tables => tables.filter(table => table.scrollWidth > table.clientWidth + 1).length"
+    assert shown.locator(".q-table__middle").evaluate_all(wide) == 0
+    lines = """cells => cells.map(cell => {
+        const range = document.createRange()
+        range.selectNodeContents(cell)
+        return new Set([...range.getClientRects()].map(line => line.top)).size
+    })"""
+    assert max(shown.locator("td.sl-moment:visible").evaluate_all(lines), default=0) <= 2
+
+
 @pytest.mark.parametrize(("theme", "size"), [("dark", PHONE), ("light", WIDE)])
 def test_no_page_breaks_a_rule_of_accessibility(shown: Page, theme: Theme, size: ViewportSize) -> None:
     look(shown, theme, size)

@@ -470,7 +470,8 @@ class Checker:
     def _takes_up(self, account: Account, keys: Collection[str]) -> None:
         """In a key that it did not hold, it counts with all that forgotten writers noted, unless the marks have it."""
         for key in keys:
-            last = self.marks[key][-1].mark.cut if self.marks[key] else NOTHING
+            marks = self.marks.get(key)  # none of the default key, where a writer that gave no key may wait
+            last = marks[-1].mark.cut if marks else NOTHING
             if key not in account.held and not self.forgotten.le(last):
                 account.known = account.known.join(self.forgotten)
 

@@ -30,6 +30,8 @@ FOUND = {
     "an old note of a writer that was forgotten comes when it is idle again": 264_238,
     "an operator closes a tail reporter that is idle, and it is forgotten": 439_952,
     "all are idle while the controller's clock is ahead of the host's": 43_336,
+    "the host's clock is set forward while the controller's goes slower, and the controller stands still": 692_871,
+    "a writer registers without a key in a stream that has other keys, and one was forgotten": 897_707,
 }
 
 

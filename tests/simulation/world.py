@@ -400,7 +400,7 @@ class World:
     def check_clock(self, passed_ms: int, went: int) -> None:
         """The controller's clock goes on as time does, to an eighth, or to a half where the host's is behind it, unless
         the host's was ahead for long enough."""
-        ahead = self.host.wall_ms - self.controller.clock() + went - passed_ms
+        ahead = self.host.wall_ms - self.controller.clock() + max(0, went - passed_ms)  # before or after, the greater
         slower, faster = (passed_ms // part + 1 for part in (CLOCK_NEAR_SLEW_PART, CLOCK_SLEW_PART))
         if passed_ms - slower <= went <= passed_ms + faster:
             self._notice_ahead(passed_ms, ahead)

@@ -216,9 +216,9 @@ def _window_columns() -> list[Column[_WindowOf]]:
     return [
         Column("name", "Stream", sort=lambda each: each.stream, html=LINKED),
         Column("key", "Key", sort=lambda each: each.key, essential=False),
-        Column("lower", "Read up to", sort=lambda each: each.bounds.lower),
-        Column("upper", "Upper", sort=lambda each: each.bounds.upper, essential=False),
-        Column("newest", "Newest mark", sort=lambda each: each.newest, essential=False),
+        Column("lower", "Read up to", sort=lambda each: each.bounds.lower, moment=True),
+        Column("upper", "Upper", sort=lambda each: each.bounds.upper, essential=False, moment=True),
+        Column("newest", "Newest mark", sort=lambda each: each.newest, essential=False, moment=True),
         Column("behind", "Behind the marks", sort=lambda each: each.behind, right=True),
         Column("complete", "Complete", sort=lambda each: each.bounds.complete, essential=False),
     ]

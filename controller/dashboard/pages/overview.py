@@ -198,7 +198,7 @@ def _stream_columns() -> list[Column[StreamStatus]]:
         Column("name", "Stream", sort=lambda look: look.name, html=_STREAM),
         Column("lag", "Lag", sort=lambda look: look.lag_ms, right=True),
         Column("held", "Held by", sort=_silence, html=_HOLDER),
-        Column("time", "Time", sort=lambda look: look.time, essential=False),
+        Column("time", "Time", sort=lambda look: look.time, essential=False, moment=True),
         Column("rate", "Marks/s", sort=_rate, right=True, essential=False),
         Column("writers", "Writers", sort=lambda look: -sum(look.writers.values()), essential=False),
     ]

@@ -223,7 +223,7 @@ class KeysCard:
     def __init__(self) -> None:
         columns: list[Column[KeyStatus]] = [
             Column("name", "Time key", sort=lambda key: key.key),
-            Column("time", "Time", sort=lambda key: key.time),
+            Column("time", "Time", sort=lambda key: key.time, moment=True),
             Column("lag", "Lag", sort=lambda key: key.lag_ms, right=True),
             Column("rate", "Marks/s", sort=lambda key: key.marks_per_second, right=True, essential=False),
             Column("incomplete", "Incomplete", sort=lambda key: key.incomplete_marks, right=True, essential=False),
@@ -261,7 +261,7 @@ class WritersCard:
         columns: list[Column[WriterStatus]] = [
             Column("name", "Writer", sort=lambda each: each.name, html=LINKED),
             Column("state", "State", sort=lambda each: f"{not each.holds} {each.state}", html=_STATE),
-            Column("time", "Time", sort=lambda each: each.time),
+            Column("time", "Time", sort=lambda each: each.time, moment=True),
             Column("lag", "Lag", sort=self._lag, right=True),
             Column("heard", "Last heard", sort=lambda each: -each.heard_at, right=True, essential=False),
             Column("late", "Late", sort=lambda each: each.late or None, right=True, essential=False),
@@ -415,8 +415,8 @@ class GroupsCard:
         columns: list[Column[GroupStatus]] = [
             Column("name", "Reader group", sort=lambda each: each.name, html=LINKED),
             Column("behind", "Behind the marks", sort=self._behind, right=True),
-            Column("lower", "Read up to", sort=lambda each: self._bounds(each)[0]),
-            Column("upper", "Upper", sort=lambda each: self._bounds(each)[1], essential=False),
+            Column("lower", "Read up to", sort=lambda each: self._bounds(each)[0], moment=True),
+            Column("upper", "Upper", sort=lambda each: self._bounds(each)[1], essential=False, moment=True),
             Column("backlog", "Backlog", sort=lambda each: 0 if each.window.backlog else None, essential=False),
         ]
         with card("Reader groups"):

@@ -86,15 +86,15 @@ class WriterPage:
         keys: list[Column[dict[str, Any]]] = [
             Column("name", "Time key"),
             Column("state", "State", html=STATE),
-            Column("time", "Time"),
+            Column("time", "Time", moment=True),
             Column("lag", "Lag", right=True),
             Column("holds", "Holds time back"),
         ]
         notes: list[Column[WriterNote]] = [
-            Column("time", "Noted time", sort=lambda each: each.time),
+            Column("time", "Noted time", sort=lambda each: each.time, moment=True),
             Column("key", "Key", sort=lambda each: each.key, essential=False),
             Column("position", "Position"),
-            Column("newest", "Newest event", sort=lambda each: each.newest, essential=False),
+            Column("newest", "Newest event", sort=lambda each: each.newest, essential=False, moment=True),
         ]
         with card("Time"):
             self._keys = PagedTable(keys, noun="keys", row=dict, text=lambda row: row["name"], rows_per_page=10)
