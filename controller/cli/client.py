@@ -293,7 +293,7 @@ def controllers() -> Call[CommandAnswer[ControllersReply]]:
 
 
 def exclude(stream: str, writer: str) -> Call[CommandAnswer[MarksPage]]:
-    """Sets a writer aside; returns the marks that this brought about."""
+    """Excludes a writer; returns the marks that this brought about."""
     return ask("POST", f"{writer_path(stream, writer)}/exclude", _marked)
 
 

@@ -24,7 +24,7 @@ writer_argument = click.argument("writer", type=name_of("writer"), help="its wri
 def command(client: ControllerClient, stream: str, writer: str, yes: bool, as_json: bool, times: Times) -> None:
     """Exclude a writer: time goes on without it, and marks name it, until it is included or registers again."""
     confirm(f"Exclude {writer} from {stream}? What it has not noted yet may then be late.", yes=yes)
-    change(client, exclude(stream, writer), f"{writer} is set aside in {stream}", as_json, times)
+    change(client, exclude(stream, writer), f"{writer} is excluded from {stream}", as_json, times)
 
 
 def change(

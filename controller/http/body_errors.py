@@ -25,7 +25,7 @@ def body_error(
     value = _at(body, misfit.path)
     if misfit.unknown is not None:
         inside = value.get(misfit.unknown) if isinstance(value, dict) else None
-        return _made(kind, within + misfit.unknown, inside, "left out: there is no such field")
+        return _made(kind, within + misfit.unknown, inside, "there is no such field, leave it out")
     return _made(kind, misfit.path or "$", value, misfit.what)
 
 

@@ -108,7 +108,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A writer that went idle, closed, or was set aside."""
+    """A writer that went idle, closed, or was excluded."""
 
     call: Call
     stream: str

@@ -253,7 +253,7 @@ def test_who_holds_time_back_is_excluded_and_included_again(served: Any, strandl
     stream = stalled(served)
     done = strandline("exclude", stream, "w1")
     assert done.code == 0
-    assert done.out.startswith(f"w1 is set aside in {stream}\nnew mark: seq 2  time 2023-11-14 22:14:20.000Z")
+    assert done.out.startswith(f"w1 is excluded from {stream}\nnew mark: seq 2  time 2023-11-14 22:14:20.000Z")
     assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == "excluded"
     assert strandline("include", stream, "w1").out == f"w1 counts in {stream} again\n"
     assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == "behind"
@@ -284,4 +284,4 @@ def test_at_a_terminal_it_asks_first(
 def test_told_yes_it_does_not_ask(served: Any, start: Callable[..., subprocess.Popen[str]], screen: Screen) -> None:
     process = start("exclude", stalled(served), "w1", "--yes", stdin=screen.side)
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (0, "") and out.startswith("w1 is set aside")
+    assert (process.returncode, err) == (0, "") and out.startswith("w1 is excluded")

@@ -92,7 +92,7 @@ def raised(page: Page) -> None:
     expect(page.get_by_text(re.compile(r"\d+ s old, from \d\d:\d\d:\d\d UTC"))).to_be_visible()
     expect(page).to_have_title(re.compile("^⚠ no answer"))
     assert page.evaluate("document.getElementById('sl-alarm').offsetWidth === window.innerWidth")
-    assert float(page.evaluate("getComputedStyle(document.querySelector('.sl-page')).opacity")) < 1
+    page.wait_for_function("getComputedStyle(document.querySelector('.sl-page')).opacity < 1")
     assert becomes_green(page, False)
 
 

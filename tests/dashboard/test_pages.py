@@ -246,10 +246,10 @@ def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open
     expect(page.get_by_role("heading", name="Streams")).to_be_visible()
     page.go_back()
     expect(page.get_by_label("From", exact=True)).to_have_value(chosen[0])
-    page.wait_for_function(ready)  # until then nobody hears what is typed
+    page.wait_for_function("window.did_handshake")  # until then nobody hears what is typed
     page.get_by_label("From", exact=True).fill("2020-01-01T00:00:00")
     page.get_by_label("From", exact=True).press("Tab")
-    page.wait_for_url(re.compile(r"\?from=2020-01-01T00"))
+    expect(page).to_have_url(re.compile(r"\?from=2020-01-01T00"), timeout=30_000)
     page.get_by_label("Time range").click()
     page.get_by_role("option", name="24 h").click()
     page.wait_for_url("**/streams/lossy?range=24h")

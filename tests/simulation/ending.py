@@ -218,7 +218,7 @@ def check_chains(world: World) -> None:
 
 
 def seal(world: World) -> None:
-    """Everyone notes the last position and stops; the dead are set aside; the stream ends."""
+    """Everyone notes the last position and stops; the dead are excluded; the stream ends."""
     for process in newest(world):
         if process.phase is Phase.RUNNING and not process.tail:
             process.finish(Kind.CLOSE)

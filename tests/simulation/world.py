@@ -156,7 +156,7 @@ class World:
         if registers:
             process.call(Kind.REGISTER)
         else:
-            # Closed while it was lost, without an epoch, a writer is only set aside: its promises stand.
+            # Closed while it was lost, without an epoch, a writer is only excluded: its promises stand.
             if len(earlier) > 1 and self.checker.accounts[name].last_word != "closed":
                 process.bounds = dict(earlier[-2].bounds)
             self.checker.accounts[name].owner = process
