@@ -181,8 +181,8 @@ def _attention_card(look: StreamStatus) -> ui.label:
                 if worst.key:
                     ui.label(f"key {worst.key}").classes("sl-soft")
                 holder = _holder_of(look)
-                state = f"is {look.state.text}" if holder is None else f"is {look.state.text}, and waits for"
-                ui.label("is held back by" if is_held_back(look.worst) else state)
+                waits = "" if holder is None else ", and waits for"
+                ui.label("is held back by" if is_held_back(look.worst) else f"is {look.state.text}{waits}")
                 if holder is not None:
                     ui.link(holder, writer_link(look.name, holder)).classes("sl-link")
             return ui.label().classes("sl-soft")
