@@ -65,8 +65,9 @@ def _read_moment(text: str, zone: tzinfo) -> int:
 
 
 def written(moment: int, zone: tzinfo) -> str:
-    """A moment as a field for a date and a time of day has it."""
-    return datetime.fromtimestamp(moment // 1000, zone).replace(tzinfo=None).isoformat()
+    """A moment as a field for a date and a time of day tells it: without seconds, where they are 0."""
+    at = datetime.fromtimestamp(moment // 1000, zone).replace(tzinfo=None)
+    return at.isoformat(timespec="auto" if at.second else "minutes")
 
 
 class RangePicker:
@@ -85,10 +86,10 @@ class RangePicker:
         words = {name: text for name, (text, _) in RANGES.items()} | {_CHOSEN: "from … to …"}
         self._word = given if given in RANGES else first
         with ui.row().classes("items-start").style("gap: 8px"):
-            self._select = ui.select(words, value=self._word, label="Time range").props("dense outlined")
+            self._select = ui.select(words, value=self._shown_word(), label="Time range").props("dense outlined")
             self._select.style("min-width: 150px")
-            self._fields = [_moment_field(each, self._typed) for each in ("From", "To")]
-        self._show()
+            texts = zip(("From", "To"), self._texts(), strict=True)
+            self._fields = [_moment_field(label, text, self._typed) for label, text in texts]
         self._select.on_value_change(self._turn)
 
     @property
@@ -151,12 +152,23 @@ class RangePicker:
             await self._changed()
 
     def _show(self) -> None:
-        self._select.set_value(self._word if self._span is None else _CHOSEN)
-        for place, field in enumerate(self._fields):
+        """Sets what the choice has changed. What a visitor typed stays: in the browser it may be longer by now."""
+        self._select.set_value(self._shown_word())
+        for field, text in zip(self._fields, self._texts(), strict=True):
             field.error = None
-            field.set_value("" if self._span is None else written(self._span[place], self._zone))
+            field.set_value(text)
+
+    def _shown_word(self) -> str:
+        return self._word if self._span is None else _CHOSEN
+
+    def _texts(self) -> tuple[str, str]:
+        """What the two fields show."""
+        if self._span is None:
+            return "", ""
+        since, until = self._span
+        return written(since, self._zone), written(until, self._zone)
 
 
-def _moment_field(label: str, typed: Callable[[], Awaitable[None]]) -> ui.input:
-    field = ui.input(label, on_change=typed)
+def _moment_field(label: str, value: str, typed: Callable[[], Awaitable[None]]) -> ui.input:
+    field = ui.input(label, value=value, on_change=typed)
     return field.props("type=datetime-local step=1 dense outlined stack-label no-error-icon debounce=500")

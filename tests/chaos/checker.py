@@ -32,7 +32,7 @@ from tests.chaos.facts import (
     problem_of,
 )
 from tests.chaos.history import PAUSE, Answered, Call, Delivered, Record, Watermark, Window
-from tests.chaos.limits import COUNTED_PAUSE_S, LEASE_S
+from tests.chaos.limits import COUNTED_PAUSE_S, LEASE_S, ROUND_TRIP_S
 
 NEVER: Final = float("inf")
 TOLD_PER_RULE: Final = 20  # violations of one rule that are reported; the rest is counted
@@ -138,9 +138,18 @@ def outage_s(facts: Facts, kind: str, name: str, began: float, ended: float) -> 
     return total
 
 
-def leaps_s(facts: Facts, began: float, ended: float) -> float:
-    """By how much the store's clock was set forward between two moments, or shortly before: controllers take the time
-    from it, so what is silent is so for longer."""
+def silence_s(facts: Facts, kind: str, name: str, began: float, ended: float) -> float:
+    """The most seconds of silence that the owner of a stream or group may have counted between two moments.
+
+    Several controllers take the time from the store: a clock that is set forward makes a silence longer, and so does an
+    answer of the store that comes faster than the ones before it.
+    """
+    served_s = ended - began - outage_s(facts, kind, name, began, ended)
+    return served_s + _leaps_s(facts, began, ended) + (ROUND_TRIP_S if facts.several else 0.0)
+
+
+def _leaps_s(facts: Facts, began: float, ended: float) -> float:
+    """By how much the store's clock was set forward between two moments, or shortly before."""
     leaps = [each for each in facts.struck if each.leap_ms > 0 and each.ended is not None]
     return sum(each.leap_ms / 1000 for each in leaps if each.began <= ended and began <= (each.ended or 0) + LEASE_S)
 
@@ -852,8 +861,7 @@ def excluded(facts: Facts) -> Iterator[str]:
                 if not heard:
                     continue
                 seen = facts.first_seen(place, mark["seq"])
-                silent_s = seen - max(heard) - outage_s(facts, "stream", place[0], max(heard), seen)
-                silent_s += leaps_s(facts, max(heard), seen)
+                silent_s = silence_s(facts, "stream", place[0], max(heard), seen)
                 if silent_s * 1000 < described.timeout_ms and not _named_before(facts, place, mark, writer, heard):
                     yield (
                         f"mark {mark['seq']} of {place} names {writer}, which was silent for at most {silent_s:.3f} s "
@@ -1021,8 +1029,7 @@ def _may_have_lost(
         and each.call.began < until
         for each in calls
     )
-    silent_s = until - owner.call.began - outage_s(facts, "group", owner.group, owner.call.began, until)
-    silent_s += leaps_s(facts, owner.call.began, until)
+    silent_s = silence_s(facts, "group", owner.group, owner.call.began, until)
     return gave_up or (timeout_ms is not None and silent_s * 1000 >= timeout_ms)
 
 
@@ -1073,8 +1080,7 @@ def _reader_may_be_refused(
     # It may have lost its segments in any silence of this epoch, and heard of it only now.
     moments = [*sorted(heard), refused.call.ended]
     return any(
-        later - earlier - outage_s(facts, "group", refused.group, earlier, later) + leaps_s(facts, earlier, later)
-        >= timeout_ms / 1000
+        silence_s(facts, "group", refused.group, earlier, later) * 1000 >= timeout_ms
         for earlier, later in pairwise(moments)
     )
 

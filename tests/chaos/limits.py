@@ -13,6 +13,7 @@ PROJECT_DEADLINE_MS: Final = 10_000
 READY_S: Final = 180.0  # until a controller serves: on a busy machine it has taken 56
 READY_LOOK_S: Final = 0.01
 LEASE_S: Final = 3.0  # the same of one of several controllers: a shorter stop, or a shorter cut to the store
+ROUND_TRIP_S: Final = 0.3  # one of several controllers knows the store's time to within an answer of the store
 COUNTED_PAUSE_S: Final = 1.5  # a process that stands still for less is silence like any other (decision 0050)
 END_S: Final = 30.0  # until a controller that was told to stop has ended
 

@@ -342,6 +342,16 @@ def silence_that_grows_with_the_stores_clock() -> Story:
     return story
 
 
+def silence_that_ends_with_a_faster_answer_of_the_store() -> Story:
+    """The owner took the store's clock for a quarter of a second less than it was, until a beat was answered fast."""
+    story = Story(timeout_ms=5_000)
+    owned(story, "one", 1)
+    story.note("a", 50, {"0": 1})
+    story.now += 3.65
+    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
+    return story
+
+
 @pytest.mark.parametrize(
     "story",
     [
@@ -350,6 +360,7 @@ def silence_that_grows_with_the_stores_clock() -> Story:
         a_controller_that_was_stopped_for_less_than_a_lease,
         another_controller_that_was_killed,
         silence_that_grows_with_the_stores_clock,
+        silence_that_ends_with_a_faster_answer_of_the_store,
         a_day_like_any_other,
         answers_that_were_lost,
         a_batch_that_is_sent_again,

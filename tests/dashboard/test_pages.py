@@ -3,11 +3,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
 from controller.dashboard import plain_pages
 from tests.dashboard.conftest import PHONE, WIDE, look
@@ -246,7 +247,6 @@ def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open
     expect(page.get_by_role("heading", name="Streams")).to_be_visible()
     page.go_back()
     expect(page.get_by_label("From", exact=True)).to_have_value(chosen[0])
-    page.wait_for_function("window.did_handshake")  # until then nobody hears what is typed
     page.get_by_label("From", exact=True).fill("2020-01-01T00:00:00")
     page.get_by_label("From", exact=True).press("Tab")
     expect(page).to_have_url(re.compile(r"\?from=2020-01-01T00"), timeout=30_000)
@@ -254,6 +254,45 @@ def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open
     page.get_by_role("option", name="24 h").click()
     page.wait_for_url("**/streams/lossy?range=24h")
     expect(page.get_by_label("From", exact=True)).to_have_value("")
+
+
+def test_what_is_typed_before_the_first_updates_of_a_page_is_kept(world: World, open_page: Callable[..., Page]) -> None:
+    _, page = open_page(), open_page()  # the first one is that of other tests, too
+    page.goto(f"{world.url}/streams/lossy")  # in the visitor's zone from now on
+    held: list[Callable[[], None]] = []
+    said_by_page: list[str] = []
+
+    def hold(socket: WebSocketRoute) -> None:
+        """Holds what the controller tells the page once they are connected, until something was typed."""
+        controller = socket.connect_to_server()
+
+        def told(said: str | bytes) -> None:
+            send = partial(socket.send, said)
+            if not typed and str(said).startswith("42"):  # an event of Socket.IO
+                held.append(send)
+            else:
+                send()
+
+        def hear(said: str | bytes) -> None:
+            said_by_page.append(str(said))
+            controller.send(said)
+
+        controller.on_message(told)
+        socket.on_message(hear)
+
+    typed = False
+    page.route_web_socket(re.compile(""), hold)
+    page.goto(f"{world.url}/streams/lossy?from=2026-01-01T00:00:01Z&to=2026-01-01T00:30:00Z")
+    page.wait_for_function("window.did_handshake")
+    field = page.get_by_label("From", exact=True)
+    field.fill("2020-01-01T00:00:00")
+    typed = True
+    for send in held:
+        send()
+    expect(page).to_have_url(re.compile(r"\?from=2020-01-01T00"), timeout=30_000)
+    expect(field).to_have_value("2020-01-01T00:00")
+    assert any("2020-01-01T00:00" in said for said in said_by_page)
+    assert not any("2026-01-01T00:00:01" in said for said in said_by_page)  # nor does it turn back
 
 
 def test_a_search_of_all_journals_is_there_again_after_back(world: World, open_page: Callable[..., Page]) -> None:
