@@ -18,6 +18,7 @@ import sysconfig
 import venv
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -57,19 +58,28 @@ LIMITS: Final = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    own = version("pyspark")
-    parser.add_argument("sparks", nargs="*", default=[*SPARKS, own], choices=[*SPARKS, own], metavar="SPARK")
-    parser.add_argument("--set-up-only", action="store_true", help="make the environments, and run nothing")
-    given = parser.parse_args()
+    given = parse(sys.argv[1:])
     results = {}
     for spark in given.sparks:
-        python = Path(sys.executable) if spark == own else environment(spark)
+        python = environment(spark) if spark in SPARKS else Path(sys.executable)
         if not given.set_up_only:
             results[spark] = tried(python, spark)
     for line in table(results) if results else []:
         print(line)
     return 0 if all(bad == 0 for found in results.values() for _, bad in found.values()) else 1
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What to run: `sparks`, by version, and `set_up_only`."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    known = list(dict.fromkeys([*SPARKS, version("pyspark")]))
+    parser.add_argument("sparks", nargs="*", metavar="SPARK", help=f"{', '.join(known)}; all of them unless given")
+    parser.add_argument("--set-up-only", action="store_true", help="make the environments, and run nothing")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.sparks) - set(known):
+        parser.error(f"there is no Spark {', '.join(sorted(unknown))} here: give {', '.join(known)}")
+    given.sparks = given.sparks or known
+    return given
 
 
 def environment(spark: str) -> Path:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import reduce
 from typing import Any
 
+import pandas
 from pyspark.sql import Column, DataFrame, GroupedData, Row, functions
+from pyspark.sql.streaming.state import GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 Rows = Counter[tuple[str, str, int, int]]  # operator, key, time, and what it says there
@@ -23,7 +25,7 @@ OPERATORS = (
     "first",
     "chained",
     "joined",
-)  # all but timers, which are a query apart
+)  # all that can be in one query
 HAS_TIMERS = hasattr(GroupedData, "transformWithState")  # since Spark 4.1
 SECOND_MS = 1_000
 SCHEMA = "t bigint, id bigint, kind string"
@@ -48,7 +50,8 @@ def truth(events: list[dict[str, Any]]) -> Rows:
     found: Rows = Counter()
     of_a = [each for each in events if each["kind"] == "a"]
     counted = [("tumbling", 10, 10), ("sliding", 20, 5)]
-    for name, width, slide in [*counted, ("timers", 10, 10)] if HAS_TIMERS else counted:
+    counted += [(name, 10, 10) for name in ("timers", "states", "updated", "whole") if name != "timers" or HAS_TIMERS]
+    for name, width, slide in counted:
         counts = Counter(
             (each["key"], start * SECOND_MS)
             for each in events
@@ -119,6 +122,8 @@ def operators(read: Callable[[str], DataFrame], which: Collection[str] = OPERATO
 
     parts = {
         "tumbling": lambda: windows("tumbling", "10 seconds"),
+        "updated": lambda: windows("updated", "10 seconds"),  # for a query in update mode
+        "whole": lambda: windows("whole", "10 seconds"),  # for a query in complete mode
         "sliding": lambda: windows("sliding", "20 seconds", "5 seconds"),
         "session": sessions,
         "unique": unique,
@@ -165,3 +170,24 @@ def timers(read: Callable[[str], DataFrame]) -> DataFrame:
         outputMode="Append",
         timeMode="EventTime",
     )
+
+
+def states(read: Callable[[str], DataFrame]) -> DataFrame:
+    """Counts as timers do, with a state for each key and step that times out when the watermark passes its end."""
+    start = functions.expr("unix_millis(t) div 10000 * 10000").alias("start")
+    events = read("states").select("t", functions.col("key").cast("string"), start)
+    return events.groupBy("key", "start").applyInPandasWithState(
+        _count_step, "operator string, key string, time bigint, value bigint", "count bigint", "append",
+        GroupStateTimeout.EventTimeTimeout,
+    )  # fmt: skip
+
+
+def _count_step(step: tuple[str, int], frames: Iterator[Any], state: Any) -> Iterator[Any]:
+    key, start = step
+    (before,) = state.get if state.exists else (0,)
+    if state.hasTimedOut:
+        state.remove()
+        yield pandas.DataFrame([("states", key, start, before)], columns=["operator", "key", "time", "value"])
+    else:
+        state.update((before + sum(len(frame) for frame in frames),))
+        state.setTimeoutTimestamp(int(start) + 10_000)  # which is a number of NumPy

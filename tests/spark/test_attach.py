@@ -16,15 +16,13 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
-from spark_integration.attachment import reporter
 from spark_integration.errors import InvalidOption, NotStreaming, WrongSetting
 from spark_integration.file_positions import FilePositions
 from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS
 from strandline.core.backlog import CallableStrategy
 from strandline.errors import UnknownStream
-from tests.spark.attached import settle
-from tests.spark.queries import last_progress
+from tests.spark.attached import finish, settle
 
 WIDTH_MS = 10_000
 DAY_MS = 24 * 3_600_000
@@ -146,11 +144,7 @@ def test_available_now_runs_close_what_was_complete_at_the_end_of_a_run_before(
 ) -> None:
     def run(before: Any = None) -> Any:
         with running(attached(), available_now=True, before=before) as run:
-            run.finish()
-        last = last_progress(run.query)
-        assert last is not None
-        reporter(spark).hear(last)  # which Spark may be about to tell the listener
-        assert reporter(spark).settle(60)
+            finish(spark, run)
         return run
 
     folder.put("one", [1_000, 12_000])

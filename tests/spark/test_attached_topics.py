@@ -12,9 +12,10 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_integration import attach, detach
+from spark_integration.releases import HAS_LIMITS
 from strandline.core.config import StreamConfig
 from tests.kafka import Kafka
-from tests.spark.attached import settle
+from tests.spark.attached import finish, settle
 
 WIDTH_MS = 10_000
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
@@ -88,6 +89,27 @@ def test_a_union_of_two_attached_topics_waits_for_both(
         one.seal()
         other.seal()
         assert settle(spark, run) == counted(one.times + other.times)
+
+
+def test_available_now_runs_over_a_topic_close_what_was_complete_at_the_end_of_a_run_before(
+    spark: SparkSession, topic: Callable[[], Topic], running: Any
+) -> None:
+    one = topic()
+
+    def run(before: Any = None) -> Any:
+        with running(windows(one.attached()), available_now=True, before=before) as run:
+            finish(spark, run)
+        return run
+
+    one.send(1_000, 12_000, 13_000, 14_000)  # more than a batch takes
+    one.mark(11_000)
+    first = run()
+    one.send(15_000)
+    second = run(first)
+    third = run(second)
+    assert (second if HAS_LIMITS else third).windows() == {0: 1}
+    one.seal()
+    assert run(run(third)).windows() == counted(one.times)
 
 
 def joined(left: DataFrame, right: DataFrame) -> DataFrame:
