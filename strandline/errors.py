@@ -16,6 +16,13 @@ def _rebuild(kind: type[StrandlineError], values: dict[str, Any]) -> StrandlineE
     return kind(**values)
 
 
+def _shown(value: Any) -> str:
+    """A value that a caller gave, with the words of JSON, in which most of them come."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
 class StrandlineError(Exception):
     """The root. `code` is stable, `detail` is a sentence for people, `values` are the fields by name."""
 
@@ -321,7 +328,7 @@ class InvalidConfig(Invalid):
 
     @property
     def detail(self) -> str:
-        return f"{self.name} cannot be {self.value!r}: {self.wanted}"
+        return f"{self.name} cannot be {_shown(self.value)}: {self.wanted}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -336,7 +343,7 @@ class InvalidParameter(Invalid):
 
     @property
     def detail(self) -> str:
-        return f"the parameter {self.name} cannot be {self.value!r}: {self.wanted}"
+        return f"the parameter {self.name} cannot be {_shown(self.value)}: {self.wanted}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -349,7 +356,7 @@ class InvalidNote(Invalid):
 
     @property
     def detail(self) -> str:
-        return f"{self.name} of a note cannot be {self.value!r}: {self.wanted}"
+        return f"{self.name} of a note cannot be {_shown(self.value)}: {self.wanted}"
 
 
 @dataclass(kw_only=True, eq=False)
