@@ -295,6 +295,17 @@ def test_what_is_typed_before_the_first_updates_of_a_page_is_kept(world: World, 
     assert not any("2026-01-01T00:00:01" in said for said in said_by_page)  # nor does it turn back
 
 
+def test_a_refused_moment_is_told_until_the_field_is_right_again(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/lossy?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z")
+    field, refusal = page.get_by_label("From", exact=True), page.get_by_text("from a moment before the other")
+    before = field.input_value()
+    field.fill("2020-01-04T00:00:00")
+    expect(refusal).to_be_visible()
+    field.fill(before)
+    expect(refusal).to_have_count(0)
+
+
 def test_a_search_of_all_journals_is_there_again_after_back(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/journal?topic=action")
