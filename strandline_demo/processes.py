@@ -36,6 +36,7 @@ class Processes:
         """Runs `python -m module arguments`, without the settings that the user has for Strandline."""
         command = [sys.executable, "-P", "-m", __name__, module, *arguments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE_")}
+        environment["TMPDIR"] = str(self._folder)  # what a process that is killed leaves there goes with the folder
         with (self._folder / f"{name}.log").open("ab") as log:
             # It leads its own session, so that a Ctrl-C in the terminal does not reach it.
             process = self._running[name] = subprocess.Popen(

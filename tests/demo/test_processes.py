@@ -23,9 +23,10 @@ print("waiting", flush=True)
 time.sleep(600)
 """
 APART = """
-import os, sys
+import os, sys, tempfile
 from strandline_demo.processes import send
 print("hello", sys.argv[1], os.getsid(0) == os.getpid(), sys.stdin.read() == "", "STRANDLINE_PORT" in os.environ)
+print("leaves what it leaves in", tempfile.gettempdir())
 send("news", text="all is well")
 """
 PARENT = """
@@ -52,9 +53,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_lines_and_messages_are_heard_in_order_and_then_the_end(folder: Path) -> None:
     (folder / "part.py").write_text(APART)
-    with Processes(folder) as processes:
+    work = folder / "work"
+    work.mkdir()
+    with Processes(work) as processes:
         processes.start("apart", "part", "you")
         assert processes.hear(120) == {"part": "apart", "kind": "line", "text": "hello you True True False"}
+        left = {"part": "apart", "kind": "line", "text": f"leaves what it leaves in {work}"}
+        assert processes.hear(120) == left
         assert processes.hear(120) == {"part": "apart", "kind": "news", "text": "all is well"}
         assert processes.hear(120) == {"part": "apart", "kind": "ended", "status": 0}
         assert processes.hear(0) is None
