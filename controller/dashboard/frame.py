@@ -32,6 +32,7 @@ document.addEventListener("visibilitychange", () => emitEvent("{_SEEN}", !docume
 </script>"""
 # The script is part of the page, so that it runs even where nothing else can be had any more.
 _WATCH: Final = Path(__file__).with_name("page.js").read_text()
+_KEEP_FOCUS: Final = f"<script>{Path(__file__).with_name('focus.js').read_text()}</script>"
 _STYLE: Final = """
 :root { --sl-line: #e2e8f0; --sl-soft: #576579; --sl-card: #ffffff; --sl-ground: #f6f8fa; --sl-ink: #0f172a; }
 .body--dark { --sl-line: #2b3648; --sl-soft: #9aa8bc; --sl-card: #141c2b; --sl-ground: #0b111c; --sl-ink: #e6edf6; }
@@ -157,7 +158,7 @@ class Refresh:
         self._timer = ui.timer(REFRESH_S, self.now, immediate=False)
         ui.on(_SEEN, self._seen)
         ui.add_head_html(_watch())
-        ui.add_body_html(_TELL_SEEN)
+        ui.add_body_html(_TELL_SEEN + _KEEP_FOCUS)
 
     async def first(self) -> None:
         """Updates once. If that takes long, it continues in the background, and the page is shown before."""

@@ -61,12 +61,18 @@ def restarted(database: Path, open_page: Callable[..., Page]) -> Iterator[tuple[
     assert process.client.post("/v1/streams/orders/notes", json=note).is_success
     page = open_page()
     page.goto(f"{process.url}/streams/orders")
-    expect(page.get_by_role("link", name="w1").first).to_be_visible()
+    shown(page)
     expect(alarm(page)).to_be_hidden()
-    assert becomes_green(page, True)
     yield process, page, port
     if process.process.poll() is None:
         process.stop()
+
+
+def shown(page: Page) -> None:
+    """The page is there as a whole: its picture, too, whose library the browser loads last."""
+    expect(page.get_by_role("link", name="w1").first).to_be_visible()
+    expect(page.locator("svg[aria-roledescription^=flowchart]").first).to_be_attached()
+    assert becomes_green(page, True)
 
 
 def alarm(page: Page) -> Locator:
@@ -100,8 +106,7 @@ def lowered(page: Page) -> None:
     """The page is as it was before the alarm."""
     expect(alarm(page)).to_be_hidden()
     expect(page).to_have_title("orders · Strandline")
-    expect(page.get_by_role("link", name="w1").first).to_be_visible()
-    assert becomes_green(page, True)
+    shown(page)
 
 
 def test_a_page_of_a_killed_controller_is_no_longer_green_until_another_serves(

@@ -416,12 +416,31 @@ def test_the_keyboard_alone_leads_to_a_stream(world: World, open_page: Callable[
     page = open_page()
     page.goto(world.url)
     expect(page.get_by_role("cell", name="orders").first).to_be_visible()
-    for _ in range(60):
+    for _ in range(200):  # and once more from the top: rows move
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.getAttribute('href')") == "/streams/orders":
             break
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("orders")
+
+
+def test_the_focus_stays_on_a_row_that_moves(world: World, open_page: Callable[..., Page]) -> None:
+    streams = ("moving-a", "moving-b", "moving-c")
+    for time, name in enumerate(streams, 1):
+        world.put(f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+        world.note(name, "w", time)
+    page = open_page()
+    page.goto(f"{world.url}/?streams.filter=moving&streams.sort=-time")
+    names = page.locator("tbody tr a[href^='/streams/moving']")
+    expect(names).to_have_text(["moving-c", "moving-b", "moving-a"])
+    names.last.focus()
+    world.note("moving-a", "w", 4, offset=2)
+    expect(names).to_have_text(["moving-a", "moving-c", "moving-b"])
+    expect(names.first).to_be_focused()
+    page.get_by_role("heading", name="Streams").click()
+    expect(names.first).not_to_be_focused()
+    for name in streams:
+        world.process.client.delete(f"/v1/streams/{name}")
 
 
 def test_what_is_not_there_is_said_with_a_way_back(world: World, open_page: Callable[..., Page]) -> None:
