@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, StrandlineError
-from strandline.wire.shapes import misfit_of
+from strandline.wire.shapes import Misfit, misfit_of
 
 _STEP: Final = re.compile(r"(?:^|\.)(?P<name>[^.\[]+)|\[(?P<place>\d+)\]|\[\.\.\.\]")
 _EXPECTED: Final = re.compile(r"expected (?P<wanted>.*?)(?:, got \w+)?")  # the value is told beside it
@@ -30,7 +31,7 @@ def body_error(
 ) -> StrandlineError:
     """The error of the contract: it names the field, its value, and what would be right."""
     misfit = misfit_of(error)
-    path, value = _at(body, misfit.path)
+    path, value = _at(body, misfit)
     within = f"{path}." if path else ""
     if misfit.missing is not None:
         return _made(kind, within + misfit.missing, None, "it is required")
@@ -63,19 +64,34 @@ def _made(kind: type[StrandlineError], name: str, value: Any, wanted: str) -> St
     return BadJson(reason=f"{name[:80]}: {wanted}")
 
 
-def _at(body: bytes, path: str) -> tuple[str, Any]:
-    """The value at a path of msgspec's, and the path with names. That of msgspec does not say which entry of an object
-    it means: the first misfit."""
-    value, named = json.loads(body), ""
-    for step in _STEP.finditer(path):
-        if step["name"] is not None:
-            value = value.get(step["name"]) if isinstance(value, dict) else None
-            named += step[0]
-        elif step["place"] is not None:
-            value = value[int(step["place"])] if isinstance(value, list) else None
-            named += step[0]
-        elif isinstance(value, dict):
-            name = next((name for name, each in value.items() if type(each) is not int), None)
-            value = value if name is None else value[name]
-            named += "[...]" if name is None else f".{name}"
-    return named, value
+def _at(body: bytes, misfit: Misfit) -> tuple[str, Any]:
+    """The place of a misfit with the names of entries, and the value there: the first of the places that msgspec may
+    mean at which something is wrong."""
+
+    def is_wrong(value: Any) -> bool:
+        if misfit.missing is not None:
+            return isinstance(value, dict) and misfit.missing not in value
+        if misfit.unknown is not None:
+            return isinstance(value, dict) and misfit.unknown in value
+        return type(value) is not int
+
+    places = list(_places(json.loads(body), list(_STEP.finditer(misfit.path)), ""))
+    return next((place for place in places if is_wrong(place[1])), places[0])
+
+
+def _places(value: Any, steps: Sequence[re.Match[str]], named: str) -> Iterator[tuple[str, Any]]:
+    """The places that a path of msgspec's may mean, which says `[...]` for any entry of an object."""
+    if not steps:
+        yield named, value
+        return
+    step, *rest = steps
+    if step["name"] is not None:
+        inner = value.get(step["name"]) if isinstance(value, dict) else None
+        yield from _places(inner, rest, named + step[0])
+    elif step["place"] is not None:
+        place = int(step["place"])
+        inner = value[place] if isinstance(value, list) and place < len(value) else None
+        yield from _places(inner, rest, named + step[0])
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _places(inner, rest, f"{named}.{name}")

@@ -52,6 +52,7 @@ def test_no_call_takes_it(controller: Any, what: str) -> None:
 SEGMENTS = 'how many, "open", or a list of {"id", "low", "high"}'
 STARTS = '"head", {"time": …} or {"positions": {…}}'
 NOTES, WINDOW, GROUP = "/v1/streams/s/notes", "/v1/streams/s/time-window", "/v1/reader-groups/g"
+READER = f"{GROUP}/readers/r"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,8 @@ NOTES, WINDOW, GROUP = "/v1/streams/s/notes", "/v1/streams/s/time-window", "/v1/
         (NOTES, {"writer": None, "time": 5}, "writer of a note cannot be null: a string"),
         (NOTES, {"writer": "a", "position": [3]}, "position of a note cannot be [3]: an object"),
         (NOTES, {"position": {"0": 1, "x": True}}, "position.x of a note cannot be true: a whole number"),
+        (READER, {"positions": {"s": {"0": 1}, "t": {"0": True}}},
+         "positions.t.0 of a note cannot be true: a whole number"),
         (NOTES, {"writer": "a", "colour": 7}, "colour of a note cannot be 7: there is no such field, leave it out"),
         (NOTES, {"notes": 7}, "notes of a note cannot be 7: a list"),
         (NOTES, [], "the body of a note cannot be []: an object"),

@@ -49,9 +49,8 @@ def truth(events: list[dict[str, Any]]) -> Rows:
     """What all operators are to say of these events, in plain Python."""
     found: Rows = Counter()
     of_a = [each for each in events if each["kind"] == "a"]
-    counted = [("tumbling", 10, 10), ("sliding", 20, 5)]
-    counted += [(name, 10, 10) for name in ("timers", "states", "updated", "whole") if name != "timers" or HAS_TIMERS]
-    for name, width, slide in counted:
+    tens = ["tumbling", "states", "updated", "whole", *(["timers"] if HAS_TIMERS else [])]
+    for name, width, slide in [*((name, 10, 10) for name in tens), ("sliding", 20, 5)]:
         counts = Counter(
             (each["key"], start * SECOND_MS)
             for each in events
