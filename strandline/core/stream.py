@@ -396,7 +396,8 @@ class Stream:
         interval = self.config.mark_interval_ms
         for aggregate in self._aggregates.values():
             if interval is not None and aggregate.last is not None and aggregate.next_time() is not None:
-                moments.append(aggregate.last.created_at + interval)
+                is_set_back = self.clock < aggregate.last.created_at  # then a mark is due at once
+                moments.append(self.clock if is_set_back else aggregate.last.created_at + interval)
         return min(moments, default=None)
 
     def held_by(self, key: str, now: int) -> Holder | None:

@@ -201,6 +201,16 @@ def test_marks_keep_their_interval_and_the_stream_announces_the_next() -> None:
     assert (book.times(), book.stream.next_wake()) == ([10, 20], 602_000 - 600)
 
 
+def test_a_stream_whose_clock_was_set_back_announces_its_mark_at_once() -> None:
+    book = Book(mark_interval_ms=1_000, writer_timeout_ms=None)
+    book.note("a", 10)
+    book.after(400).note("a", 20)
+    book.stream.clock = book.now = 500  # an operator sets the store's clock back
+    assert book.stream.next_wake() == 500
+    book.call("advance")
+    assert (book.times(), book.stream.next_wake()) == ([10, 20], None)
+
+
 def test_without_an_interval_marks_come_on_demand_only() -> None:
     book = Book(mark_interval_ms=None, writer_timeout_ms=None)
     book.note("a", 10)
