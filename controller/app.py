@@ -17,26 +17,23 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.clock import HostClock
 from controller.cluster.records import Identity
 from controller.controller import Controller, JointController
 from controller.dashboard.mount import add_dashboard
-from controller.http import documentation
 from controller.http.auth import Rules
 from controller.http.browser_gate import BrowserGate
 from controller.http.declared import DeclaredRoute, Routes
-from controller.http.direct import Direct
+from controller.http.documentation import HEADERS, Documentation
 from controller.http.forwarding.directory import Directory
 from controller.http.forwarding.forwarding import Forwarding
-from controller.http.hot_calls import AnsweredBefore
 from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
-from controller.http.notes import DECLARED as NOTE_ROUTES
 from controller.http.openapi import CONTRACT_VERSION, describe
 from controller.http.problems import answer_with
+from controller.http.responses import json_answer
 from controller.http.routes import ROUTERS, declared_by
 from controller.joint.ownership import Ownership
 from controller.settings import Settings
@@ -68,7 +65,7 @@ class SystemClock:
 
 
 class Application(FastAPI):
-    """FastAPI inside of the middleware: a note does not pass even through FastAPI's outermost layers."""
+    """FastAPI inside of the middleware."""
 
     def __init__(
         self, gate: BrowserGate, rules: Rules, *, dashboard: bool, forwarding: Forwarding | None, **settings: Any
@@ -78,7 +75,6 @@ class Application(FastAPI):
         self._envelope = Middleware(
             super().__call__, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding
         )
-        self.direct = Direct(self._envelope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -156,6 +152,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
     )
     app.state.grafana_url = settings.grafana_url
     _add_error_handlers(app)
@@ -167,11 +164,11 @@ def create_app(
 
 
 def _add_routes(app: FastAPI, routers: Sequence[Routes]) -> None:
-    for each in NOTE_ROUTES:
-        app.router.routes.append(Route(each.path, AnsweredBefore(), methods=[each.method]))
     for router in routers:
         app.router.routes.extend(router.routes)  # `include_router` makes each of them again for each application
-    app.add_route("/docs", partial(_documentation, app), include_in_schema=False)
+    documentation = Documentation(lambda: app.openapi())
+    app.add_route("/docs", partial(_docs, documentation), include_in_schema=False)
+    app.add_route("/openapi.json", partial(_openapi_json, documentation), include_in_schema=False)
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -207,8 +204,12 @@ def _openapi(app: FastAPI, routes: Sequence[DeclaredRoute]) -> dict[str, Any]:
     return app.openapi_schema
 
 
-async def _documentation(app: FastAPI, _request: Request) -> Response:
-    return HTMLResponse(documentation.page(app.openapi()), headers=documentation.HEADERS)
+async def _docs(documentation: Documentation, _request: Request) -> Response:
+    return HTMLResponse((await documentation.documents()).page, headers=HEADERS)
+
+
+async def _openapi_json(documentation: Documentation, _request: Request) -> Response:
+    return json_answer((await documentation.documents()).openapi)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

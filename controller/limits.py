@@ -23,8 +23,6 @@ FRAMING_BYTES: Final = 16_384  # of chunk sizes, extensions and trailers between
 DISCARDED_BYTES: Final = 16 * 1024 * 1024  # of a request that arrive after its answer; past it the connection is closed
 PIPELINED_REQUESTS: Final = 64  # on one connection, waiting for earlier answers
 BODIES_BYTES: Final = 256 * 1024 * 1024  # of all requests that are being read or answered; past it 503 overloaded
-KNOWN_HEADS: Final = 4_096  # of notes and windows that are not parsed and checked again; past it all are forgotten
-KNOWN_HEAD_BYTES: Final = 1_024  # a larger head is parsed each time
 CONFIGS_REMEMBERED: Final = 1_024  # settings of streams as the store has them; others are read and checked again
 RULES_REMEMBERED: Final = 1_024  # which call needs which role, by method and path; past it they are looked up again
 RULE_CHARACTERS: Final = 512  # a longer path is looked up each time
@@ -134,10 +132,14 @@ JOURNAL_REFUSALS_REFILL_MS: Final = 60_000  # after the burst, between two refus
 JOURNAL_NAMES: Final = 16  # names in one entry
 JOURNAL_WORDS: Final = 8  # that the journals of all streams are searched for
 JOURNAL_SEARCH_CHARACTERS: Final = 300  # of these words
+JOURNAL_SEARCH_ROWS: Final = 20_000  # that one search looks at; then the caller goes on with the next page
+JOURNAL_SEARCH_S: Final = 1.0  # for which one search goes on
+JOURNAL_SEARCH_STEP_ROWS: Final = 500  # that it looks at while other reads of the store wait
+JOURNAL_SEARCHES: Final = 32  # that run or wait; only one runs
 JOURNAL_RESUMED: Final = 64  # newest entries from which a stream that is loaded knows since when what holds
 
 # Server-sent events
-EVENT_SUBSCRIBERS: Final = 1_000  # connected readers; a further one gets 503 overloaded
+EVENT_SUBSCRIBERS: Final = 1_000  # connected readers, of one caller as many as it leaves; a further one gets 503
 EVENT_KEEP_ALIVE_S: Final = 15  # without an event; then a comment is sent
 EVENT_SEND_DEADLINE_S: Final = 30  # a client that reads nothing for so long is disconnected
 EVENT_MARKS: Final = 64  # read and sent at a time

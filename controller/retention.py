@@ -111,9 +111,11 @@ class Retention:
         """The seq of the oldest mark that bounds a group with a reader heard since then."""
         needed: int | None = None
         for group in await self._store.read(groups_that_read, name):
-            heard_at, read = await self._groups.progress_in(group, name)
-            if heard_at < since:
+            loaded = await self._streams.get(name)
+            progress = await self._groups.progress_in(group, name, loaded.origin.identity)
+            if progress is None or progress[0] < since:
                 continue
+            read = progress[1]
             loaded = await self._streams.get(name)
             passed = (await self._reading.sides(loaded, key, position_in(loaded.stream.graph, read))).seq
             if passed is not None:

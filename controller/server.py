@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -24,7 +24,6 @@ from controller.app import Application, create_app
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
 from controller.http.connection import HttpConnection, WaitQueues
-from controller.http.known_heads import KnownHeads
 from controller.http.listener import Listener, connections_bound
 from controller.limits import (
     DRAIN_DEADLINE_S,
@@ -76,8 +75,6 @@ class Server(uvicorn.Server):
     At the end it answers waiting readers first, and then waits for the connections, which would otherwise stay busy.
     """
 
-    direct: ClassVar[bool] = True  # if not, the application answers every call
-
     def __init__(
         self,
         config: uvicorn.Config,
@@ -94,7 +91,6 @@ class Server(uvicorn.Server):
         self._tell_ready = tell_ready
         self._parent = parent
         self._waits = WaitQueues()
-        self._known_heads = KnownHeads()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
@@ -133,17 +129,7 @@ class Server(uvicorn.Server):
 
     def _connect(self, overloaded: Overloaded | None) -> HttpConnection:
         loop, state = asyncio.get_running_loop(), self.lifespan.state
-        direct = self._strandline.direct if self.direct else None
-        return HttpConnection(
-            self.config,
-            self.server_state,
-            state,
-            loop,
-            self._waits,
-            direct=direct,
-            known_heads=self._known_heads,
-            overloaded=overloaded,
-        )
+        return HttpConnection(self.config, self.server_state, state, loop, self._waits, overloaded=overloaded)
 
     async def on_tick(self, counter: int) -> bool:
         """Checks every tenth of a second whether to stop, also because another controller took the store over, or

@@ -72,16 +72,6 @@ class Tokens:
             return not self.required
         return grant in self._valid and (grant.expires_at is None or self._clock.now() < grant.expires_at)
 
-    def admits_again(self, grant: Grant | None, state: TokenState | None) -> bool:
-        """Whether a caller that was admitted with this grant while the tokens had this state is admitted again."""
-        if state is not self._state or self.required == (grant is None):
-            return False
-        if grant is not None:
-            if grant.expires_at is not None and self._clock.now() >= grant.expires_at:
-                return False
-            self._used.add(grant.name)
-        return True
-
     async def note_use(self) -> None:
         """Writes which tokens were used to the store; raises StoreUnavailable."""
         if not self._used:

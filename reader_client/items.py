@@ -144,13 +144,15 @@ class ReaderState:
     """The saved state of a reader, from which another one can continue.
 
     It has the positions by stream and segment, the watermarks by key, the events of the open windows if there are any
-    (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key.
+    (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key. `identities` says of which
+    streams that is: a stream that is created again under its name is another one.
     """
 
     positions: Mapping[str, Mapping[str, int]]
     watermarks: Mapping[str, int]
     windows: Mapping[str, Any] | None = None
     by_stream: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    identities: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for stream, position in self.positions.items():
@@ -185,6 +187,8 @@ class ReaderState:
             kept["windows"] = self.windows
         if self.by_stream:
             kept["by_stream"] = self.by_stream
+        if self.identities:
+            kept["identities"] = self.identities
         return json.dumps(kept)
 
     @classmethod

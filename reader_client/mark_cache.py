@@ -104,6 +104,7 @@ class MarkCache:
     def reset(self) -> None:
         """Drops everything: the stream is another one, or its marks are gone."""
         self.graph: SegmentGraph | None = None
+        self._identity: str | None = None  # of the stream that everything here is of
         self.sealed = False
         self.resting = False
         self.caught_up = False
@@ -136,9 +137,9 @@ class MarkCache:
     def describe(self, described: StreamDescription) -> None:
         """Takes a description of the stream. Drops everything if the stream was created again under its name."""
         latest = described.latest_marks.get(self._key)
-        if self._last is not None and _is_another(self._last, latest):
+        if self._identity != described.identity:
             self.reset()
-        first = self.graph is None
+        first, self._identity = self.graph is None, described.identity
         self.graph = SegmentGraph(
             [each.segment for each in described.segments],
             open=any(each.segment.low is None for each in described.segments),
@@ -153,7 +154,11 @@ class MarkCache:
     def is_clear(self, page: MarksPage | PackedMarks) -> bool:
         """Whether every segment of these marks is known; otherwise call `describe` before `take`."""
         graph = self.graph
-        return graph is not None and all(segment in graph for segment in _segments(page))
+        return self.is_of(page) and graph is not None and all(segment in graph for segment in _segments(page))
+
+    def is_of(self, page: MarksPage | PackedMarks) -> bool:
+        """Whether these marks are of the stream that was described, and not of another one of its name."""
+        return page.identity == self._identity
 
     def take(self, page: MarksPage | PackedMarks) -> None:
         """Adds the next page of marks. After a gap of marks that the controller has pruned, starts from the page."""
@@ -288,10 +293,3 @@ def _segments(page: MarksPage | PackedMarks) -> Iterable[str]:
     if isinstance(page, MarksPage):
         return {segment for mark in page.marks for segment in mark.cut}
     return page.marks.segments
-
-
-def _is_another(last: Mark, latest: WireMark | None) -> bool:
-    """Whether the newest cached mark cannot be of the stream whose newest mark is `latest`."""
-    if latest is None or latest.seq < last.seq:
-        return True
-    return latest.seq == last.seq and latest.time != last.time

@@ -25,7 +25,7 @@ from strandline.client.http import AsyncConnection, Connection
 from strandline.client.loop import remote
 from strandline.client.retry import Pause
 from strandline.core.window import TimeWindow
-from strandline.errors import UnknownSeq
+from strandline.errors import UnknownSeq, UnknownStream
 from strandline.wire.streams import MarksPage
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class Follower:
         )
         if not cache.is_clear(page) or (not page.marks and cache.caught_up):
             yield from self._describe()
-            if page.marks and _first_seq(page) <= cache.after:
-                return  # the stream was created again before its description was fetched
+            if not cache.is_of(page) or (page.marks and _first_seq(page) <= cache.after):
+                return  # the stream was created again before its description was fetched, or after it
         with self._lock:  # in one step, so that a reader never finds these marks stale
             cache.take(page)
             self._heard_ms = self._now_ms()
@@ -157,8 +157,8 @@ class Follower:
         with self._lock:
             self._failures += 1
             self._last_error = error
-            if isinstance(error, UnknownSeq | ValueError):
-                self._cache.reset()  # the marks are of another stream
+            if isinstance(error, UnknownStream | UnknownSeq | ValueError):
+                self._cache.reset()  # the marks are of a stream that is gone
 
 
 def _first_seq(page: MarksPage | PackedMarks) -> int:

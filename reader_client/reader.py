@@ -23,7 +23,15 @@ from strandline.core.event_windows import EventWindows, Saved
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.core.progress import News, Progress, no_order
-from strandline.errors import Fenced, InvalidConfig, OutcomeUnknown, PositionWentBack, UnknownReader, WrongDomain
+from strandline.errors import (
+    Fenced,
+    InvalidConfig,
+    OutcomeUnknown,
+    PositionWentBack,
+    StreamRecreated,
+    UnknownReader,
+    WrongDomain,
+)
 from strandline.fork import OwningProcess
 from strandline.logs import LogReader, StoredEvent
 from strandline.names import check_name
@@ -57,6 +65,7 @@ class ReaderJobs:
         self._kept_next = state
         self._saved = dict[SegmentRef, ReaderState]()
         self._now_ms = now_ms
+        self._identities = dict[str, str]()  # of the streams
         self._epoch: int | None = None
         self._orders = {stream: StreamOrder(stream, options.order_key) for stream in logs}
         self._progress: Progress[StoredEvent] = Progress(self._bound if options.ordered else no_order)
@@ -75,7 +84,9 @@ class ReaderJobs:
     # -- jobs ----------------------------------------------------------------------------------------------------
 
     def open(self) -> Job[None]:
-        """Registers, at the positions of the given state, and acquires its share of the segments."""
+        """Registers, at the positions of the given state, and acquires its share of the segments.
+
+        Raises StreamRecreated if the state is of an earlier stream of the same name."""
         self._check_open()
         described = yield from remote(group_calls.describe_group(self.group))
         self._check_logs(described.streams)
@@ -84,10 +95,14 @@ class ReaderJobs:
             wanted = f"less than the group's reader_timeout_ms, {timeout}"
             raise InvalidConfig(name="report_ms", value=self._options.report_ms, wanted=wanted)
         for stream in described.streams:
-            domain = (yield from remote(calls.describe(stream))).config.time_domain
+            found = yield from remote(calls.describe(stream))
+            self._identities[stream] = found.identity
+            domain = found.config.time_domain
             if self._options.time_domain not in (ReadingDomain.PROCESSING, domain):
                 asked = f"watermarks of the {self._options.time_domain} time domain"
                 raise WrongDomain(stream=stream, time_domain=domain, call=asked)
+        if self._state is not None:
+            self._check_identities(self._state)
         positions = self._state.positions if self._state is not None else {}
         yield from self._take_and_balance(
             (yield from remote(group_calls.register_reader(self.group, self.reader, positions)))
@@ -164,7 +179,13 @@ class ReaderJobs:
             if stream is not None:
                 by_stream.setdefault(stream, {})[key] = watermark
         watermarks = {key: watermark for (stream, key), watermark in self._returned.items() if stream is None}
-        return ReaderState(positions, watermarks, windows, by_stream)
+        return ReaderState(positions, watermarks, windows, by_stream, dict(self._identities))
+
+    def _check_identities(self, state: ReaderState) -> None:
+        for stream, identity in state.identities.items():
+            present = self._identities.get(stream, identity)
+            if identity != present:
+                raise StreamRecreated(stream=stream, identity=identity, present=present)
 
     def save_segments(self) -> dict[SegmentRef, ReaderState]:
         """Returns a state for each segment."""
@@ -418,6 +439,8 @@ class ReaderJobs:
                 windows.reopen(place)  # others read it meanwhile; their unsettled events come here
             return
         state = recall(*place)
+        if state is not None:
+            self._check_identities(state)
         windows.load(None if state is None else state.windows, [place])
         if state is not None:
             offset = _offset(state, place)

@@ -130,6 +130,31 @@ class StreamExists(Conflict):
 
 
 @dataclass(kw_only=True, eq=False)
+class StreamRecreated(Conflict):
+    """What was known of a stream is of an earlier one of its name. `identity` is that of the earlier one, `present` of
+    the one that is there now, and `group` names the reader group that began to read the earlier one, if one did."""
+
+    code: ClassVar[str] = "stream_recreated"
+    status: ClassVar[int] = 409
+    stream: str
+    identity: str
+    present: str
+    group: str | None = None
+
+    @property
+    def detail(self) -> str:
+        if self.group is None:
+            return (
+                f"stream {self.stream!r} was deleted and created again (its identity was {self.identity} and is now "
+                f"{self.present}), so no earlier position counts: begin anew in the present stream"
+            )
+        return (
+            f"stream {self.stream!r} was deleted and created again since reader group {self.group!r} began to read it, "
+            f"so the group's positions do not count: delete the group and create it again"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
 class GroupExists(Conflict):
     code: ClassVar[str] = "group_exists"
     status: ClassVar[int] = 409

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import re
@@ -11,19 +10,14 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-import uvicorn
 
-from controller.app import Application
-from controller.server import Door, Server, listen
 from strandline.client import calls
 from strandline.client.calls import Call
 from strandline.client.http import Connection
@@ -38,9 +32,7 @@ LOCALHOST = "127.0.0.1"
 __all__ = [
     "AT_ONCE",
     "NOON",
-    "ROADS",
     "ROOT",
-    "Connected",
     "InProcess",
     "ManualClock",
     "Outside",
@@ -93,41 +85,6 @@ class InProcess(InProcessController):
         return found
 
 
-class Connected(InProcess):
-    """The same over connections, as it is served: notes and windows have direct answers."""
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._serving.enter_context(self.portal.wrap_async_context_manager(self._connected()))
-
-    async def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
-        return await self._connections.request(method, path, **more)
-
-    def request_soon(self, method: str, path: str, **more: Any) -> Future[httpx.Response]:
-        return self.portal.start_task_soon(partial(self._send, method, path, **more))
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[None]:
-        assert isinstance(self.app, Application)
-        listener = listen(LOCALHOST, 0)
-        config = uvicorn.Config(self.app, lifespan="off", ws="none", log_config=None, log_level="warning")
-        ready = asyncio.Event()
-        server = Server(config, self.app, [Door(listener, tls=False)], ready.set)
-        serving = asyncio.create_task(server.serve())
-        await ready.wait()
-        url = f"http://{LOCALHOST}:{listener.getsockname()[1]}"
-        try:
-            async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as self._connections:
-                yield
-        finally:
-            server.should_exit = True
-            await serving
-            listener.close()
-
-
-ROADS = (InProcess, Connected)  # of a note and of a question for a window: the application's, and the direct one
-
-
 class OwnProcess:
     """`strandline serve` in a process of its own, on a free port of the loopback interface."""
 
@@ -139,25 +96,23 @@ class OwnProcess:
         trusted: ssl.SSLContext | None = None,
         files: int | None = None,
         program: Path = ROOT,
-        direct: bool = True,
     ) -> None:
         """`trusted` is for TLS; `files` is how many files it may have open, connections among them; `program` is the
-        folder with the program; if not `direct`, the application answers every call.
+        folder with the program.
 
         The process is a fork, which saves most of its start, unless it is to have another program or other bounds."""
         self.database = database
-        module = "controller" if direct else "tests.without_direct_answers"
         arguments = ["serve", "--database", str(database), "--port", str(port), *options]
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process; a pipe could fill up
         self.process: Fork | subprocess.Popen[str]
         if sys.platform == "linux" and files is None and program is ROOT:
-            self.process = Fork(module, arguments, self._said.fileno())
+            self.process = Fork("controller", arguments, self._said.fileno())
         else:
             bounds = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
             environment = {**os.environ, "PYTHONPATH": str(program)}
             folder = None if program is ROOT else program  # Python looks there first
             self.process = subprocess.Popen(
-                [*bounds, sys.executable, "-m", module, *arguments],
+                [*bounds, sys.executable, "-m", "controller", *arguments],
                 stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment, cwd=folder,
             )  # fmt: skip
         assert self.process.stdout is not None

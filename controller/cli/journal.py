@@ -84,7 +84,12 @@ def _show_all(
     """Shows the newest entries of all streams, oldest first."""
     topics = () if topic is None else (topic,)
     page = client.run(journals(topics=topics, search=search, limit=limit)).json
-    shown = page["entries"][::-1]
+    entries = page["entries"]
+    while page["next"] is not None and len(entries) < limit:  # a long search comes in pages
+        asked = journals(topics=topics, search=search, before=page["next"], limit=limit - len(entries))
+        page = client.run(asked).json
+        entries += page["entries"]
+    shown = entries[::-1]
     if not follow:
         if as_json:
             say(indented({"entries": shown, "next": page["next"]}))

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from controller.cluster.records import Kind
 from controller.limits import DAMAGED_ROWS_KEPT
 from controller.records.operator_log import log_event
 from controller.storage import schema
 from controller.storage.save import Commit
-from controller.storage.session import StoreTable
 from controller.storage.tenure import Tenure
 from strandline.errors import StoreCorrupt
 
 RowPlace: TypeAlias = tuple[str | None, str | None, str | None, str | None]
-
-_TABLES: Final[dict[Kind, StoreTable]] = {Kind.STREAM: schema.stream, Kind.GROUP: schema.reader_group}
 
 
 class Damaged:
@@ -34,7 +31,10 @@ class Damaged:
 
     def write(self, commit: Commit) -> Callable[[], None]:
         commit.under(self._tenure, self._kind, self._name, None)
-        commit.remove(_TABLES[self._kind], {"name": self._name})
+        if self._kind is Kind.STREAM:
+            commit.delete_stream(self._name, 0)
+        else:
+            commit.remove(schema.reader_group, {"name": self._name})
         return self.discard
 
     def discard(self) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from controller.cluster.records import Kind
-from controller.groups.membership import Membership, Positions, Reader, Touched
+from controller.groups.membership import Beginning, Membership, Positions, Reader, Touched
 from controller.limits import JOURNAL_NAMES
 from controller.records.journal import STATES, AdminAction, Journal, log_entries
 from controller.storage import schema
@@ -17,7 +17,6 @@ from controller.storage.journal import JOURNAL_OF_GROUP
 from controller.storage.save import Commit
 from controller.storage.tenure import Tenure
 from strandline.core.backlog import BacklogDetector
-from strandline.core.cut import Cut
 from strandline.core.order import SegmentRef
 from strandline.core.served_time import Moment
 from strandline.wire.groups import (
@@ -60,7 +59,7 @@ class LoadedGroup:
     @classmethod
     def loaded(cls, stored: StoredGroup, settings: GroupSettings, tenure: Tenure, now: int) -> LoadedGroup:
         membership = Membership(stored.name, settings)
-        membership.epochs = stored.epochs
+        membership.identities, membership.epochs = stored.identities, stored.epochs
         membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
         membership.offsets, membership.owners = stored.offsets, stored.owners
         membership.unsettled = stored.unsettled
@@ -85,7 +84,7 @@ class LoadedGroup:
         self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), now)
 
     def configure(
-        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
+        self, settings: GroupSettings, starts: Mapping[str, Beginning], told: Mapping[str, int | None], moment: Moment
     ) -> None:
         """Changes the settings, see `Membership.configure`. A new backlog threshold is evaluated again."""
         if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:
@@ -138,6 +137,7 @@ class LoadedGroup:
             row = group_values(
                 members.name,
                 settings,
+                members.identities,
                 members.epochs,
                 self.caught_up,
                 members.held,

@@ -38,6 +38,14 @@ class Reader:
     served_at: int  # the served time at that moment
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a group begins in a stream, and the identity of that stream."""
+
+    cut: Cut
+    identity: str
+
+
 @dataclass(slots=True)
 class Touched:
     """What has changed since the last write to the store."""
@@ -70,6 +78,7 @@ class Membership:
     def __init__(self, name: str, settings: GroupSettings) -> None:
         self.name = name
         self.settings = settings
+        self.identities: dict[str, str] = {}  # of its streams: its positions are of these, and of no later ones
         self.epochs = 0
         self.readers: dict[str, Reader] = {}
         self.offsets: dict[SegmentRef, int] = {}  # what was read
@@ -192,9 +201,9 @@ class Membership:
             self._free(places)
 
     def configure(
-        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
+        self, settings: GroupSettings, starts: Mapping[str, Beginning], told: Mapping[str, int | None], moment: Moment
     ) -> None:
-        """Changes the settings. An added stream begins at its cut in `starts`. The positions in a removed stream are
+        """Changes the settings. An added stream begins as `starts` says. The positions in a removed stream are
         forgotten, and its readers lose it. The watermarks in `told`, which were reported, never go back: an added
         stream only holds back later ones."""
         self.time_out_silent(moment)
@@ -207,10 +216,11 @@ class Membership:
                 del self.offsets[place]
                 self.unsettled.pop(place, None)
                 self.touched.places.add(place)
+            self.identities = {stream: each for stream, each in self.identities.items() if stream in streams}
         self.settings = settings
         self.touched.group = True
-        for stream, cut in starts.items():
-            self.start(stream, cut)
+        for stream, beginning in starts.items():
+            self.start(stream, beginning)
 
     def begin_anew(self, epochs: int) -> None:
         """Never gives out an epoch up to this one again, and fences every reader until it registers again."""
@@ -265,9 +275,10 @@ class Membership:
         """How far each segment of a stream was read."""
         return {segment: offset for (name, segment), offset in self.offsets.items() if name == stream}
 
-    def start(self, stream: str, cut: Cut) -> None:
-        """Sets the position at which the group begins in a stream."""
-        for segment, offset in cut.items():
+    def start(self, stream: str, beginning: Beginning) -> None:
+        """Begins in a stream."""
+        self.identities[stream] = beginning.identity
+        for segment, offset in beginning.cut.items():
             self._put((stream, segment), offset)
 
     # -- within --------------------------------------------------------------------------------------------------

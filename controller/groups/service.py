@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from heapq import nlargest
 from itertools import islice
 from typing import Any
@@ -15,7 +16,7 @@ from controller.commit.damaged_rows import Damaged
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store, kept
 from controller.groups.loaded_group import LoadedGroup, settings_of
-from controller.groups.membership import Membership, Positions
+from controller.groups.membership import Beginning, Membership, Positions
 from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
 from controller.groups.windows import as_of, group_window, questions_of
 from controller.limits import METRICS_LAGGING_SEGMENTS
@@ -28,7 +29,6 @@ from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from strandline.core.backlog import BacklogDetector
-from strandline.core.cut import Cut
 from strandline.core.note import DEFAULT_KEY, check_position
 from strandline.core.order import SegmentRef, lag
 from strandline.core.segment import SegmentGraph
@@ -42,6 +42,7 @@ from strandline.errors import (
     StoreCorrupt,
     StoreUndecided,
     StreamAway,
+    StreamRecreated,
     TooMany,
     UnknownGroup,
 )
@@ -96,15 +97,19 @@ class Groups:
         """The group if it is in memory."""
         return self._cache.find_loaded(name)
 
-    async def progress_in(self, name: str, stream: str) -> tuple[int, Mapping[str, int]]:
-        """When a reader of the group was last heard, and how far the group has read each segment of a stream. Of a
-        group that is served elsewhere, as the store has it, and as far as it is settled: a segment may go back to
-        there. Raises UnknownGroup."""
+    async def progress_in(self, name: str, stream: str, identity: str) -> tuple[int, Mapping[str, int]] | None:
+        """When a reader of the group was last heard, and how far the group has read each segment of a stream; None if
+        it reads an earlier stream of this name. Of a group that is served elsewhere, as the store has it, and as far as
+        it is settled: a segment may go back to there. Raises UnknownGroup."""
         try:
             found = await self.get(name)
         except NotOwner:
-            heard_at, settled = await self._store.read(progress_in, name, stream)
+            stored, heard_at, settled = await self._store.read(progress_in, name, stream)
+            if stored != identity:
+                return None
             return self._clock.now() if heard_at is None else heard_at, settled
+        if found.membership.identities.get(stream) != identity:
+            return None
         return found.heard_at, found.membership.read(stream)
 
     async def durable_views(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
@@ -154,8 +159,8 @@ class Groups:
             await self._committer.join(found)
             return False
         membership = Membership(name, settings)
-        for stream, cut in starts.items():
-            membership.start(stream, cut)
+        for stream, beginning in starts.items():
+            membership.start(stream, beginning)
         membership.touched.group = True
         now = tenure.moment(self._clock.now()).now
         loaded = LoadedGroup(membership, now, tenure, stored_fence=None)
@@ -246,7 +251,7 @@ class Groups:
             self._committer.keep(loaded)
         return loaded
 
-    async def _starts(self, start: Start, streams: Iterable[str]) -> dict[str, Cut]:
+    async def _starts(self, start: Start, streams: Iterable[str]) -> dict[str, Beginning]:
         """Where a group begins in each of these streams."""
         question = StreamQuestion(
             from_head=isinstance(start, FromHead), from_time=start.time if isinstance(start, FromTime) else None
@@ -254,11 +259,24 @@ class Groups:
         starts = {}
         for stream, view in (await self.views.ask(dict.fromkeys(streams, question))).items():
             if isinstance(start, FromPositions):
-                starts[stream] = view.graph.cut(start.positions.get(stream, {}))
+                cut = view.graph.cut(start.positions.get(stream, {}))
             else:
                 assert view.start is not None
-                starts[stream] = view.start
+                cut = view.start
+            starts[stream] = Beginning(cut, view.identity)
         return starts
+
+    async def _ask(self, group: str, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
+        """The views that a group asks for."""
+        with _of_group(group):
+            return await self.views.ask(questions)
+
+    async def _graphs(
+        self, members: Membership, positions: Positions, *, anew: bool = False
+    ) -> Mapping[str, SegmentGraph]:
+        """The graphs of a group's streams."""
+        with _of_group(members.name):
+            return await self.views.graphs(members.identities, positions, anew=anew)
 
     # -- readers -------------------------------------------------------------------------------------------------
 
@@ -299,7 +317,7 @@ class Groups:
         streams = (await self.get(group)).membership.settings.streams
         if self.views.at_hand(streams):
             return self._bound
-        graphs = await self.views.graphs(streams, {}, anew=True)
+        graphs = await self._graphs((await self.get(group)).membership, {}, anew=True)
         members = (await self.get(group)).membership
         free = [place for place in members.readable(graphs) if place not in members.owners]
         views = await self._bounds(members, free, exact=False)
@@ -312,8 +330,13 @@ class Groups:
         offsets: dict[str, dict[str, int]] = {}
         for stream, segment in places:
             offsets.setdefault(stream, {})[segment] = members.offsets.get((stream, segment), 0)
-        return await self.views.ask(
-            {stream: StreamQuestion(bounds=each, exact_bounds=exact) for stream, each in offsets.items()}
+        known = members.identities
+        return await self._ask(
+            members.name,
+            {
+                stream: StreamQuestion(identity=known[stream], bounds=each, exact_bounds=exact)
+                for stream, each in offsets.items()
+            },
         )
 
     async def release(
@@ -350,14 +373,15 @@ class Groups:
     ) -> ReaderAnswer:
         """Applies a call of a reader, and answers when it is durable."""
         while True:
-            settings = (await self.get(group)).membership.settings
+            members = (await self.get(group)).membership
+            settings = members.settings
             for name, given in (("positions", positions), ("settled", settled or {})):
                 for stream, position in given.items():
                     if stream not in settings.streams:
                         wanted = f"streams of the group: {', '.join(settings.streams)}"
                         raise InvalidConfig(name=name, value=stream, wanted=wanted)
                     check_position(position)
-            graphs = await self.views.graphs(settings.streams, positions)
+            graphs = await self._graphs(members, positions)
             loaded = await self.get(group)
             if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
                 break
@@ -420,7 +444,7 @@ class Groups:
             moment = loaded.tenure.moment(self._clock.now())
             members.time_out_silent(moment)
             put_back = members.times_put_back
-            views = await self.views.ask(questions_of(members))
+            views = await self._ask(group, questions_of(members))
             if self._cache.find_loaded(group) is not loaded:
                 continue
             if members.settings is settings and members.times_put_back == put_back:
@@ -443,7 +467,7 @@ class Groups:
         """How far a group is behind in time, as a whole and in each readable segment."""
         window = await self.window(group)
         members = (await self.get(group)).membership
-        graphs = await self.views.graphs(members.settings.streams, {})
+        graphs = await self._graphs(members, {})
         streams: dict[str, dict[str, SegmentLag]] = {stream: {} for stream in graphs}
         readable = list(members.readable(graphs))
         views = await self._bounds(members, readable, exact=True)
@@ -477,6 +501,17 @@ class Groups:
         loaded = self._streams.find_loaded(place[0])
         chain = loaded.chains.get(DEFAULT_KEY) if loaded is not None else None
         return None if chain is None else bound_at(chain, place[1], offset)
+
+
+@contextmanager
+def _of_group(group: str) -> Iterator[None]:
+    """Names the group in the error about a stream that was created again since the group began to read it."""
+    try:
+        yield
+    except StreamRecreated as error:
+        raise StreamRecreated(
+            stream=error.stream, identity=error.identity, present=error.present, group=group
+        ) from None
 
 
 def _differences(one: GroupSettings, other: GroupSettings) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class GroupPlace(Struct, frozen=True):
 class StreamQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a group asks about a stream. What is left out is not looked for."""
 
+    identity: str | None = None  # of the stream that is meant: another one of its name is not looked at
     read: Mapping[str, int] | None = None  # how far each segment was read: asks for the group's place
     idle_timeout_ms: int | None = None  # the group's
     from_head: bool = False  # asks for the head as the start
@@ -63,6 +64,7 @@ class StreamView(Struct, frozen=True, kw_only=True):
     """A stream as its owner sees it. `fence` is that of the tenure in which it was looked at, `newest` the time of the
     newest mark."""
 
+    identity: str
     graph: SegmentGraph
     fence: int
     newest: int | None
@@ -78,16 +80,16 @@ class StreamViews(Protocol):
         """Whether asking about these streams takes no call to another controller."""
 
     async def graphs(
-        self, streams: Iterable[str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
     ) -> Mapping[str, SegmentGraph]:
-        """The graphs of streams, as they were seen last. One that these positions do not fit into is asked for; with
-        `anew` each is."""
+        """The graphs of streams with these identities, as they were seen last. One that these positions do not fit into
+        is asked for; with `anew` each is. Raises what `ask` does."""
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         """The answers by stream, in the order of the questions.
 
-        Raises UnknownStream, StreamAway, what the store raises, and UnknownSegment or BeyondFinalOffset for a position
-        that does not fit.
+        Raises UnknownStream, StreamRecreated, StreamAway, what the store raises, and UnknownSegment or
+        BeyondFinalOffset for a position that does not fit.
         """
 
 
@@ -104,9 +106,14 @@ class OwnStreams:
         return True
 
     async def graphs(
-        self, streams: Iterable[str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
     ) -> Mapping[str, SegmentGraph]:
-        return {stream: (await self._streams.get(stream)).stream.graph for stream in streams}
+        return {stream: (await self._find(stream, each)).stream.graph for stream, each in identities.items()}
+
+    async def _find(self, stream: str, identity: str | None) -> LoadedStream:
+        loaded = await self._streams.get(stream)
+        loaded.check_identity(identity)
+        return loaded
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         return {stream: await self.view(stream, question) for stream, question in questions.items()}
@@ -117,6 +124,7 @@ class OwnStreams:
         fence = loaded.tenure.fence
         if fence < question.fence:
             raise NotOwner(stream=stream, reason="a later owner has answered before")
+        loaded.check_identity(question.identity)
         windows: dict[str, TimeWindow] = {}
         position, frontier = NOTHING, dict[str, int]()
         if question.read is not None:
@@ -125,7 +133,7 @@ class OwnStreams:
             windows = {key: await self._reading.window(stream, key, frontier) for key in keys}
         start = await self._start(stream, question)
         bounds = await self._bounds(stream, question) if question.bounds else question.bounds
-        loaded = await self._streams.get(stream)
+        loaded = await self._find(stream, question.identity)
         chain = loaded.chains.get(DEFAULT_KEY)
         newest = chain.last.time if chain is not None and chain.last is not None else None
         place = None
@@ -135,7 +143,13 @@ class OwnStreams:
                 standing = self._standing(loaded, position, question.idle_timeout_ms)
             place = GroupPlace(frontier, windows, standing)
         return StreamView(
-            graph=loaded.stream.graph, fence=fence, newest=newest, place=place, start=start, bounds=bounds
+            identity=loaded.origin.identity,
+            graph=loaded.stream.graph,
+            fence=fence,
+            newest=newest,
+            place=place,
+            start=start,
+            bounds=bounds,
         )
 
     async def _start(self, stream: str, question: StreamQuestion) -> Cut | None:

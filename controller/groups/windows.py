@@ -19,7 +19,9 @@ def questions_of(membership: Membership) -> dict[str, StreamQuestion]:
     """What a group asks about its streams for its window."""
     timeout = membership.settings.idle_timeout_ms
     return {
-        stream: StreamQuestion(read=membership.read(stream), idle_timeout_ms=timeout)
+        stream: StreamQuestion(
+            identity=membership.identities[stream], read=membership.read(stream), idle_timeout_ms=timeout
+        )
         for stream in membership.settings.streams
     }
 

@@ -130,6 +130,7 @@ class EvaluateBody(Strict, frozen=True):
 class WindowBody(Strict, frozen=True):
     position: Offsets
     key: Annotated[str | UnsetType, Meta(extra_json_schema={"default": DEFAULT_KEY})] = UNSET
+    identity: str | UnsetType = UNSET  # of the stream that the position is of
 
 
 class StreamQuestionBody(StreamQuestion, Strict, frozen=True):

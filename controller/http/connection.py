@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn, Protocol, cast
 from urllib.parse import unquote
 
@@ -28,8 +28,6 @@ from uvicorn.server import ServerState
 
 from controller.http.browser_gate import PROBES
 from controller.http.browser_policies import Header
-from controller.http.direct import Direct, DirectCall, direct_call
-from controller.http.known_heads import END_OF_HEAD, Door, KnownHead, KnownHeads
 from controller.http.middleware import REFUSAL
 from controller.http.wait_queue import WaitQueue, longest
 from controller.limits import (
@@ -45,7 +43,6 @@ from controller.limits import (
     HEADER_BYTES,
     HEADERS,
     KEEP_ALIVE_S,
-    KNOWN_HEAD_BYTES,
     LINGER_S,
     PIPELINED_REQUESTS,
     RESERVED_CONNECTIONS,
@@ -128,10 +125,9 @@ class _TurnedAway(Exception):
 
 
 class Exchange(RequestResponseCycle):
-    """A request, and its answer: the one that the application sends, or a direct one."""
+    """A request, and its answer."""
 
     body_bytes = 0  # received so far, of its body
-    direct_call: DirectCall | None = None  # until it is answered, or left to the application
     _head = b""  # of the answer, until it goes with the body
 
     def give_up(self) -> None:
@@ -154,20 +150,6 @@ class Exchange(RequestResponseCycle):
             self._send_head(message["status"], message.get("headers", ()))
         else:
             self._send_body(message.get("body", b""), more=message.get("more_body", False))
-
-    def reply(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        """Sends a whole answer, unless the client has left."""
-        if not self.disconnected:
-            self._send_head(status, headers)
-            self._send_body(body, more=False)
-
-    def reply_with(self, lines: bytes, body: bytes) -> None:
-        """The same with status 200 and headers that are lines already."""
-        if self.disconnected:
-            return
-        self._begin(200)
-        _write_answer(self.transport, lines, body, keep_alive=self.keep_alive)
-        self._complete()
 
     def _begin(self, status: int) -> None:
         self.response_started = True
@@ -232,12 +214,6 @@ class Exchange(RequestResponseCycle):
         self.on_response()
 
 
-def _write_answer(transport: asyncio.Transport, lines: bytes, body: bytes, *, keep_alive: bool) -> None:
-    """Writes a whole answer with status 200."""
-    closing = b"" if keep_alive else b"connection: close\r\n"
-    transport.write(b"%b%b%b\r\n%b" % (STATUS_LINE[200], lines, closing, body))
-
-
 def _log_access(logger: logging.Logger, scope: Any, status: int) -> None:
     logger.info(
         '%s - "%s %s HTTP/%s" %d',
@@ -247,42 +223,6 @@ def _log_access(logger: logging.Logger, scope: Any, status: int) -> None:
         scope["http_version"],
         status,
     )
-
-
-class _KnownRequest:
-    """A request with a known head, which has a direct answer. A connection has one at a time, and uses it again."""
-
-    __slots__ = ("_connection", "body", "body_bytes", "disconnected", "keep_alive", "response_complete", "scope")
-
-    def __init__(self, connection: HttpConnection) -> None:
-        self._connection = connection
-        self.disconnected = False
-
-    def begin(self, scope: Any, body: bytes) -> None:
-        self.scope = scope
-        self.body = body
-        self.body_bytes = len(body)
-        self.keep_alive = True
-        self.response_complete = False
-
-    def lose_client(self) -> None:
-        self.disconnected = True
-
-    def reply(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        """Sends an answer that is rare: as to a request that was parsed."""
-        if not self.disconnected:
-            self._connection.parsed(self).reply(status, headers, body)
-
-    def reply_with(self, lines: bytes, body: bytes) -> None:
-        """Sends a whole answer with status 200 and headers that are lines already, unless the client has left."""
-        if self.disconnected:
-            return
-        connection = self._connection
-        if connection.access_log:
-            _log_access(connection.access_logger, self.scope, 200)
-        _write_answer(connection.transport, lines, body, keep_alive=self.keep_alive)
-        self.response_complete = True
-        connection.on_response_complete()
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -296,18 +236,14 @@ class HttpConnection(HttpToolsProtocol):
         loop: asyncio.AbstractEventLoop,
         waits: WaitQueues,
         *,
-        direct: Direct | None = None,
-        known_heads: KnownHeads | None = None,
         overloaded: Overloaded | None = None,
     ) -> None:
-        """`direct` answers some requests in place of the application; all connections share the `known_heads` of these.
-        With `overloaded`, it answers all requests but probes with that error. It closes after one answer."""
+        """With `overloaded`, it answers all requests but probes with that error, and closes after one answer."""
         super().__init__(config, server_state, app_state, loop)
         self._waits = waits
-        self._direct = direct
         self._queue: WaitQueue[Caller] | None = None  # where it waits for its caller
         self._overloaded = overloaded
-        self._answering: Exchange | _KnownRequest | None = None  # its answer is being sent, or was the last one
+        self._answering: Exchange | None = None  # its answer is being sent, or was the last one
         self._reading: Exchange | None = None  # its body is being received
         self._in_head = self._in_body = False
         self._run = 0  # bytes without progress: since a head began, or since the last byte of data of a body
@@ -316,16 +252,11 @@ class HttpConnection(HttpToolsProtocol):
         self._discarded = 0  # bytes of this request that came after its answer
         self._refusal: StrandlineError | None = None
         self._unsent_bytes = 0  # at the last check of how much the caller has read
-        self._known_heads = known_heads if known_heads is not None else KnownHeads()
-        self._known: Mapping[bytes, KnownHead] = {}  # those that come at its door
-        self._known_request = _KnownRequest(self)
-        self._head = b""  # a known one, which waits for its body
 
     # -- the beginning and the end -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        self._known = self._known_heads.at(self._door)
         if self._overloaded is not None:
             self._waits.reserved.enter(self, self.loop.time())
         self._wait()
@@ -345,7 +276,6 @@ class HttpConnection(HttpToolsProtocol):
         self.transport.abort()
 
     def shutdown(self) -> None:
-        self._parse_head()
         if self._answering is None or (self._answering.response_complete and not self.pipeline):
             self.transport.close()
         else:
@@ -411,7 +341,6 @@ class HttpConnection(HttpToolsProtocol):
         elif queue is waits.body and self.flow.read_paused:
             queue.enter(self, now)  # we do not read it: that is not the caller's fault
         else:
-            self._parse_head()
             self._queue = None
             if queue is waits.lingering:
                 self.drop()
@@ -435,69 +364,10 @@ class HttpConnection(HttpToolsProtocol):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self._head:
-            data, self._head = self._head + data, b""
-        if self._answer_known(data):
-            return
-        before = self._answering
         for start in range(0, len(data), HEAD_BYTES):
             self._feed(data[start : start + HEAD_BYTES] if len(data) > HEAD_BYTES else data)
-        exchange, call = self._answering, self._answer_directly()
-        if call is not None and exchange is not before:
-            self._remember_head(data, cast(Exchange, exchange), call)
         if self.parser is not None:  # else it has become a websocket
             self._wait()
-
-    def _answer_known(self, data: bytes) -> bool:
-        """Answers a request that has come alone, if its head is known. Many callers send the head first: then it waits
-        for the rest.
-
-        The parser stands between two requests then, and sees nothing of this one. False leaves the piece to it.
-        """
-        end = data.find(END_OF_HEAD) + len(END_OF_HEAD)
-        known = self._known.get(data[:end])
-        if known is None or self._in_head or self._in_body or self._deaf or self.parser is None:
-            return False
-        if not self._is_free() or self.flow.write_paused or self._overloaded is not None:
-            return False
-        waits = self._waits
-        if len(data) == end and known.body_bytes:
-            self._head = data
-            self._enter(waits.body)
-            return True
-        if len(data) != end + known.body_bytes or waits.body_bytes + known.body_bytes > BODIES_BYTES:
-            return False
-        assert self._direct is not None
-        request = self._answering = self._known_request
-        scope = known.scope.copy()
-        scope["client"] = self.client
-        request.begin(scope, data[end:])
-        waits.body_bytes += known.body_bytes
-        self._stop_waiting()  # it is idle anew when it is answered
-        if self._direct.answer(known.call, request):
-            return True
-        self._release(request)
-        request.response_complete = True
-        return False
-
-    def _parse_head(self) -> None:
-        """Gives the parser a head that waits for its body."""
-        if self._head:
-            head, self._head = self._head, b""
-            self._feed(head)
-
-    def _remember_head(self, data: bytes, exchange: Exchange, call: DirectCall) -> None:
-        """Remembers the head of a request that had a direct answer, if the piece was just this request."""
-        end = len(data) - len(exchange.body)
-        if call.admitted is None or not exchange.keep_alive or end > KNOWN_HEAD_BYTES:
-            return
-        if data.find(END_OF_HEAD) == end - len(END_OF_HEAD):
-            known = KnownHead(dict(exchange.scope), call, len(exchange.body))
-            self._known_heads.remember(self._door, data[:end], known)
-
-    @property
-    def _door(self) -> Door:
-        return self.server, self.scheme
 
     def _feed(self, data: bytes) -> None:
         """Parses a piece. A bound may be exceeded by what one piece holds."""
@@ -580,8 +450,6 @@ class HttpConnection(HttpToolsProtocol):
             self._turn_away(self._overloaded)
         keep_alive = version == "1.1" and self._overloaded is None and self.parser.should_keep_alive()
         self._reading = self._exchange(keep_alive=keep_alive and not self.parser.should_upgrade())
-        if self._direct is not None and not self.expect_100_continue:
-            self._reading.direct_call = direct_call(scope)
         self._answer(self._reading)
 
     def _read_target(self) -> None:
@@ -643,17 +511,7 @@ class HttpConnection(HttpToolsProtocol):
             on_response=self.on_response_complete,
         )
 
-    def parsed(self, request: _KnownRequest) -> Exchange:
-        """The exchange that a known request would have if it had been parsed, which takes its place."""
-        self.scope = request.scope
-        self.expect_100_continue = False
-        exchange = self._exchange(keep_alive=request.keep_alive)
-        exchange.more_body = False
-        exchange.body_bytes = request.body_bytes
-        self.cycle = self._answering = exchange
-        return exchange
-
-    def _release(self, exchange: Exchange | _KnownRequest) -> None:
+    def _release(self, exchange: Exchange) -> None:
         """Releases the memory of its body."""
         self._waits.body_bytes -= exchange.body_bytes
         exchange.body_bytes = 0
@@ -679,27 +537,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _start(self, exchange: Exchange) -> None:
         self._answering = exchange
-        if exchange.direct_call is None or self.flow.write_paused:
-            exchange.direct_call = None
-            self._start_asgi_task(exchange, self.app)
-        else:
-            self._answer_directly()
-
-    def _answer_directly(self) -> DirectCall | None:
-        """Answers the request whose turn it is, if it has a direct answer and has come whole; returns its call then.
-
-        Not within the parser: an answer may end the connection.
-        """
-        exchange = self._answering
-        if not isinstance(exchange, Exchange) or exchange.direct_call is None or exchange.more_body:
-            return None
-        assert self._direct is not None
-        call, exchange.direct_call = exchange.direct_call, None
-        self._stop_waiting()  # it is idle anew when it is answered
-        if self._direct.answer(call, exchange):
-            return call
         self._start_asgi_task(exchange, self.app)
-        return None
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1

@@ -1,7 +1,5 @@
 """What stands around every request: the checks of its page and its token. And what every answer gets: the clock, a
 request id, problems, and what a browser may do with it. Pure ASGI.
-
-Notes and windows are answered here, without FastAPI's router.
 """
 
 from __future__ import annotations
@@ -10,25 +8,21 @@ import itertools
 import logging
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.controller import Controller
-from controller.http.auth import Rules, check_group, grant_of, guarded
+from controller.http.auth import Rules, check_group, guarded
 from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import NAMED_PROTECTIONS, Header, protected
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.forwarding.wire import Headers
-from controller.http.hot_calls import hot_call
 from controller.http.problems import answer_with
-from controller.http.responses import JSON, headers_of
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
-from controller.storage.tokens import TokenState
-from strandline.access import Grant
 from strandline.errors import BadRequest, InternalFailure, StoreUnavailable, StrandlineError
 
 REFUSAL: Final = "strandline.refusal"  # in a scope: the error that the connection has found in the request
@@ -36,16 +30,8 @@ METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 
 
-class Admission(NamedTuple):
-    """Why a request was let in: one with the same head is let in again while the tokens are what they were."""
-
-    controller: Controller
-    grant: Grant | None
-    tokens: TokenState | None
-
-
 class Middleware:
-    """Wraps every request, notes and windows too."""
+    """Wraps every request."""
 
     def __init__(
         self,
@@ -58,7 +44,7 @@ class Middleware:
         dashboard: bool = False,
         forwarding: Forwarding | None = None,
     ) -> None:
-        """`app` answers everything but hot calls, `owner` has the controller, `rules` say who may call, and request ids
+        """`app` answers, `owner` has the controller, `rules` say who may call, and request ids
         begin with `run_id`. A `dashboard` checks tokens for its own paths. `forwarding` passes calls on to other
         controllers; None if this is the only one."""
         self._gate = gate
@@ -78,7 +64,7 @@ class Middleware:
             await self._app(scope, receive, send)
             return
         controller, request_id = self.begin(scope)
-        clock, counts = controller.clock, controller.counts
+        counts = controller.counts
         REQUEST_ID.set(request_id)
         started = ended = False
 
@@ -103,22 +89,13 @@ class Middleware:
                 if its_own is None:
                     return
                 receive = its_own
-            call = hot_call(scope)
-            if call is None:
-                if group is not None:
-                    await check_group(scope, controller, group)
-                scope["strandline.tokens"] = controller.tokens
-                sending: Send = send_with_headers
-                if not is_free:
-                    sending = guarded(scope, controller.tokens, receive, send_with_headers)
-                await self._app(scope, receive, sending)
-                return
-            body = await call(controller, scope, receive)
-            time, more = self.told(scope, clock.now())
-            headers = headers_of(JSON, len(body), time, request_id, more)
-            counts.responses[200] += 1
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
+            if group is not None:
+                await check_group(scope, controller, group)
+            scope["strandline.tokens"] = controller.tokens
+            sending: Send = send_with_headers
+            if not is_free:
+                sending = guarded(scope, controller.tokens, receive, send_with_headers)
+            await self._app(scope, receive, sending)
         except StrandlineError as error:
             await answer_with(scope, error)(scope, receive, send_with_headers)
         except Exception as error:
@@ -128,8 +105,6 @@ class Middleware:
             if started:
                 raise
             await answer_with(scope, failure)(scope, receive, send_with_headers)
-
-    # -- the parts of this, which direct answers have too ----------------------------------------------------------
 
     def begin(self, scope: Scope) -> tuple[Controller, bytes]:
         """The controller and the id of a request."""
@@ -148,21 +123,6 @@ class Middleware:
         if controller.replaced is not None:
             raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
         return self._rules.admit(scope, controller.tokens)
-
-    def admitted(self, scope: Scope, controller: Controller) -> Admission | None:
-        """Why a request was let in; None if it has an id of its own, so that no other has the same head."""
-        if _sent_id(scope) is not None:
-            return None
-        return Admission(controller, grant_of(scope), controller.tokens.state)
-
-    def admits_again(self, admitted: Admission) -> bool:
-        """Whether a request is let in because one with the same head was."""
-        controller = admitted.controller
-        return controller.replaced is None and controller.tokens.admits_again(admitted.grant, admitted.tokens)
-
-    def is_here(self, scope: Scope) -> bool:
-        """Whether this controller takes a call about a stream now: it may be another's, or on its way."""
-        return self._forwarding is None or self._forwarding.takes(scope)
 
     def failed(self, scope: Scope, error: Exception) -> InternalFailure:
         """Logs a bug; returns what the caller hears of it."""

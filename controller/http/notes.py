@@ -1,21 +1,19 @@
-"""Answers notes, for the middleware (`hot_calls.py`) and for connections (`direct.py`)."""
+"""Reads the bodies of notes, and makes the answers. `routes/notes.py` has the calls."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope
 
-from controller.commit.group_commit import Durable
 from controller.controller import Controller
 from controller.http.auth import check_writer, does_not_speak_for, forbidden, grant_of
 from controller.http.bodies import NoteBody, OneNoteBody, RawNotesBody
 from controller.http.body_errors import body_error
-from controller.http.declared import DeclaredRoute, Rule, RuleScope
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
 from controller.http.request_bodies import check_json, decode, read_body, well_made
@@ -27,34 +25,11 @@ from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
-from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, encoded_result, note_reply
+from strandline.wire.streams import encoded_result, note_reply
 
-_one = decoder_of(OneNoteBody)  # decodes a little faster
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
-_MANY: Final = b'"notes"'  # only a body with this text can have many
-NOTES: Final = "/notes"  # behind the path of a stream
 OF_SEVERAL_STREAMS: Final = "/v1/notes"
-DECLARED: Final = (
-    DeclaredRoute(
-        method="POST",
-        path="/v1/streams/{stream}/notes",
-        summary="Note a time",
-        rule=Rule(Role.WRITER, RuleScope.STREAM),
-        takes=("Note", "Notes"),
-        gives=(NoteReply, KeyedNoteReply, NoteResults),
-        says="An answer, or one result for each of many",
-    ),
-    DeclaredRoute(
-        method="POST",
-        path=OF_SEVERAL_STREAMS,
-        summary="Note times in several streams",
-        rule=Rule(Role.WRITER, RuleScope.EACH),
-        takes=("StreamNotes",),
-        gives=(NoteResults,),
-        says="One result for each",
-    ),
-)
 
 
 async def take_notes(stream: str | None, controller: Controller, scope: Scope, receive: Receive) -> bytes:
@@ -80,50 +55,6 @@ async def take_notes(stream: str | None, controller: Controller, scope: Scope, r
     check_writer(grant_of(scope), scope, stream, note.writer)
     noted = await notes.take(stream, note, by=caller_of(scope))
     return to_json(note_reply(noted.answer, noted.graph, noted.held_by, keyed=given.times is not UNSET))
-
-
-def take_directly(
-    stream: str, controller: Controller, scope: Scope, body: bytes
-) -> tuple[bytes, Durable | None] | None:
-    """The answer to one note or to many, and what is done when they are durable. None, and nothing is changed, if the
-    body is anything but good notes, if they are too many to be taken at once, or if the stream is not in memory."""
-    decoder: msgspec.json.Decoder[Any] = _body if _MANY in body else _one
-    given: OneNoteBody | None = well_made(decoder, body, count_names)
-    if given is None:
-        return None
-    if isinstance(given, NoteBody) and given.notes is not UNSET:
-        return _take_many_directly(stream, controller, scope, given, given.notes)
-    try:
-        note = note_of(given, stream)
-    except StrandlineError:
-        return None
-    check_writer(grant_of(scope), scope, stream, note.writer)
-    taken = controller.notes.take_soon(stream, note, caller_of(scope))
-    if taken is None:
-        return None
-    noted, durable = taken
-    reply = note_reply(noted.answer, noted.graph, noted.held_by, keyed=given.times is not UNSET)
-    return to_json(reply), durable
-
-
-def _take_many_directly(
-    stream: str, controller: Controller, scope: Scope, given: NoteBody, many: list[NoteBody]
-) -> tuple[bytes, Durable | None] | None:
-    """The same for many notes: one piece of them, which the caller's token allows."""
-    if len(many) > PIECE_NOTES or given != NoteBody(notes=many):
-        return None
-    grant = grant_of(scope)
-    try:
-        notes = [note_of(each, stream) for each in many]
-    except StrandlineError:
-        return None
-    if grant is not None and grant.writers != EVERYTHING and not all(grant.speaks_for(each.writer) for each in notes):
-        return None
-    taken = controller.notes.take_run_soon(stream, notes, caller_of(scope))
-    if taken is None:
-        return None
-    results, durable = taken
-    return _as_results([_encoded(many, results)]), durable
 
 
 def read_well_made(body: bytes) -> NoteBody | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -117,8 +116,7 @@ def describe(app: FastAPI, routes: Sequence[DeclaredRoute]) -> JsonSchema:
     document["components"] = {"schemas": {**found, **answers, **_SCHEMAS}, "securitySchemes": {"token": _TOKEN}}
     examples = examples_by_route()
     for route in routes:
-        path = document["paths"].setdefault(route.path, {})
-        operation = path.setdefault(route.method.lower(), _undocumented(route))
+        operation = document["paths"][route.path][route.method.lower()]
         _complete(operation, route, examples.get(route.name, []))
     return document
 
@@ -128,17 +126,6 @@ def examples_by_route() -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Real calls by the route that they took, as `make reference` writes them: `name`, `body`, `status`, `answer`."""
     found: Mapping[str, Sequence[Mapping[str, Any]]] = json.loads(_EXAMPLES.read_bytes())
     return found
-
-
-def _undocumented(route: DeclaredRoute) -> JsonSchema:
-    """What FastAPI would say about a route that is answered before it."""
-    names = re.findall(r"{(\w+)}", route.path)
-    return {
-        "tags": ["notes"],
-        "summary": route.summary,
-        "operationId": route.summary.lower().replace(" ", "_"),
-        "parameters": [{"name": name, "in": "path", "required": True, "schema": _NAME} for name in names],
-    }
 
 
 def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Mapping[str, Any]]) -> None:

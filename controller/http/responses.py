@@ -25,8 +25,12 @@ JSON: Final = b"application/json"
 
 
 def answer(value: Any, status: int = 200) -> Response:  # any value that msgspec can encode
+    return json_answer(to_json(value), status)
 
-    return Response(to_json(value), status_code=status, media_type="application/json")
+
+def json_answer(body: bytes, status: int = 200) -> Response:
+    """JSON that is encoded already."""
+    return Response(body, status_code=status, media_type="application/json")
 
 
 def headers_of(
@@ -41,18 +45,6 @@ def headers_of(
         (b"x-request-id", request_id),
         *more,
     ]
-
-
-def json_lines(size_bytes: int, time: int, request_id: bytes, more: Iterable[Header] = ()) -> bytes:
-    """The same headers for JSON, as they are sent: each line with its end."""
-    return _JSON_LINES % (size_bytes, time, request_id) + _lines(more)
-
-
-def _lines(headers: Iterable[Header]) -> bytes:
-    return b"".join([b"%b: %b\r\n" % each for each in headers])
-
-
-_JSON_LINES: Final = _lines(headers_of(JSON, 0, 0, b"%b")).replace(b": 0\r\n", b": %d\r\n")
 
 
 def event_of_end(reason: str) -> bytes:

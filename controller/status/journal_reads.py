@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.commit.store import Store
 from controller.groups.service import Groups
+from controller.limits import JOURNAL_SEARCH_ROWS, JOURNAL_SEARCH_S, JOURNAL_SEARCH_STEP_ROWS, JOURNAL_SEARCHES
 from controller.storage.journal import (
     JOURNAL_OF_GROUP,
     JOURNAL_OF_STREAM,
@@ -20,6 +22,7 @@ from controller.storage.journal import (
 )
 from controller.streams.registry import Streams
 from strandline.access import fits
+from strandline.errors import Overloaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,8 @@ class JournalSlice:
 
 @dataclass(frozen=True, slots=True)
 class JournalsSlice:
-    """Entries of all streams, each with its stream, newest first; `next` is the place to continue after, or null."""
+    """Entries of all streams, each with its stream, newest first; `next` is the place to continue after, null if no
+    more follow."""
 
     entries: Sequence[tuple[str, StoredEntry]]
     next: EntryPlace | None
@@ -47,6 +51,8 @@ class JournalReads:
         self._streams = streams
         self._groups = groups
         self._store = store
+        self._searching = asyncio.Lock()
+        self._searches = 0  # that run or wait
 
     async def of_stream(self, name: str, after: int, limit: int) -> JournalSlice:
         """Raises UnknownStream."""
@@ -66,13 +72,37 @@ class JournalReads:
         return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit, topics=topics, writer=writer)
 
     async def of_all(self, wanted: Wanted, before: EntryPlace | None, limit: int) -> JournalsSlice:
-        """The newest entries of the journals of all streams, or those after a place. Raises StoreUnavailable."""
-        found = await self._store.read(entries_of_all, wanted, before, limit + 1)
-        entries = found[:limit]
-        stream, last = entries[-1] if entries else ("", None)
-        following = EntryPlace(last.at, stream, last.seq) if last is not None and len(found) > limit else None
-        allowed = [each for each in entries if all(fits(pattern, each[0]) for pattern in wanted.patterns)]
-        return JournalsSlice(allowed, following)
+        """The newest entries of the journals of all streams, or those after a place: at most `limit`, and fewer if it
+        has looked at enough. Raises StoreUnavailable, and Overloaded if too many searches wait.
+
+        One search runs at a time, and other reads of the store run in between.
+        """
+        if self._searches >= JOURNAL_SEARCHES:
+            raise Overloaded(waiting=self._searches, limit=JOURNAL_SEARCHES, what="searches of journals wait")
+        self._searches += 1
+        try:
+            async with self._searching:
+                return await self._search(wanted, before, limit)
+        finally:
+            self._searches -= 1
+
+    async def _search(self, wanted: Wanted, before: EntryPlace | None, limit: int) -> JournalsSlice:
+        entries: list[tuple[str, StoredEntry]] = []
+        loop = asyncio.get_running_loop()
+        until, rows, place = loop.time() + JOURNAL_SEARCH_S, 0, before
+        while True:
+            found, last = await self._store.read(entries_of_all, wanted, place, JOURNAL_SEARCH_STEP_ROWS)
+            entries += [each for each in found if all(fits(pattern, each[0]) for pattern in wanted.patterns)]
+            rows += JOURNAL_SEARCH_STEP_ROWS
+            if len(entries) > limit:
+                stream, entry = entries[limit - 1]
+                return JournalsSlice(entries[:limit], EntryPlace(entry.at, stream, entry.seq))
+            if last is None:
+                return JournalsSlice(entries, None)
+            moment = EntryPlace(last.at + 1, "", 0)  # it names no stream that the caller may not know
+            if (rows >= JOURNAL_SEARCH_ROWS or loop.time() >= until) and (before is None or moment < before):
+                return JournalsSlice([each for each in entries if each[1].at > last.at], moment)
+            place = last
 
     async def newest_of_group(self, name: str, limit: int) -> Sequence[StoredEntry]:
         """The newest entries, oldest first. None for a group that does not exist."""

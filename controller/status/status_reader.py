@@ -56,6 +56,7 @@ from strandline.errors import (
     StrandlineError,
     StreamAway,
     StreamLoading,
+    StreamRecreated,
     UnknownGroup,
     UnknownStream,
 )
@@ -289,7 +290,7 @@ class StatusReader:
                 found.append(await self._of_groups.get(name))
             except (UnknownGroup, UnknownStream):
                 continue  # it, or one of its streams, was deleted
-            except (StreamLoading, StoreCorrupt, NotOwner, StreamAway, Denied) as error:
+            except (StreamLoading, StoreCorrupt, NotOwner, StreamAway, StreamRecreated, Denied) as error:
                 unread[name] = UnreadGroup(error.code, streams)
         return GroupsFound(groups=tuple(found), unread=unread)
 

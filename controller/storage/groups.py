@@ -23,6 +23,7 @@ class StoredGroup:
 
     name: str
     settings: dict[str, Any]
+    identities: dict[str, str]  # of its streams, when it began to read them
     epochs: int
     caught_up: bool
     created_at: int
@@ -38,6 +39,7 @@ class StoredGroup:
 def group_values(
     name: str,
     settings: dict[str, Any],
+    identities: dict[str, str],
     epochs: int,
     caught_up: bool,
     held: dict[str, int],
@@ -49,6 +51,7 @@ def group_values(
     return {
         "name": name,
         "settings": to_json(settings),
+        "identities": to_json(identities),
         "epochs": epochs,
         "caught_up": caught_up,
         "created_at": created_at,
@@ -66,7 +69,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         row = connection.execute(select(group).where(group.c.name == name)).one_or_none()
         if row is None:
             return None
-        settings, held = CHECKSUMS[group].decoded(row, settings_and_held)
+        settings, identities, held = CHECKSUMS[group].decoded(row, parts_of)
         readers = connection.execute(select(reader).where(reader.c.group == name)).all()
         places = connection.execute(select(place).where(place.c.group == name)).all()
         for table, rows in ((reader, readers), (place, places)):
@@ -76,6 +79,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
     return StoredGroup(
         name=name,
         settings=settings,
+        identities=identities,
         epochs=row.epochs,
         caught_up=row.caught_up,
         created_at=row.created_at,
@@ -108,20 +112,26 @@ def _streams_of(row: AnyRow) -> list[str]:
     return streams
 
 
-def settings_and_held(row: AnyRow) -> tuple[dict[str, Any], dict[str, int]]:
+def parts_of(row: AnyRow) -> tuple[dict[str, Any], dict[str, str], dict[str, int]]:
+    """The settings of a group, the identities of its streams, and the watermarks that it holds."""
     held = msgspec.json.decode(row.held, type=dict[str, int]) if row.held is not None else {}
-    return msgspec.json.decode(row.settings, type=dict[str, Any]), held
+    identities = msgspec.json.decode(row.identities, type=dict[str, str])
+    return msgspec.json.decode(row.settings, type=dict[str, Any]), identities, held
 
 
-def progress_in(connection: Connection, group: str, stream: str) -> tuple[int | None, dict[str, int]]:
-    """When a reader of a group was last heard, None if it has none; and how far each segment of a stream is settled."""
-    reader, place = schema.reader, schema.reader_position
+def progress_in(connection: Connection, group: str, stream: str) -> tuple[str | None, int | None, dict[str, int]]:
+    """The identity of the stream that a group reads under this name, None if it reads none; when a reader of the group
+    was last heard, None if it has none; and how far each segment is settled."""
+    table, reader, place = schema.reader_group, schema.reader, schema.reader_position
     with connection.begin():
+        found = connection.execute(select(table.c.identities).where(table.c.name == group)).scalar_one_or_none()
         heard_at = connection.execute(select(func.max(reader.c.heard_at)).where(reader.c.group == group)).scalar_one()
         rows = connection.execute(select(place).where(place.c.group == group, place.c.stream == stream)).all()
     for each in rows:
         CHECKSUMS[place].check(each)
-    return heard_at, {each.segment: each.offset if each.settled is None else each.settled for each in rows}
+    identities = {} if found is None else msgspec.json.decode(found, type=dict[str, str])
+    settled = {each.segment: each.offset if each.settled is None else each.settled for each in rows}
+    return identities.get(stream), heard_at, settled
 
 
 def groups_that_read(connection: Connection, stream: str) -> Sequence[str]:

@@ -29,7 +29,7 @@ from controller.storage import schema, upgrade
 from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt, printable
 from controller.storage.database import away, parse_url, shown
 from controller.storage.diagnosis import diagnose
-from controller.storage.groups import settings_and_held
+from controller.storage.groups import parts_of
 from controller.storage.load import stream_of
 from controller.storage.postgresql import reading_engine
 from controller.storage.refusals import StoreAway
@@ -306,7 +306,7 @@ class Inspection:
     def _group(self, row: AnyRow) -> Iterator[StoreFault]:
         self.groups += 1
         epochs = _epochs(schema.reader_group, row)
-        yield from _attempt(schema.reader_group, row, settings_and_held)
+        yield from _attempt(schema.reader_group, row, parts_of)
         for reader in self._rows_of(schema.reader, row.name):
             sound = True
             for fault in _attempt(schema.reader, reader, lambda _: None):

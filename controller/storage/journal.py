@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Table, and_, bindparam, func, literal_column, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    and_,
+    bindparam,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    true,
+    tuple_,
+)
 
 from controller.limits import JOURNAL_ENTRIES, JOURNAL_RESUMED
 from controller.storage import schema
@@ -36,7 +49,7 @@ class StoredEntry:
 
 
 class EntryPlace(NamedTuple):
-    """An entry's place in the journals of all streams: newest first, then by stream."""
+    """An entry's place in the journals of all streams, newest first. `stream` is "" after all entries of a moment."""
 
     at: int
     stream: str
@@ -150,32 +163,45 @@ def newest_entries(
 
 
 def entries_of_all(
-    connection: Connection, wanted: Wanted, before: EntryPlace | None, limit: int
-) -> Sequence[tuple[str, StoredEntry]]:
-    """The newest entries of the journals of all streams that come after a place, each with its stream, newest first. A
-    damaged entry says so in its place. The time grows with the number of all entries."""
+    connection: Connection, wanted: Wanted, before: EntryPlace | None, rows: int
+) -> tuple[Sequence[tuple[str, StoredEntry]], EntryPlace | None]:
+    """Looks at so many entries of the journals of all streams after a place, newest first, and returns those that are
+    wanted, each with its stream; and the place of the last one that was looked at, None if no more follow.
+
+    A damaged entry says so in its place.
+    """
     entry = schema.journal.c
-    query = select(schema.journal).order_by(entry.at.desc(), entry.stream, entry.seq.desc()).limit(limit)
-    for pattern in wanted.patterns:
-        if pattern != EVERYTHING:  # a superset where the database takes A for a: `fits` checks each name
-            like = pattern.replace("/", "//").replace("_", "/_").replace("%", "/%").replace("*", "%")
-            query = query.where(entry.stream.like(like, escape="/"))
-    if wanted.topics:
-        query = query.where(entry.topic.in_(wanted.topics))
-    for word in wanted.words:
-        texts = (entry.stream, entry.topic, entry.kind, entry.by, entry.details)
-        query = query.where(or_(*(text.icontains(word, autoescape=True) for text in texts)))
+    place = tuple_(entry.at, entry.stream, entry.seq)
+    query = select(schema.journal, _is_wanted(wanted).label("wanted"))
+    query = query.order_by(entry.at.desc(), entry.stream.desc(), entry.seq.desc()).limit(rows)
     if wanted.since is not None:
         query = query.where(entry.at >= wanted.since)
     if wanted.until is not None:
         query = query.where(entry.at < wanted.until)
     if before is not None:
-        later_seq = and_(entry.stream == before.stream, entry.seq < before.seq)
-        same_moment = and_(entry.at == before.at, or_(entry.stream > before.stream, later_seq))
-        query = query.where(or_(entry.at < before.at, same_moment))
+        query = query.where(entry.at <= before.at, place < tuple_(*(literal(each) for each in before)))
     with connection.begin():
-        rows = connection.execute(query).all()
-    return [(row.stream, _entry_or_damage(row)) for row in rows]
+        found = connection.execute(query).all()
+    entries = [(row.stream, _entry_or_damage(row)) for row in found if row.wanted]
+    last = found[-1] if len(found) == rows else None
+    return entries, None if last is None else EntryPlace(last.at, last.stream, last.seq)
+
+
+def _is_wanted(wanted: Wanted) -> ColumnElement[bool]:
+    """Whether an entry fits but for its moment. More may fit than is wanted, where the database takes A for a in names
+    of streams."""
+    entry = schema.journal.c
+    conditions: list[ColumnElement[bool]] = [true()]
+    for pattern in wanted.patterns:
+        if pattern != EVERYTHING:
+            like = pattern.replace("/", "//").replace("_", "/_").replace("%", "/%").replace("*", "%")
+            conditions.append(entry.stream.like(like, escape="/"))
+    if wanted.topics:
+        conditions.append(entry.topic.in_(wanted.topics))
+    for word in wanted.words:
+        texts = (entry.stream, entry.topic, entry.kind, entry.by, entry.details)
+        conditions.append(or_(*(text.icontains(word, autoescape=True) for text in texts)))
+    return and_(*conditions)
 
 
 def _entry_or_damage(row: AnyRow) -> StoredEntry:

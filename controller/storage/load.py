@@ -321,6 +321,18 @@ def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str
     return names
 
 
+def deleted_epochs(connection: Connection, name: str) -> int:
+    """The greatest epoch that deleted streams of this name gave out, 0 without any."""
+    with connection.begin():
+        return greatest_deleted_epoch(connection, name)
+
+
+def greatest_deleted_epoch(connection: Connection, name: str) -> int:
+    """The same within a transaction."""
+    table = schema.deleted_stream
+    return connection.execute(select(table.c.epochs).where(table.c.name == name)).scalar_one_or_none() or 0
+
+
 def missing_mark(stream: str, key: str, seq: int) -> StoreCorrupt:
     """The error for a mark that is missing."""
     return corrupt(schema.mark, {"stream": stream, "key": key, "seq": seq}, MISSING)

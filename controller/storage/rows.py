@@ -43,8 +43,12 @@ _original: Final = msgspec.json.Decoder[tuple[tuple[str, float, float], ...] | N
 
 @dataclass(frozen=True, slots=True)
 class StreamOrigin:
-    """When a stream was created, and with which segments (None: open). A repeated creation is compared with it."""
+    """When a stream was created, and with which segments (None: open). A repeated creation is compared with it.
 
+    No other stream has its `identity`, not even one that is created under its name after it was deleted.
+    """
+
+    identity: str
     created_at: int
     segments: tuple[tuple[str, float, float], ...] | None
 
@@ -102,6 +106,7 @@ def stream_values(stream: Stream, origin: StreamOrigin, owner: str, fence: int, 
         "remainders": to_json(stream.remainders),
         "clock": stream.clock,
         "created_at": origin.created_at,
+        "identity": origin.identity,
         "owner": owner,
         "fence": fence,
         **asdict(place),
@@ -123,7 +128,7 @@ def remainders_of(text: str) -> dict[str, Remainder]:
 
 
 def origin_of(row: AnyRow) -> StreamOrigin:
-    return StreamOrigin(created_at=row.created_at, segments=_original.decode(row.original))
+    return StreamOrigin(identity=row.identity, created_at=row.created_at, segments=_original.decode(row.original))
 
 
 def segment_values(stream: str, place: int, segment: Segment, noted_at: int | None = None) -> Values:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
-from sqlalchemy import Connection, RootTransaction, Table, func, select, update
+from sqlalchemy import Connection, RootTransaction, Table, delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from controller.cluster.records import Kind
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, with_checksum
 from controller.storage.dialect import RowStatement, StoreDialect, dialect_of
+from controller.storage.load import greatest_deleted_epoch
 from controller.storage.rows import Values, cut_json, cut_of
 from controller.storage.statements import StatementRunner
 from controller.storage.tenure import Tenure
@@ -53,6 +54,7 @@ class Commit:
     logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to keep
     pruned: list[Values] = field(default_factory=list)  # marks to remove: stream, key, seq of the first to keep
     dropped: list[tuple[str, str]] = field(default_factory=list)  # stream, segment that the log does not have
+    deleted: dict[str, int] = field(default_factory=dict)  # streams that are deleted, with their greatest epochs
     removed: dict[tuple[Table, tuple[str, ...]], list[Values]] = field(default_factory=dict)  # by table and columns
     put: dict[Table, list[Values]] = field(default_factory=dict)
     added: dict[Table, list[Values]] = field(default_factory=dict)
@@ -64,6 +66,12 @@ class Commit:
     def remove(self, table: Table, key: Values) -> None:
         """Removes the rows with these values: a primary key, or the first columns of one."""
         self.removed.setdefault((table, tuple(key)), []).append(key)
+
+    def delete_stream(self, name: str, epochs: int) -> None:
+        """Removes a stream with everything about it, and keeps its greatest epoch: a stream that is created under its
+        name later gives out greater ones. Pass 0 if the store alone knows the epoch."""
+        self.deleted[name] = epochs
+        self.remove(schema.stream, {"name": name})
 
     def put_row(self, table: Table, values: Values) -> None:
         """Writes a whole row, over any with the same key. Adds its checksum to the values."""
@@ -152,6 +160,8 @@ class CommitWriter:
             confirm()
             for stream, segment in commit.dropped:
                 self._drop_from_marks(stream, segment)
+            for stream, epochs in commit.deleted.items():
+                self._keep_epochs(stream, epochs)
         except BaseException:
             abandon(self._connection, begun)
             raise
@@ -177,6 +187,15 @@ class CommitWriter:
             self._statements.prune.run_all(self._runner, commit.pruned)
         for (table, columns), keys in commit.removed.items():
             self._statements.removal(table, columns).run_all(self._runner, keys)
+
+    def _keep_epochs(self, stream: str, epochs: int) -> None:
+        """Remembers the greatest epoch of a stream that is deleted. Rare, so it may be slow."""
+        of_stream, deleted = schema.stream.c, schema.deleted_stream
+        known = self._connection.execute(select(of_stream.epochs).where(of_stream.name == stream)).scalar_one_or_none()
+        greatest = max(epochs, known or 0, greatest_deleted_epoch(self._connection, stream))
+        self._connection.execute(delete(deleted).where(deleted.c.name == stream))
+        if greatest:
+            self._connection.execute(insert(deleted).values(name=stream, epochs=greatest))
 
     def _drop_from_marks(self, stream: str, segment: str) -> None:
         """Rewrites the cuts that reach into a segment which the log does not have. Rare, so it may be slow.

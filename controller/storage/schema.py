@@ -30,8 +30,8 @@ from sqlalchemy import (
 
 from strandline.limits import NAME_CHARACTERS
 
-REVISION: Final = "0012"  # the newest in migrations/versions, which leads to these tables
-LEAST_REVISION: Final = "0012"  # this version serves a store from here on
+REVISION: Final = "0001"  # the newest in migrations/versions, which leads to these tables
+LEAST_REVISION: Final = "0001"  # this version serves a store from here on
 
 metadata = MetaData(
     naming_convention={
@@ -77,9 +77,7 @@ served = Table(
     Column("started_at", BigInteger, nullable=False),
     Column("served_until", BigInteger, nullable=False),
     Column("clock_bound", BigInteger, nullable=False),
-    Column(
-        "unserved_ms", BigInteger, nullable=False, server_default="0"
-    ),  # how long, until served_until, no caller could be heard
+    Column("unserved_ms", BigInteger, nullable=False),  # how long, until served_until, no caller could be heard
 )
 
 stream = Table(
@@ -94,12 +92,21 @@ stream = Table(
     Column("head", Text, nullable=False),
     Column("clock", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("identity", String(32), nullable=False),  # another one for a stream that is created again under its name
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
-    Column("remainders", Text, nullable=False, server_default="{}"),  # by key, what remains of forgotten writers
+    Column("remainders", Text, nullable=False),  # by key, what remains of forgotten writers
     _checksum(),
     *_of_shard(),
     Index("ix_stream_shard_wake_at", SHARD, "wake_at"),
+)
+
+# The greatest epoch of streams that were deleted: a stream of the same name gives out greater ones.
+deleted_stream = Table(
+    "deleted_stream",
+    metadata,
+    Column("name", _NAME, primary_key=True),
+    Column("epochs", BigInteger, nullable=False),
 )
 
 segment = Table(
@@ -174,6 +181,7 @@ reader_group = Table(
     metadata,
     Column("name", _NAME, primary_key=True),
     Column("settings", Text, nullable=False),
+    Column("identities", Text, nullable=False),  # of its streams, when it began to read them
     Column("epochs", BigInteger, nullable=False),
     Column("caught_up", Boolean, nullable=False),  # the group was found not to be in backlog
     Column("created_at", BigInteger, nullable=False),
@@ -197,7 +205,7 @@ reader = Table(
     Column("name", _NAME, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("heard_at", BigInteger, nullable=False),
-    Column("served_at", BigInteger, nullable=False, server_default="0"),  # the served time when it was heard
+    Column("served_at", BigInteger, nullable=False),  # the served time when it was heard
     _checksum(),
 )
 
@@ -215,7 +223,7 @@ reader_position = Table(
 )
 
 
-def _journal(name: str, owner: Column[str]) -> Table:
+def _journal(name: str, owner: Column[str], *further: Index) -> Table:
     """A ring for each topic: when it is full, the newest entry replaces the oldest."""
     return Table(
         name,
@@ -228,6 +236,7 @@ def _journal(name: str, owner: Column[str]) -> Table:
         Column("kind", String(32), nullable=False),
         Column("by", _NAME),  # the name of the caller's token
         Column("details", Text, nullable=False),
+        *further,
         sqlite_with_rowid=False,
     )
 
@@ -248,7 +257,7 @@ token = Table(
 )
 
 # The journals of streams and of reader groups.
-journal = _journal("journal", _of_stream())
+journal = _journal("journal", _of_stream(), Index("ix_journal_at_stream_seq", "at", "stream", "seq"))
 group_journal = _journal("group_journal", _of_group())
 
 # One row for each run of a controller that serves the store together with others.

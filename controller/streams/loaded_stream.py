@@ -31,6 +31,7 @@ from strandline.core.changes import Changes
 from strandline.core.past_marks import PastMarks
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
+from strandline.errors import StreamRecreated
 
 
 class LoadedStream:
@@ -113,6 +114,11 @@ class LoadedStream:
         """Whether it must not be served or written: it is not equal to the store, or its tenure is over."""
         return self._discarded or self.tenure.over
 
+    def check_identity(self, identity: str | None) -> None:
+        """Raises StreamRecreated if a caller means an earlier stream of this name."""
+        if identity is not None and identity != self.origin.identity:
+            raise StreamRecreated(stream=self.name, identity=identity, present=self.origin.identity)
+
     def resume_holders(self, now: int) -> None:
         """Finds out who holds time back, and since when, before anything changes after it was loaded. It looks at every
         writer."""
@@ -161,7 +167,7 @@ class LoadedStream:
         commit.under(self.tenure, Kind.STREAM, self.name, self._stored_fence)
         if self.ending is not None:
             if self._stored_fence is not None:
-                commit.remove(schema.stream, {"name": self.name})
+                commit.delete_stream(self.name, self.stream.epochs)
             return self.discard
         fence = self.tenure.fence
         wake_at = self._wake_at

@@ -6,7 +6,7 @@ So a slow reader delays nobody and misses nothing, and nothing grows.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -71,17 +71,30 @@ class MarkFeed:
         self._committer = committer
         self._limit = subscribers
         self._count = 0
+        self._of_caller = Counter[str]()
         # Marks as they were sent: each is encoded once for all readers. Dropped together with the loaded stream.
         self._encoded: WeakKeyDictionary[LoadedStream, OrderedDict[tuple[str, int], bytes]] = WeakKeyDictionary()
 
-    def enter(self) -> None:
-        """Adds a reader; raises Overloaded at the limit. Each reader must `leave`."""
+    def enter(self, caller: str | None) -> None:
+        """Adds a reader of a caller, None without tokens; raises Overloaded at the limit. Each reader must `leave`.
+
+        A caller gets no more places than it leaves to others, so that no single one takes all.
+        """
         if self._count >= self._limit:
             raise Overloaded(waiting=self._count, limit=self._limit, what="readers follow marks")
+        if caller is not None and self._of_caller[caller] >= (free := self._limit - self._count):
+            own = self._of_caller[caller]
+            raise Overloaded(waiting=own, limit=own, what=f"readers of yours follow marks, and {free} places are left")
         self._count += 1
+        if caller is not None:
+            self._of_caller[caller] += 1
 
-    def leave(self) -> None:
+    def leave(self, caller: str | None) -> None:
         self._count -= 1
+        if caller is not None:
+            self._of_caller[caller] -= 1
+            if not self._of_caller[caller]:
+                del self._of_caller[caller]
 
     @property
     def limit(self) -> int:
@@ -109,15 +122,17 @@ class MarkFeed:
         """The events after a seq, until the sealed stream has no more marks, another controller has the stream, or this
         one stops.
 
-        Raises UnknownStream if the stream is deleted meanwhile.
+        Raises UnknownStream if the stream is deleted meanwhile, StreamRecreated if it is created again.
         """
-        told = None
+        told = identity = None
         while not self._reading.stopping.done():
             try:
                 loaded = await self._streams.get(stream)
             except NotOwner:
                 yield FeedOver("moved")
                 return
+            loaded.check_identity(identity)
+            identity = loaded.origin.identity
             newest = _newest(loaded, key)
             if after < newest:
                 marks = await self._reading.after(loaded, key, after, EVENT_MARKS)

@@ -48,34 +48,13 @@ class Notes:
         `by` is the name of the caller's token, for the journal.
         """
         loaded = self._streams.find_loaded(stream) or await self._streams.get(stream)
-        noted, durable = self._take_into(loaded, note, tail, by)
-        await durable
-        return noted
-
-    def take_soon(self, stream: str, note: Note, by: str | None = None) -> tuple[Noted, Durable] | None:
-        """The same without waiting: also gives what is done when the note is durable. None if the stream is not in
-        memory."""
-        loaded = self._streams.find_loaded(stream)
-        return None if loaded is None else self._take_into(loaded, note, False, by)
-
-    def _take_into(self, loaded: LoadedStream, note: Note, tail: bool, by: str | None) -> tuple[Noted, Durable]:
         self._committer.admit()
         now = self._clock.now()
         answer = self._apply(loaded, note, now, tail, by)
         held = {} if answer.marks else _held_by(loaded.stream, note.times, now)
-        return Noted(answer, loaded.stream.graph, held), self._committer.join(loaded)
-
-    def take_run_soon(
-        self, stream: str, notes: Sequence[Note], by: str | None = None
-    ) -> tuple[list[Noted | StrandlineError], Durable | None] | None:
-        """The same for several notes, of which a refused one does not affect the others; nothing is to wait for if all
-        are refused. None also if the next commit has no room for them: then they have to wait for their turn."""
-        loaded = self._streams.find_loaded(stream)
-        if loaded is None or self._committer.is_full:
-            return None
-        request = _Request([[(stream, note) for note in notes]])
-        (piece,) = request.pieces()
-        return self._apply_run(loaded, [note for _, note in piece], by, request, 0)
+        noted = Noted(answer, loaded.stream.graph, held)
+        await self._committer.join(loaded)
+        return noted
 
     async def take_all(
         self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]], turn: Turn, by: str | None = None

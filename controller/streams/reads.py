@@ -96,7 +96,8 @@ class Reads:
 
         async def page(loaded: LoadedStream) -> MarksPage:
             graph, resting = loaded.stream.graph, self.resting_time(loaded, key)
-            return marks_page(await self.after(loaded, key, after, limit), graph, resting)
+            found = await self.after(loaded, key, after, limit)
+            return marks_page(found, graph, loaded.origin.identity, resting)
 
         return await self._once_there(stream, key, after, wait_ms, page)
 
@@ -106,7 +107,7 @@ class Reads:
         async def page(loaded: LoadedStream) -> PackedMarks:
             resting = self.resting_time(loaded, key)
             marks = await self._packed_after(loaded, key, after, limit)
-            return PackedMarks(marks, _newest_seq(loaded, key), resting)
+            return PackedMarks(marks, loaded.origin.identity, _newest_seq(loaded, key), resting)
 
         return await self._once_there(stream, key, after, wait_ms, page)
 
@@ -154,7 +155,7 @@ class Reads:
             if marks and marks[0].seq == first:
                 return marks
             await self._streams.look_again(loaded, key, first)
-            loaded = await self._streams.get(loaded.name)
+            loaded = await self._again(loaded)
         return []
 
     async def _packed_after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarkPage:
@@ -167,7 +168,7 @@ class Reads:
                 return await self._store.read(_page, loaded.name, key, first, page_end(first, limit, chain.last_seq))
             except MarksGone as gone:
                 await self._streams.look_again(loaded, key, gone.seq)
-                loaded = await self._streams.get(loaded.name)
+                loaded = await self._again(loaded)
         return MarkPage(key, after + 1, (), ())
 
     async def wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
@@ -263,27 +264,29 @@ class Reads:
         """When the oldest mark of these streams and keys was made that is kept."""
         return await self._store.read(oldest_mark, asked)
 
+    async def _again(self, loaded: LoadedStream) -> LoadedStream:
+        """A stream that may have been discarded meanwhile. Raises StreamRecreated if it is another one."""
+        found = await self._streams.get(loaded.name)
+        found.check_identity(loaded.origin.identity)
+        return found
+
     # -- windows -------------------------------------------------------------------------------------------------
 
     async def window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow:
         """The window of a position."""
+        return (await self.window_of(stream, key, position))[0]
+
+    async def window_of(
+        self, stream: str, key: str, position: dict[str, int], identity: str | None = None
+    ) -> tuple[TimeWindow, str]:
+        """The same, and the identity of the stream. Raises StreamRecreated if that is not the given one."""
         given = position_cut(position)
         check_key(key)
         loaded = await self._streams.get(stream)
+        loaded.check_identity(identity)
         cut = loaded.stream.graph.closed(position, given)
         end, resting = self._ends(loaded, key)
-        return window_between(await self.sides(loaded, key, cut), cut, end, resting)
-
-    def known_window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow | None:
-        """The same without waiting; None if it takes what is not in memory."""
-        given = position_cut(position)
-        check_key(key)
-        loaded = self._streams.find_loaded(stream)
-        if loaded is None:
-            return None
-        cut = loaded.stream.graph.closed(position, given)
-        sides = self._known_sides(loaded, key, cut)
-        return window_between(sides, cut, *self._ends(loaded, key)) if isinstance(sides, Sides) else None
+        return window_between(await self.sides(loaded, key, cut), cut, end, resting), loaded.origin.identity
 
     def _ends(self, loaded: LoadedStream, key: str) -> tuple[Cut | None, Mark | None]:
         """What bounds windows besides marks: the cut above all events, and the mark of the idle advance."""
@@ -298,7 +301,7 @@ class Reads:
                 past.take(page)
             except MarksGone as gone:
                 await self._streams.look_again(loaded, key, gone.seq)
-                loaded = await self._streams.get(loaded.name)
+                loaded = await self._again(loaded)
         return known
 
     def _known_sides(self, loaded: LoadedStream, key: str, position: Cut) -> Sides | Gap:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from controller.limits import LOAD_WAIT_MS, STEP_ITEMS
 from controller.records.counts import StreamCounts
 from controller.records.journal import REGISTRATIONS, AdminAction, record_refused
 from controller.records.operator_log import log_event
-from controller.storage.load import missing_mark, stream_names
+from controller.storage.load import deleted_epochs, missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
 from controller.storage.tenure import Tenure, Tenures
 from controller.streams.cache import LoadingCache, StillLoading
@@ -50,6 +51,7 @@ class Streams:
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, tuple[Tenure, StreamCounts]] = {}  # by name, kept while a stream is loaded again
         self.aging: set[str] = set()  # loaded streams with a `mark_retention_ms`
+        self._deletions = 0  # how many were begun
 
     # -- finding -------------------------------------------------------------------------------------------------
 
@@ -286,8 +288,9 @@ class Streams:
         now = self._tenures.of(Kind.STREAM, name).moment(self._clock.now()).now
         config = StreamConfig(**settings)
         graph = _graph(segments, now)
-        origin = StreamOrigin(created_at=now, segments=None if graph.open else _ranges(graph))
-        tenure, found = await self._find_under(name)
+        ranges = None if graph.open else _ranges(graph)
+        origin = StreamOrigin(identity=secrets.token_hex(8), created_at=now, segments=ranges)
+        tenure, found, epochs = await self._find_before_creation(name)
         self._committer.admit()
         if found is not None:
             differs = "segments" if found.origin.segments != origin.segments else "time domain"
@@ -301,12 +304,24 @@ class Streams:
             await self._committer.join(found)
             return False
         stream = Stream(name, config, graph, now=max(now, tenure.clock_floor), unserved=tenure.unserved)
+        stream.epochs = epochs
         counts = self._counts_of(name, tenure)
         loaded = LoadedStream(stream, origin, tenure, stored_fence=None, watch=self._watch, counts=counts)
         loaded.journal.act(AdminAction("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
         return True
+
+    async def _find_before_creation(self, name: str) -> tuple[Tenure, LoadedStream | None, int]:
+        """The same; and if there is none, the greatest epoch that a deleted stream of this name gave out."""
+        while True:
+            deletions, (tenure, found) = self._deletions, await self._find_under(name)
+            if found is not None:
+                return tenure, found, 0
+            epochs = await self._store.read(deleted_epochs, name)
+            tenure_now, found = await self._find_under(name)
+            if found is not None or (tenure_now is tenure and self._deletions == deletions):
+                return tenure_now, found, epochs
 
     async def _find_under(self, name: str) -> tuple[Tenure, LoadedStream | None]:
         """The present tenure of a stream, and what the store has of it in that tenure."""
@@ -323,6 +338,7 @@ class Streams:
         except StoreCorrupt:
             loaded = Damaged(Kind.STREAM, name, self._tenures.of(Kind.STREAM, name))
         self._committer.admit()
+        self._deletions += 1
         ended = self._committer.join(loaded)
         if isinstance(loaded, LoadedStream):
             loaded.ending = ended

@@ -34,7 +34,7 @@ class StreamJournalEntry(JournalEntry, frozen=True, kw_only=True):
 
 class JournalsPage(msgspec.Struct, frozen=True):
     """Entries of all streams, newest first. The next page has what is older: ask for it with `next` as `before`; null:
-    this is the last page."""
+    this is the last page. A page of a long search may have fewer entries than were asked for, or none."""
 
     entries: tuple[StreamJournalEntry, ...]
     next: str | None

@@ -1,9 +1,10 @@
 """Pages of marks in MessagePack, packed as memory has them: a hundredth of the work of JSON, for both sides.
 
-    [version, newest, resting, first_seq, names, blocks]
+    [version, identity, newest, resting, first_seq, names, blocks]
     block: [count, first, moving, cell, deltas, least, above, excluded]
 
-`newest` is the seq of the newest mark, `names` are the segments by lane. `first` is a cut: 8 bytes a lane. `deltas` has
+`identity` is that of the stream, `newest` the seq of the newest mark, `names` are the segments by lane. `first` is a
+cut: 8 bytes a lane. `deltas` has
 for each mark what it adds, in cells of `cell` bytes, one for each lane that is in `moving` (4 bytes each; null: all).
 `above` has 5 fields, each with a number of 8 bytes for every mark, less its `least`: time, upper, newest,
 whether that is known, and created_at. `excluded` says from which mark on which writers are left out. All numbers are
@@ -37,6 +38,7 @@ class _Block(msgspec.Struct, frozen=True, array_like=True):
 
 class _Page(msgspec.Struct, frozen=True, array_like=True):
     version: int
+    identity: str
     newest: int
     resting: int | None
     first_seq: int
@@ -46,9 +48,10 @@ class _Page(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class PackedMarks:
-    """A page of marks; the seq of the newest mark of the key; and `resting` as in `MarksPage`."""
+    """A page of marks; the seq of the newest mark of the key; `identity` and `resting` as in `MarksPage`."""
 
     marks: MarkPage
+    identity: str
     newest: int
     resting: int | None
 
@@ -61,7 +64,8 @@ def packed_body(packed: PackedMarks) -> bytes:
     page = packed.marks
     lanes = len(page.names)
     blocks = tuple([_Block(*block.parts(lanes)) for block in page.blocks])
-    return _encode(_Page(VERSION, packed.newest, packed.resting, page.first_seq, tuple(page.names), blocks))
+    known = packed.identity, packed.newest, packed.resting
+    return _encode(_Page(VERSION, *known, page.first_seq, tuple(page.names), blocks))
 
 
 def read_packed(key: str, body: bytes) -> PackedMarks:
@@ -85,4 +89,4 @@ def read_packed(key: str, body: bytes) -> PackedMarks:
         except ValueError as error:
             raise ValueError(f"block {number}: {error}") from None
         blocks.append(block)
-    return PackedMarks(MarkPage(key, page.first_seq, page.names, blocks), page.newest, page.resting)
+    return PackedMarks(MarkPage(key, page.first_seq, page.names, blocks), page.identity, page.newest, page.resting)

@@ -30,6 +30,7 @@ class GroupPlaceView(msgspec.Struct, frozen=True):
 class StreamViewReply(msgspec.Struct, frozen=True, kw_only=True):
     """A stream as its owner sees it. What was not asked for is null or empty."""
 
+    identity: str
     segments: tuple[SegmentView, ...]
     open: bool
     fence: int

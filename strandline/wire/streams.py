@@ -21,6 +21,7 @@ from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.time_index import IndexEntry
+from strandline.core.window import TimeWindow
 from strandline.core.writer import WriterState
 from strandline.errors import StrandlineError
 from strandline.wire.problems import from_problem, to_problem
@@ -47,10 +48,34 @@ class WireMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Marks after a seq, oldest first. `resting` is the time that an ingestion stream at rest has reached."""
+    """Marks after a seq, oldest first. `resting` is the time that an ingestion stream at rest has reached. Marks with
+    another `identity` are of another stream of the same name."""
 
     marks: tuple[WireMark, ...]
+    identity: str
     resting: Time | None = None
+
+
+class WindowReply(msgspec.Struct, frozen=True, kw_only=True):
+    """`strandline.core.window.TimeWindow`, and the identity of its stream."""
+
+    lower: Time | None
+    upper: Time | None
+    complete: bool
+    end_of_stream: bool
+    mark_seq: int | None
+    identity: str
+
+
+def window_reply(window: TimeWindow, identity: str) -> WindowReply:
+    return WindowReply(
+        lower=window.lower,
+        upper=window.upper,
+        complete=window.complete,
+        end_of_stream=window.end_of_stream,
+        mark_seq=window.mark_seq,
+        identity=identity,
+    )
 
 
 class HolderReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,8 +146,8 @@ def wire_mark(mark: Mark, graph: SegmentGraph) -> WireMark:
     )
 
 
-def marks_page(marks: Sequence[Mark], graph: SegmentGraph, resting: int | None = None) -> MarksPage:
-    return MarksPage(tuple([wire_mark(mark, graph) for mark in marks]), resting)
+def marks_page(marks: Sequence[Mark], graph: SegmentGraph, identity: str, resting: int | None = None) -> MarksPage:
+    return MarksPage(tuple([wire_mark(mark, graph) for mark in marks]), identity, resting)
 
 
 def holder_reply(holder: Holder) -> HolderReply:
@@ -381,8 +406,10 @@ else:
 
 class StreamReply(_StreamSettings, frozen=True, kw_only=True):
     """A stream: its settings and segments, its newest mark and the writer that the next one waits for by key, and its
-    writers counted by state. `head`: where the log begins now in each segment."""
+    writers counted by state. `head`: where the log begins now in each segment. A stream that is deleted and created
+    again has another `identity`."""
 
+    identity: str
     segments: tuple[SegmentReply, ...]
     open: bool
     sealed: bool
@@ -401,8 +428,10 @@ class SegmentDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDescription:
-    """The description of a stream. `writers` counts them by state, `held_by` has the holder of each key."""
+    """The description of a stream. `writers` counts them by state, `held_by` has the holder of each key. A stream that
+    is deleted and created again has another `identity`."""
 
+    identity: str
     config: StreamConfig
     segments: tuple[SegmentDescription, ...]
     sealed: bool
@@ -455,6 +484,7 @@ def read_stream(body: bytes) -> StreamDescription:
     """Raises InvalidConfig for invalid settings."""
     reply = read(StreamReply, body)
     return StreamDescription(
+        identity=reply.identity,
         config=StreamConfig(**{name: getattr(reply, name) for name in SETTINGS}),
         segments=tuple(map(segment_description, reply.segments)),
         sealed=reply.sealed,

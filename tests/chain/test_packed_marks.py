@@ -30,7 +30,7 @@ def chain_of(marks: list[Mark]) -> MarkChain:
 
 
 def sent(page: MarkPage) -> MarkPage:
-    return read_packed(KEY, packed_body(PackedMarks(page, 9, None))).marks
+    return read_packed(KEY, packed_body(PackedMarks(page, "1", 9, None))).marks
 
 
 @given(st.integers(0, 2**32), st.integers(1, 1_000))
@@ -82,7 +82,7 @@ def test_a_page_that_does_not_follow_is_refused(first: int, key: str, says: str)
 
 @given(st.integers(0, 2**32), st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 255)), min_size=1))
 def test_bytes_that_were_changed_are_refused_or_are_marks(seed: int, changes: list[tuple[int, int]]) -> None:
-    body = bytearray(packed_body(PackedMarks(paged(list(growing_marks(Random(seed), 70))), 70, None)))
+    body = bytearray(packed_body(PackedMarks(paged(list(growing_marks(Random(seed), 70))), "1", 70, None)))
     for at, value in changes:
         body[at % len(body)] = value
     try:
@@ -94,7 +94,7 @@ def test_bytes_that_were_changed_are_refused_or_are_marks(seed: int, changes: li
     assert list(chain) == list(page)
 
 
-# [version, newest, resting, first_seq, names, [[count, first, moving, cell, deltas, least, above, excluded]]]
+# [version, identity, newest, resting, first_seq, names, [[count, first, moving, cell, deltas, least, above, excluded]]]
 BLOCK = (
     2,
     bytes(8),
@@ -135,7 +135,15 @@ NOBODY = ((0, ()),)
     ],
 )
 def test_a_page_that_makes_no_sense_says_why(changed: dict[Any, Any], says: str | None) -> None:
-    page: dict[str, Any] = {"version": 1, "newest": 2, "resting": None, "first_seq": 1, "names": ["a"], "blocks": None}
+    page: dict[str, Any] = {
+        "version": 1,
+        "identity": "1",
+        "newest": 2,
+        "resting": None,
+        "first_seq": 1,
+        "names": ["a"],
+        "blocks": None,
+    }
     block: list[Any] = [*BLOCK, NOBODY]
     for name, value in changed.items():
         if isinstance(name, int):

@@ -73,9 +73,9 @@ class RecordingTransport:
 def _as_json(key: str, packed: bytes) -> bytes:
     """A page of packed marks as the controller shows it to others."""
     graph = SegmentGraph(open=True)  # segments of these streams have no predecessors
-    marks = read_packed(key, packed).marks
-    graph.name(marks.segments, 0)
-    return msgspec.json.encode(marks_page(list(marks), graph))
+    page = read_packed(key, packed)
+    graph.name(page.marks.segments, 0)
+    return msgspec.json.encode(marks_page(list(page.marks), graph, page.identity))
 
 
 def connection(client: str, ports: Sequence[int], record: Recorder) -> Connection:

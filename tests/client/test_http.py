@@ -163,7 +163,7 @@ def test_an_overloaded_controller_is_asked_again_after_the_time_it_names(scripte
 
 def test_a_long_poll_is_waited_for_beyond_the_time_of_an_attempt(flavour: Flavour, scripted: Any) -> None:
     late = threading.Event()
-    answer = scripted.answer(200, b'{"marks": []}')
+    answer = scripted.answer(200, b'{"marks": [], "identity": "1"}')
 
     def after_a_while(out: Any, over: threading.Event) -> bool:
         over.wait(SILENT_MS / 1000 + 0.1)

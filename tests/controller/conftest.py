@@ -37,15 +37,7 @@ def group_store(request: pytest.FixtureRequest, tmp_path: Path) -> str | TwoStor
 
 
 @pytest.fixture
-def road() -> type[InProcess]:
-    """How a controller in this process is asked. Modules whose tests run on both roads have a fixture of this name."""
-    return InProcess
-
-
-@pytest.fixture
-def start(
-    database: Path | str | TwoStores, clock: ManualClock, road: type[InProcess]
-) -> Iterator[Callable[..., InProcess]]:
+def start(database: Path | str | TwoStores, clock: ManualClock) -> Iterator[Callable[..., InProcess]]:
     """Starts a controller on the test's store; the one before, if any, is stopped in order, for a time if asked to."""
     started: list[InProcess] = []
 
@@ -53,7 +45,7 @@ def start(
         while started:
             started.pop().__exit__(None, None, None)
         clock.now += after_ms
-        serving = database.serve(clock) if isinstance(database, TwoStores) else road(database, clock)
+        serving = database.serve(clock) if isinstance(database, TwoStores) else InProcess(database, clock)
         started.append(serving.__enter__())
         return started[-1]
 
@@ -70,7 +62,7 @@ def controller(start: Callable[..., InProcess]) -> InProcess:
 @pytest.fixture(scope="session")
 def in_process() -> Callable[..., InProcess]:
     """Makes a controller on a store of its own, for tests that share one."""
-    return lambda database, road=InProcess: road(database, ManualClock())
+    return lambda database: InProcess(database, ManualClock())
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from controller.http.notes import read_closely, read_well_made
 from strandline.errors import BadJson
-from tests.served import ROADS, InProcess
 
 GOOD = {"writer": "a", "time": 5, "position": {"0": 1}}
 NOTES = "/v1/streams/s/notes"
@@ -91,12 +90,6 @@ BAD_NOTES = [
     (b'{"notes": [], "notes": []}', 400, "bad_json", "'notes' stands twice"),
     (b" " * (1024 * 1024 + 1), 413, "too_large", str(1024 * 1024)),
 ]
-
-
-@pytest.fixture(params=ROADS)
-def road(request: pytest.FixtureRequest) -> type[InProcess]:
-    chosen: type[InProcess] = request.param
-    return chosen
 
 
 @pytest.fixture
@@ -223,9 +216,9 @@ def test_no_body_whatsoever_breaks_the_controller(shared: Any, bodies: list[Any]
         assert ("results" in answer.json() or "late" in answer.json()) == (answer.status_code == 200)
 
 
-@pytest.fixture(scope="module", params=ROADS)
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Any:
-    with in_process(tmp_path_factory.mktemp("shared") / "store.db", request.param) as controller:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Any:
+    with in_process(tmp_path_factory.mktemp("shared") / "store.db") as controller:
         controller.call("PUT", "/v1/streams/s", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
         yield controller
 

@@ -50,7 +50,7 @@ class HeldStore:
 
 def stream(name: str) -> LoadedStream:
     made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(1, 0), now=0)
-    return LoadedStream(made, StreamOrigin(0, None), tenure_of(FIRST), stored_fence=None, watch=lambda _: None)
+    return LoadedStream(made, StreamOrigin("1", 0, None), tenure_of(FIRST), stored_fence=None, watch=lambda _: None)
 
 
 def note(live: LoadedStream, time: int) -> None:

@@ -7,20 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from tests.served import ROADS, InProcess
-
 CONFIG = {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
 
 
 @pytest.fixture
 def database(store_url: str) -> str:
     return store_url
-
-
-@pytest.fixture(params=ROADS)
-def road(request: pytest.FixtureRequest) -> type[InProcess]:
-    chosen: type[InProcess] = request.param
-    return chosen
 
 
 @contextmanager

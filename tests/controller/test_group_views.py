@@ -27,6 +27,7 @@ def told(*streams: tuple[int | None, GroupStanding]) -> GroupWindow:
     """The window of a group whose streams, a, b and so on, have these lower bounds and standings."""
     views = {
         name: StreamView(
+            identity=name,
             graph=SegmentGraph.equal_shares(1, NOON),
             fence=1,
             newest=NOON,
@@ -70,9 +71,9 @@ class Interrupted:
         return True
 
     async def graphs(
-        self, streams: Iterable[str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
     ) -> Mapping[str, SegmentGraph]:
-        return await self._own.graphs(streams, positions, anew=anew)
+        return await self._own.graphs(identities, positions, anew=anew)
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         found = await self._own.ask(questions)
@@ -160,9 +161,11 @@ def test_marks_are_kept_for_what_anothers_group_has_settled(store_url: str) -> N
     async def scene(world: World) -> None:
         await read_to_5(world)
         await world.groups.report("g0", "r", 1, {"s1": {"0": 8}}, {"s1": {"0": 6}})
-        here = await world.groups.progress_in("g0", "s1")
+        identity = (await world.streams.get("s1")).origin.identity
+        here = await world.groups.progress_in("g0", "s1", identity)
         world.shards.lose("0")
         assert here == (NOON, {"0": 8})
-        assert await world.groups.progress_in("g0", "s1") == (NOON, {"0": 6})
+        assert await world.groups.progress_in("g0", "s1", identity) == (NOON, {"0": 6})
+        assert await world.groups.progress_in("g0", "s1", "another") is None
 
     play(store_url, scene)

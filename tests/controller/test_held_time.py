@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from controller.limits import NEW_STILL_MS, STILL_LEAST_MS
-from tests.served import ROADS, InProcess
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM = "/v1/streams/s"
@@ -16,12 +15,6 @@ STREAM = "/v1/streams/s"
 @pytest.fixture
 def database(store_url: str) -> str:
     return store_url
-
-
-@pytest.fixture(params=ROADS)
-def road(request: pytest.FixtureRequest) -> type[InProcess]:
-    chosen: type[InProcess] = request.param
-    return chosen
 
 
 def test_who_held_time_back_is_told_from_when_to_when(controller: Any) -> None:

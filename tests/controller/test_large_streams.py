@@ -34,7 +34,7 @@ def fill(database: Path, writers: int = WRITERS) -> None:
             stream = Stream(name, AT_ONCE, SegmentGraph.equal_shares(1, NOON), now=NOON)
             for number in range(count):
                 stream.note(Note(writer=f"w{number}", times={"": NOON}, position={"0": number}), NOON)
-            origin = StreamOrigin(NOON, None)
+            origin = StreamOrigin("1", NOON, None)
             LoadedStream(stream, origin, tenure_of(term), stored_fence=None, watch=lambda _: None).write(commit)
         CommitWriter(store.writer).commit(commit)
 

@@ -12,6 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from strandline.errors import Overloaded
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 LIVE = "/v1/streams/s/marks/live"
 
@@ -249,6 +251,22 @@ def test_readers_that_stay_are_bounded_and_one_that_goes_makes_room(controller: 
     readers[0].leave()
     assert following.readers == 1
     follow().wait_for(lambda follower: bool(follower.text))
+
+
+def test_a_caller_gets_no_more_places_than_it_leaves_to_others(controller: Any) -> None:
+    following = controller.app.state.controller.following
+    following._limit = 8
+    for _ in range(4):
+        following.enter("greedy")
+    with pytest.raises(Overloaded, match="4 readers of yours follow marks, and 4 places are left, the limit is 4"):
+        following.enter("greedy")
+    following.enter("modest")
+    following.leave("greedy")
+    following.enter("modest")
+    with pytest.raises(Overloaded):
+        following.enter("greedy")
+    following.leave("modest")
+    following.enter("greedy")
 
 
 def test_events_end_in_order_when_the_controller_stops(serve: Any) -> None:

@@ -192,21 +192,3 @@ def test_where_nothing_of_it_became_durable_the_whole_request_is_told_so(tmp_pat
         commits.fail_at = None
 
     play(tmp_path / "store.db", scene)
-
-
-def test_a_request_of_one_piece_is_taken_at_once_while_the_next_flush_has_room(tmp_path: Path) -> None:
-    """Without waiting for a turn. It is answered with everything else of its flush; beyond that, it has to wait."""
-
-    async def scene(notes: Notes, commits: FaultyCommits) -> None:
-        given = [Note(writer=f"w{number}", times={"": NOON}, position={"0": 1}) for number in range(PIECE_NOTES)]
-        flushes = set()
-        while (taken := notes.take_run_soon("s", given)) is not None:
-            results, durable = taken
-            assert durable is not None and {type(each) for each in results} == {Noted}
-            flushes.add(durable)
-        assert notes._committer.waiting == FLUSH_NOTES and len(flushes) == 1
-        await flushes.pop()
-        assert commits.states == [PIECE_NOTES]
-        assert notes.take_run_soon("unknown", given) is None
-
-    play(tmp_path / "store.db", scene)

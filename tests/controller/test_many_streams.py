@@ -32,7 +32,7 @@ def filled(database: Path) -> Path:
     """A store with that many streams, of which each writer has noted, and which had a mark each."""
     config, origin = (
         StreamConfig(writer_timeout_ms=None, mark_interval_ms=0),
-        StreamOrigin(NOON, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
+        StreamOrigin("1", NOON, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
     )
     with open_database(str(database)) as store:
         term = begin_term(store.writer, "test", NOON)

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.served import ROADS
-
 WRITERS = "/v1/streams/s/writers"
 REFUSED = (400, 409, 413, 422)
 
@@ -71,9 +69,9 @@ SCRAPS = [
 ]
 
 
-@pytest.fixture(scope="module", params=ROADS)
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Any:
-    with in_process(tmp_path_factory.mktemp("notes") / "store.db", request.param) as controller:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Any:
+    with in_process(tmp_path_factory.mktemp("notes") / "store.db") as controller:
         controller.call("PUT", "/v1/streams/s", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
         controller.note("a", 5, {"0": 1})
         yield controller

@@ -5,18 +5,11 @@ from typing import Any
 import pytest
 
 from controller.storage.load import streams_at_hand
-from tests.served import ROADS, InProcess
 
 
 @pytest.fixture
 def database(store_url: str) -> str:
     return store_url
-
-
-@pytest.fixture(params=ROADS)
-def road(request: pytest.FixtureRequest) -> type[InProcess]:
-    chosen: type[InProcess] = request.param
-    return chosen
 
 
 def settings(**changes: Any) -> dict[str, Any]:

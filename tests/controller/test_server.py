@@ -42,7 +42,7 @@ def test_a_reader_that_waits_is_answered_when_it_stops(serve: Any) -> None:
             assert time.monotonic() < deadline
 
         assert server.stop() == 0
-        assert waiting.recv(65_536).endswith(b'{"marks":[]}')
+        assert b'{"marks":[],' in waiting.recv(65_536)
 
 
 def test_time_alone_lets_a_silent_writer_go(serve: Any) -> None:

@@ -152,8 +152,9 @@ class TestEnded:
         with psycopg.connect(postgres_url) as another:
             another.execute(
                 "INSERT INTO stream "
-                "(name, open, config, original, sealed, epochs, head, clock, created_at, owner, fence) "
-                "VALUES ('t', true, '', '', false, 0, '', 0, 0, '', 0)"
+                "(name, open, config, original, sealed, epochs, head, clock, created_at, identity, owner, fence, "
+                "remainders) "
+                "VALUES ('t', true, '', '', false, 0, '', 0, 0, '', '', 0, '')"
             )
             answer = soon(controller, CHANGES["stream"])
             ((first,),) = until(lambda: postgres.execute(BLOCKED, postgres_url))

@@ -14,13 +14,13 @@ SEED = 20
 
 
 @pytest.fixture
-def target(tmp_path: Path, direct: bool) -> Iterator[Target]:
-    made = Target(tmp_path / "store.db", direct=direct)
+def target(tmp_path: Path) -> Iterator[Target]:
+    made = Target(tmp_path / "store.db")
     yield made
     made.stop()
 
 
-@pytest.mark.parametrize(("inside", "direct"), [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize("inside", [False, True])
 def test_whatever_comes_in_is_no_fault_and_strangers_change_nothing(target: Target, inside: bool) -> None:
     found = run(target, SEED, REQUESTS, inside=inside)
 

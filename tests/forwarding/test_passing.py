@@ -149,3 +149,11 @@ def test_a_controller_without_a_lease_serves_nothing(two: Two) -> None:
     refused = first.ask("GET", "/v1/streams/s")
     assert (refused.status_code, refused.json()["code"]) == (503, "store_unavailable")
     assert first.ask("GET", "/healthz").is_success
+
+
+@pytest.mark.parametrize("path", ["/v1/streams/s/writers/x/notes", "/v1/streams/s/t/notes"])
+def test_a_path_that_no_route_has_is_unknown_at_every_controller(two: Two, path: str) -> None:
+    for controller in two:
+        refused = controller.ask("POST", path, note(5))
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+    assert two[1].ask("GET", "/v1/streams/s/writers").json()["writers"] == []

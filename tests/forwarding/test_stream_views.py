@@ -73,11 +73,13 @@ def test_whoever_passed_a_groups_call_on_does_not_look_again(group: Two, cluster
 
 
 def test_a_group_follows_a_stream_that_moves(group: Two, cluster: Cluster, make: Make) -> None:
-    first, _ = group
+    first, second = group
     report(first, 5)
     third = make(3)
     cluster.give("s", 3)
     third.ask("PUT", "/v1/streams/s", STREAM)
+    before, now = (each.app.state.controller.streams.find_loaded("s") for each in (second, third))
+    now.origin = before.origin  # else it were another stream of that name
     third.ask("POST", "/v1/streams/s/notes", note(9))
     assert first.ask("GET", f"{GROUP}/time-window").json()["streams"]["s"]["upper"] == 9
 

@@ -18,39 +18,28 @@ from sqlalchemy import Connection, Engine, func, inspect, select, text
 
 from controller.cluster.records import Begin, Identity, Kind
 from controller.cluster.shards import shard_of
-from controller.limits import SHARDS
 from controller.storage import upgrade
-from controller.storage.backfill import SLICE_ROWS
-from controller.storage.checksums import CHECKSUMS
 from controller.storage.cluster import begin as begin_controller
-from controller.storage.database import MigrationPart, migrate, migrate_beside, open_database, open_joint, parse_url
-from controller.storage.postgresql import reading_engine, sharing_engine, writing_engine
+from controller.storage.database import MigrationPart, migrate, open_database, open_joint, parse_url
+from controller.storage.postgresql import sharing_engine, writing_engine
 from controller.storage.refusals import (
     AlreadyServed,
     BadDatabaseUrl,
     ForeignStore,
     OneController,
     ShardsFixed,
-    StepsInTheWay,
     StoreAway,
-    TablesInUse,
     WrongSchema,
 )
 from controller.storage.schema import (
     LEAST_REVISION,
     REVISION,
-    SHARD,
-    cluster,
-    controller,
     metadata,
-    reader_group,
     shard,
-    stream,
 )
 from controller.storage.shards import KINDS
 from controller.storage.shards import shard_of as stored_shard_of
 from controller.storage.sqlite import sqlite_engine
-from tests.served import InProcess, ManualClock
 
 
 @contextmanager
@@ -85,15 +74,6 @@ def test_upgrading_an_empty_database_gives_what_the_models_have(store_url: str) 
         assert differences(connection) == []
         names = set(inspect(connection).get_table_names())
         assert names == {*metadata.tables, "alembic_version"} and "mark" in names
-
-
-def test_upgrading_step_by_step_gives_the_same(store_url: str) -> None:
-    with connected(store_url) as connection:
-        for revision in revisions():
-            upgrade.upgrade(connection, revision)
-            assert upgrade.revision(connection) == revision
-
-        assert differences(connection) == []
 
 
 def test_stepping_down_and_up_again_gives_the_same(store_url: str) -> None:
@@ -208,19 +188,6 @@ def test_a_store_of_another_version_is_refused_with_the_command_to_run(store_url
         open_database(store_url)
 
 
-def test_each_older_version_is_refused_or_served_and_is_migrated(store_url: str) -> None:
-    for revision in revisions()[:-1]:
-        with open_database(store_url) as database, database.writer.begin():
-            command.downgrade(upgrade.configuration(database.writer), revision)
-        if revision < LEAST_REVISION:
-            with pytest.raises(WrongSchema, match=revision):
-                open_database(store_url)
-        else:
-            open_database(store_url).close()
-
-        assert migrate(store_url) == (revision, REVISION)
-
-
 def test_a_database_with_other_tables_is_refused(store_url: str) -> None:
     change(store_url, "CREATE TABLE mine (id INTEGER)")
 
@@ -253,97 +220,6 @@ def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
         open_database(url)
 
 
-def test_migrated_rows_get_the_checksums_of_newly_written_ones(store_url: str) -> None:
-    def checksums() -> list[Any]:
-        with connected(store_url) as connection:
-            written = [[each for each in table.columns if each.name != SHARD] for table in CHECKSUMS]
-            return [
-                [tuple(row) for row in connection.execute(select(*columns).order_by(*table.primary_key))]
-                for table, columns in zip(CHECKSUMS, written, strict=True)
-            ]
-
-    clock = ManualClock()
-    with InProcess(store_url, clock) as controller:
-        for stream in ("s", "size", "t"):
-            controller.call(
-                "PUT", f"/v1/streams/{stream}", {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
-            )
-            controller.call("PUT", f"/v1/streams/{stream}/writers/w", {"keys": ["", "k"]})
-        notes = [
-            {"stream": stream, "writer": "w", "times": {"": time, "k": time}, "position": {"0": time, "2": 5}}
-            for time in range(1, 2 * SLICE_ROWS + 2)
-            for stream in ("s", "size")
-        ]
-        for first in range(0, len(notes), 50):
-            controller.call("POST", "/v1/notes", {"notes": notes[first : first + 50]})
-        controller.note("quiet", 0, {"0": 0}, "t")
-        for time in range(60):  # so many flushes that the quiet writer gets a row of its own
-            controller.note("w", time, {"0": time}, "t")
-        controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s", "t"]})
-        controller.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 3}}})
-    written = checksums()
-    assert all(written) and max(map(len, written)) > 4 * SLICE_ROWS
-
-    with connected(store_url) as connection:
-        command.downgrade(upgrade.configuration(connection), "0007")
-    assert migrate(store_url) == ("0007", REVISION)
-
-    assert checksums() == written
-    with InProcess(store_url, clock) as controller:
-        assert controller.marks("size")[-1]["time"] == 2 * SLICE_ROWS + 1
-        controller.call("GET", "/v1/reader-groups/g")
-
-
-def test_older_streams_and_groups_get_the_shards_of_their_names(store_url: str) -> None:
-    with InProcess(store_url, ManualClock()) as controller:
-        for name in ("s", "t"):
-            controller.call("PUT", f"/v1/streams/{name}", {"segments": 1})
-        controller.call("PUT", "/v1/reader-groups/s", {"streams": ["s"]})
-    with connected(store_url) as connection:
-        command.downgrade(upgrade.configuration(connection), "0009")
-
-    migrate(store_url)
-
-    with connected(store_url) as connection:
-        found = [
-            [tuple(row) for row in connection.execute(select(table.c.name, table.c.shard).order_by(table.c.name))]
-            for table in (stream, reader_group)
-        ]
-    many = "postgresql" in store_url
-    assert found == [[("s", 43 if many else 0), ("t", 136 if many else 0)], [("s", 86 if many else 0)]]
-
-
-def test_a_schema_that_is_made_at_once_has_the_same_shards(store_url: str) -> None:
-    def shards() -> list[Any]:
-        with connected(store_url) as connection:
-            tables = (shard, cluster, controller)
-            return [[tuple(row) for row in connection.execute(select(each).order_by(each.c.id))] for each in tables]
-
-    open_database(store_url).close()
-    made = shards()
-    assert len(made[0]) == (SHARDS if "postgresql" in store_url else 1)
-    with connected(store_url) as connection:
-        command.downgrade(upgrade.configuration(connection), "0009")
-
-    migrate(store_url)
-
-    assert shards() == made
-
-
-def test_a_migration_to_shards_leaves_rows_readable_by_the_version_before(store_url: str) -> None:
-    """Its checksums cover what was there before, and nothing of what is added."""
-    with InProcess(store_url, ManualClock()) as controller:
-        controller.call("PUT", "/v1/streams/s", {"segments": 1})
-    with connected(store_url) as connection:
-        command.downgrade(upgrade.configuration(connection), "0009")
-        before = connection.execute(text("SELECT name, checksum FROM stream")).all()
-
-        upgrade.upgrade(connection)
-
-        assert connection.execute(text("SELECT name, checksum FROM stream")).all() == before
-        assert before[0].checksum is not None
-
-
 @given(name=st.text(max_size=20), shards=st.integers(1, 4_096))
 def test_the_store_and_the_rules_of_the_cluster_agree_on_shards(name: str, shards: int) -> None:
     for kind in Kind:
@@ -354,65 +230,24 @@ def test_the_store_and_the_rules_of_the_cluster_agree_on_shards(name: str, shard
 # -- while controllers serve -----------------------------------------------------------------------------------------
 
 
-def served_from(url: str) -> str:
-    """The revision that a version must know to serve a store."""
-    with connected(url) as connection:
-        found: str = connection.execute(select(cluster.c.code_from)).scalar_one()
-        return found
-
-
-def step_down(url: str, revision: str) -> None:
-    with connected(url) as connection:
-        upgrade.upgrade(connection)
-        command.downgrade(upgrade.configuration(connection), revision)
-
-
-def test_shards_are_added_while_the_version_before_serves(postgres_url: str) -> None:
-    step_down(postgres_url, "0009")
-    with writing_engine(parse_url(postgres_url)).connect():  # it serves alone
-        assert migrate(postgres_url, MigrationPart.BEFORE) == ("0009", REVISION)
-        assert migrate(postgres_url, MigrationPart.BEFORE) == (REVISION, REVISION)
-        with pytest.raises(AlreadyServed):
-            migrate(postgres_url, MigrationPart.AFTER)
-    assert served_from(postgres_url) == "0009"
-    assert migrate(postgres_url, MigrationPart.AFTER) == (REVISION, REVISION)
-    assert served_from(postgres_url) == REVISION
-
-
-def test_steps_that_do_more_than_add_need_all_controllers_stopped(postgres_url: str) -> None:
-    step_down(postgres_url, "0008")
-    with pytest.raises(StepsInTheWay, match=rf"0008, and {LEAST_REVISION}.*stop all controllers"):
-        migrate(postgres_url, MigrationPart.BEFORE)
-    assert migrate(postgres_url) == ("0008", REVISION)
-
-
 def test_a_store_of_a_later_version_is_served_until_something_was_removed(store_url: str) -> None:
     open_database(store_url).close()
-    change(store_url, "UPDATE alembic_version SET version_num = '0013'")
+    change(store_url, "UPDATE alembic_version SET version_num = '0002'")
     open_database(store_url).close()  # steps that only add were taken
-    change(store_url, "UPDATE cluster SET code_from = '0013'")
-    with pytest.raises(WrongSchema, match="schema is 0013, and this version knows those up to 0012: use a version as"):
+    change(store_url, "UPDATE cluster SET code_from = '0002'")
+    with pytest.raises(WrongSchema, match="schema is 0002, and this version knows those up to 0001: use a version as"):
         open_database(store_url)
 
 
 def test_a_controller_that_begins_anew_checks_the_schema_again(postgres_url: str) -> None:
     database, sessions = open_joint(postgres_url)
-    change_beside = "UPDATE alembic_version SET version_num = '0013'; UPDATE cluster SET code_from = '0013'"
+    change_beside = "UPDATE alembic_version SET version_num = '0002'; UPDATE cluster SET code_from = '0002'"
     with sharing_engine(parse_url(postgres_url)).begin() as beside:
         beside.execute(text(change_beside))
     begin = Begin(1, Identity("one", "http://one", None, "1"), None, True, 0)
     with database, pytest.raises(WrongSchema, match="use a version as new"):
         begin_controller(sessions.beat_connection, begin)
     sessions.close()
-
-
-def test_a_migration_beside_controllers_waits_for_nobody_for_long(postgres_url: str) -> None:
-    step_down(postgres_url, "0009")
-    with reading_engine(parse_url(postgres_url)).begin() as backup:
-        backup.execute(select(stream.c.name))
-        with pytest.raises(TablesInUse, match="perhaps by a backup"):
-            migrate_beside(parse_url(postgres_url), MigrationPart.BEFORE, None, tries=1)
-    assert migrate(postgres_url, MigrationPart.BEFORE) == ("0009", REVISION)
 
 
 def test_only_an_empty_database_is_divided_into_the_shards_asked_for(store_url: str) -> None:

@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,8 +37,9 @@ def wire(seq: int, cut: dict[str, int]) -> WireMark:
     )
 
 
-def described(latest: WireMark | None, *, sealed: bool = False) -> StreamDescription:
+def described(latest: WireMark | None, *, sealed: bool = False, identity: str = "1") -> StreamDescription:
     return StreamDescription(
+        identity=identity,
         config=StreamConfig(),
         segments=tuple(SegmentDescription(segment, None) for segment in GRAPH),
         sealed=sealed,
@@ -60,8 +60,8 @@ def filled(steps: list[tuple[int, int]], **given: Any) -> tuple[MarkCache, Liste
         listed.append(Mark(**{**known, "cut": GRAPH.cut(cut)}))
     cache.describe(described(marks[-1] if marks else None))
     for begin in range(0, len(marks), 3):
-        cache.take(MarksPage(tuple(marks[begin : begin + 3])))
-    cache.take(MarksPage(()))
+        cache.take(MarksPage(tuple(marks[begin : begin + 3]), "1"))
+    cache.take(MarksPage((), "1"))
     return cache, listed
 
 
@@ -102,12 +102,12 @@ def test_no_window_goes_back_however_far_cached_marks_lag(steps: list[tuple[int,
     marks = [wire(mark.seq, dict(mark.cut.items())) for mark in listed]
     cache, made = MarkCache(""), 1
     cache.describe(described(marks[0]))
-    cache.take(MarksPage((marks[0],)))
+    cache.take(MarksPage((marks[0],), "1"))
     told: list[tuple[Cut, TimeWindow]] = []
     for _ in range(data.draw(st.integers(1, 8))):
         made = data.draw(st.integers(made, len(marks)))
         page = data.draw(st.integers(cache.after, made))
-        cache.take(MarksPage(tuple(marks[cache.after : page])))
+        cache.take(MarksPage(tuple(marks[cache.after : page]), "1"))
         position = {"0": data.draw(st.integers(0, 20)), "1": data.draw(st.integers(0, 20))}
         cut = GRAPH.cut(position)
         calls = time_window(ListedMarks(listed[seq] for seq in range(1, made + 1)), cut, None)
@@ -127,7 +127,7 @@ def test_an_upper_bound_from_a_call_is_not_withdrawn() -> None:
     cache, _ = filled([(2, 2)])
     cache.tell_window({"0": 2, "1": 2}, TimeWindow(10, 25, True, False, 1))
     assert cache.window({"0": 2, "1": 2}) is None
-    cache.take(MarksPage((wire(2, {"0": 2, "1": 4}),)))
+    cache.take(MarksPage((wire(2, {"0": 2, "1": 4}),), "1"))
     assert cache.window({"0": 2, "1": 2}) == TimeWindow(10, 25, True, False, 1)
     assert cache.window({"0": 2, "1": 4}) == TimeWindow(20, None, True, False, 2)
 
@@ -157,7 +157,7 @@ def test_more_existing_marks_are_wanted_beyond_the_last_one_cached() -> None:
     assert not cache.wants_more  # all are here
     behind = MarkCache("")
     behind.describe(described(wire(9, {"0": 18, "1": 18})))
-    behind.take(MarksPage((wire(1, {"0": 2, "1": 2}),)))
+    behind.take(MarksPage((wire(1, {"0": 2, "1": 2}),), "1"))
     behind.bound("0", 1)
     assert not behind.wants_more
     behind.bound("0", 2)
@@ -166,7 +166,7 @@ def test_more_existing_marks_are_wanted_beyond_the_last_one_cached() -> None:
 
 def test_where_marks_are_gone_the_cache_begins_anew_behind_them() -> None:
     cache, _ = filled([(2, 2)] * 3)
-    cache.take(MarksPage((wire(7, {"0": 14, "1": 14}), wire(8, {"0": 16, "1": 16}))))
+    cache.take(MarksPage((wire(7, {"0": 14, "1": 14}), wire(8, {"0": 16, "1": 16})), "1"))
     assert cache.window({"0": 14, "1": 15}) == TimeWindow(70, 85, True, False, 7)
     assert cache.window({"0": 6, "1": 6}) is None
 
@@ -184,16 +184,19 @@ def test_ingestion_time_in_a_segment_starts_at_its_creation() -> None:
 
 def test_a_stream_that_was_made_anew_begins_from_nothing() -> None:
     cache, _ = filled([(2, 2)] * 3)
-    cache.describe(described(msgspec.structs.replace(wire(3, {"0": 6, "1": 6}), time=31)))
-    assert (cache.last_seq, cache.after) == (None, 0)
+    old, new = MarksPage((), "1"), MarksPage((wire(4, {"0": 8, "1": 8}),), "2")
+    assert cache.is_clear(old) and not cache.is_clear(new)
+    cache.describe(described(wire(4, {"0": 8, "1": 8}), identity="2"))
+    assert (cache.last_seq, cache.after, cache.window({"0": 6, "1": 6})) == (None, 0, None)
+    assert not cache.is_clear(old) and cache.is_clear(new)
 
 
 def test_a_sealed_stream_is_over_only_once_its_last_mark_is_here() -> None:
     cache, _ = filled([(2, 2)] * 3)
     cache.describe(described(wire(4, {"0": 8, "1": 8}), sealed=True))
-    cache.take(MarksPage(()))
+    cache.take(MarksPage((), "1"))
     assert not cache.over
-    cache.take(MarksPage((wire(4, {"0": 8, "1": 8}),)))
+    cache.take(MarksPage((wire(4, {"0": 8, "1": 8}),), "1"))
     assert cache.over
 
 

@@ -470,3 +470,15 @@ def test_async_windows_follow_the_stream_too(controller: Any, stream: str) -> No
                 await asyncio.sleep(0)
 
     asyncio.run(run())
+
+
+def test_cached_marks_of_a_stream_that_was_created_again_are_dropped(controller: Any, stream: str) -> None:
+    with TimeWindows(controller.url, stream, cached=True) as windows:
+        following(windows)
+        controller.run(calls.delete_stream(stream))
+        controller.run(calls.create_stream(stream, 2, AT_ONCE))
+        for n in range(1, 6):  # more marks than before, at other positions
+            controller.note(stream, 100 * n, {"0": 100 * n, "1": 100 * n})
+        following(windows, 5)
+        assert windows.get_time_window({"0": 10, "1": 20}).lower is None
+        assert windows.get_time_window({"0": 150, "1": 150}) == TimeWindow(100, 200, True, False, 1)

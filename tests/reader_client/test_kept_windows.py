@@ -12,9 +12,10 @@ import pytest
 from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, Tumbling
 from strandline.client import calls
 from strandline.core.segment import NewSegment
-from strandline.errors import InvalidConfig
+from strandline.errors import InvalidConfig, StreamRecreated
 from tests.reader_client.event_readers import QUICK, WAIT_S, lose, reading, share, time_of, until
 from tests.reader_client.test_article import Stepping
+from tests.served import AT_ONCE
 
 
 def take(reader: Any, windows: EventWindows[Any], count: int) -> list[Any]:
@@ -315,3 +316,20 @@ def test_acknowledging_when_windows_close_holds_no_time_and_loses_nothing(writte
         counted = {time: again.add(time, time) for time in until(reader, 13) if isinstance(time, int)}
     assert counted == {12: True, 7: False, 8: False, 9: False, 13: True}
     assert [each.events for each in again.finish()] == [(12, 13)]
+
+
+def test_a_state_of_a_stream_that_was_created_again_is_refused(written: Any) -> None:
+    written, windows = ten(written), EventWindows[int](Tumbling(10))
+    with reading(written, written.group(), **options(windows)) as reader:
+        take(reader, windows, 7)
+        state = ReaderState.from_json(reader.save().to_json())
+    written.controller.run(calls.delete_stream(written.stream))
+    written.controller.run(calls.create_stream(written.stream, 1, AT_ONCE))
+    group = written.group()
+    for again in ({"state": state}, {"recall": lambda stream, segment: state}):
+        anew: EventWindows[int] = EventWindows(Tumbling(10))
+        with (
+            pytest.raises(StreamRecreated, match="begin anew in the present stream"),
+            reading(written, group, **options(anew, **again)),
+        ):
+            pass

@@ -110,7 +110,7 @@ def test_a_waiting_read_ends_although_only_time_has_moved(stage: Stage) -> None:
 
     answer = stage.controller.call("GET", f"{stream.path}/marks?after=1&wait_ms=20")
 
-    assert answer == {"marks": [], "resting": stage.now - MAX_WATERMARK_LAG}
+    assert (answer["marks"], answer["resting"]) == ([], stage.now - MAX_WATERMARK_LAG)
 
 
 @pytest.mark.parametrize("lag", [0, MINUTE])

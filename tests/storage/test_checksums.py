@@ -174,7 +174,7 @@ def test_a_segment_that_is_dropped_leaves_damaged_marks_as_they_are(store_url: s
         term = begin_term(database.writer, "one", 0)
         live = LoadedStream(
             Stream("s", StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph(open=True), now=0),
-            StreamOrigin(0, None),
+            StreamOrigin("1", 0, None),
             tenure_of(term),
             stored_fence=None,
             watch=lambda _: None,

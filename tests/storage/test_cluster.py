@@ -685,6 +685,8 @@ STREAM = {
     "head": "{}",
     "clock": 0,
     "created_at": 0,
+    "identity": "1",
+    "remainders": "{}",
     "owner": "x",
     "fence": 0,
 }
@@ -699,7 +701,7 @@ def test_the_first_begin_goes_on_where_one_controller_left_the_store(postgres: P
         pending = Commit(TermCheck(alone, served_until=5_000, clock_bound=9_000, unserved_ms=70))
         pending.add_row(
             schema.stream,
-            STREAM | {"name": "s", "shard": None, "unserved_ms": None, "wake_at": None, "remainders": "{}"},
+            STREAM | {"name": "s", "shard": None, "unserved_ms": None, "wake_at": None},
         )
         CommitWriter(database.writer).commit(pending)
     with ExitStack() as opened:

@@ -33,7 +33,7 @@ def made(term: Term) -> LoadedStream:
     config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
     return LoadedStream(
         Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0),
-        StreamOrigin(0, None),
+        StreamOrigin("1", 0, None),
         tenure_of(term),
         stored_fence=None,
         watch=lambda _: None,
@@ -296,6 +296,7 @@ def row(owner: str) -> dict[str, Any]:
         "remainders": "{}",
         "clock": 0,
         "created_at": 0,
+        "identity": "1",
         "owner": owner,
         "fence": 1,
         "shard": None,

@@ -36,7 +36,7 @@ AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=
 
 def new(config: StreamConfig = AT_ONCE, segments: int = 1, name: str = "s") -> LoadedStream:
     stream = Stream(name, config, SegmentGraph.equal_shares(segments, 0), now=0)
-    return LoadedStream(stream, StreamOrigin(0, None), tenure_of(FIRST), stored_fence=None, watch=lambda _: None)
+    return LoadedStream(stream, StreamOrigin("1", 0, None), tenure_of(FIRST), stored_fence=None, watch=lambda _: None)
 
 
 def note(live: LoadedStream, writer: str, time: int, *keys: str, now: int = 0) -> None:

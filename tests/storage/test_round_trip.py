@@ -88,7 +88,7 @@ class Kept:
         self._term = term
         self._scribe = CommitWriter(database.writer)
         self._live = LoadedStream(
-            stream, StreamOrigin(0, None), tenure_of(term), stored_fence=None, watch=lambda _: None
+            stream, StreamOrigin("1", 0, None), tenure_of(term), stored_fence=None, watch=lambda _: None
         )
         self._live.log = WriterLog("s", StoredLog(), states_per_writer=1)  # so that rows go all the time
 

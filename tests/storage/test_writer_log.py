@@ -6,19 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from alembic import command
 from sqlalchemy import Table, func, select
 
 from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
-from controller.storage import schema, upgrade
-from controller.storage.database import Database, migrate, open_database
+from controller.storage import schema
+from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import CommitWriter
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
-from strandline.core.cut import Cut
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
@@ -34,7 +32,7 @@ class Flushes:
         stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0, gone_kept_ms=0)
         self._term = begin_term(database.writer, "test", 0)
         tenure = tenure_of(self._term)
-        self.live = LoadedStream(stream, StreamOrigin(0, None), tenure, stored_fence=None, watch=lambda _: None)
+        self.live = LoadedStream(stream, StreamOrigin("1", 0, None), tenure, stored_fence=None, watch=lambda _: None)
         self._scribe = CommitWriter(database.writer)
 
     def note(self, time: int, *writers: str) -> None:
@@ -204,44 +202,3 @@ def test_one_flush_may_hold_a_forgotten_writer_and_its_successor(store_url: str)
         flushes.flush()
         assert logged(database)[-1] == ["pod", "pod"]
         assert times(database) == {"pod": 3, "stays": 2}
-
-
-def test_writers_from_before_the_log_are_taken_along_with_their_histories(store_url: str) -> None:
-    with open_database(store_url) as database:
-        Flushes(database).note(1)
-        with database.writer.begin():
-            command.downgrade(upgrade.configuration(database.writer), "0003")
-            for statement in (
-                "INSERT INTO writer (stream, name, heard_at, tail, epoch, closed, closed_epoch, excluded_at, noted, "
-                "position, standings, fence) VALUES ('s', 'w', 7, false, 3, false, NULL, NULL, '{\"0\": 5}', "
-                """'{"0": 5}', '{"k": {"phase": "noted", "time": 9, "has_noted": true}}', 1)""",
-                "INSERT INTO note_history VALUES ('s', 'k', 'w', 8, '{\"0\": 4}', NULL)",
-                "INSERT INTO note_history VALUES ('s', 'k', 'w', 9, '{\"0\": 5}', 2)",
-            ):
-                database.writer.exec_driver_sql(statement)
-    migrate(store_url)
-
-    with open_database(store_url) as database:
-        stored = load_stream(database.reader, "s")
-    assert stored is not None
-    (writer,) = stored.stream.writers.values()
-    assert (writer.heard_at, writer.epoch, writer.noted, writer.position) == (7, 3, Cut({"0": 5}), Cut({"0": 5}))
-    key_state = writer.key_states["k"]
-    assert (key_state.time, key_state.has_noted, key_state.lost_at) == (9, True, None)
-    assert key_state.history == [KeptNote(8, Cut({"0": 4}), None), KeptNote(9, Cut({"0": 5}), 2)]
-
-
-def test_a_store_keeps_its_log_when_the_rows_get_another_order(store_url: str) -> None:
-    with open_database(store_url) as database:
-        flushes = Flushes(database)
-        for time in range(1, 20):
-            flushes.note(time, "a", "b")
-        before = rows_of_log(database)
-        with database.writer.begin():
-            command.downgrade(upgrade.configuration(database.writer), "0010")
-        assert rows_of_log(database) == before
-    migrate(store_url)
-
-    with open_database(store_url) as database:
-        assert rows_of_log(database) == before
-        assert times(database) == {"a": 19, "b": 19}

@@ -66,15 +66,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
 
 
 @pytest.fixture
-def road() -> type[InProcess]:
-    """How the controller is asked. Modules whose tests run on both roads have a fixture of this name."""
-    return InProcess
-
-
-@pytest.fixture
-def keyed(tmp_path: Path, road: type[InProcess]) -> Iterator[Keyed]:
+def keyed(tmp_path: Path) -> Iterator[Keyed]:
     """A controller of the test's own."""
-    with road(tmp_path / "store.db", ManualClock()) as controller:
+    with InProcess(tmp_path / "store.db", ManualClock()) as controller:
         yield Keyed(controller)
 
 

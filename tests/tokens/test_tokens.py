@@ -11,15 +11,9 @@ import pytest
 from controller.limits import NEW_STILL_MS
 from controller.storage.tokens import list_tokens, open_tokens
 from strandline.errors import Unauthenticated
-from tests.served import NOON, ROADS, InProcess, ManualClock
+from tests.served import NOON, InProcess, ManualClock
 
 STREAMS = ("orders-eu", "orders-us", "payments")
-
-
-@pytest.fixture(params=ROADS)
-def road(request: pytest.FixtureRequest) -> type[InProcess]:
-    chosen: type[InProcess] = request.param
-    return chosen
 
 
 @pytest.fixture

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.storage import upgrade
-from controller.storage.database import migrate, open_database
-from controller.storage.tokens import add_token, digest_of, list_tokens, open_tokens
+from controller.storage.tokens import list_tokens, open_tokens
 from strandline.access import Grant, Role
 from strandline.errors import InvalidConfig
-from tests.served import NOON, ROADS, InProcess
+from tests.served import NOON
 
 STREAM = "/v1/streams/orders"
 NOTE = {"time": 1, "position": {}}
-
-
-@pytest.fixture(params=ROADS)
-def road(request: pytest.FixtureRequest) -> type[InProcess]:
-    chosen: type[InProcess] = request.param
-    return chosen
 
 
 @pytest.fixture
@@ -139,33 +130,3 @@ def test_the_command_binds_a_token_and_shows_to_whom(strandline: Callable[..., t
     assert (code, out) == (1, "") and "only a token with the role 'writer'" in err
     code, _, err = strandline("token", "create", "odd", "--role", "writer", "--writer", "a?")
     assert code == 2 and "'a?'" in err
-
-
-def test_a_token_of_before_speaks_for_every_writer(store_url: str) -> None:
-    with open_database(store_url) as database, database.writer.begin():
-        from alembic import command
-
-        command.downgrade(upgrade.configuration(database.writer), "0004")
-        database.writer.exec_driver_sql(
-            "INSERT INTO token (name, digest, role, pattern, created_at) VALUES ('old', 'd', 'writer', 'orders', 1)"
-        )
-    migrate(store_url)
-
-    with open_tokens(store_url) as connection:
-        [token] = list_tokens(connection)
-        assert token.grant == Grant(name="old", role=Role.WRITER, pattern="orders") and token.grant.speaks_for("w")
-
-
-def test_a_bound_token_does_not_outlive_a_step_down_of_the_schema(tmp_path: Path) -> None:
-    from alembic import command
-
-    url = f"sqlite:///{tmp_path / 'store.db'}"
-    with open_tokens(url, make=True) as connection:
-        for grant in (Grant(name="bound", role=Role.WRITER, writers="w-*"), Grant(name="free", role=Role.WRITER)):
-            add_token(connection, grant, digest_of(grant.name.encode()), NOON)
-    with open_database(url) as database, database.writer.begin():
-        command.downgrade(upgrade.configuration(database.writer), "0004")
-    migrate(url)
-
-    with open_tokens(url) as connection:
-        assert [each.grant.name for each in list_tokens(connection)] == ["free"]

@@ -150,11 +150,11 @@ def test_a_covered_predecessor_is_not_on_the_wire() -> None:
 
 @given(st.lists(marks(), max_size=3), st.none() | TIMES)
 def test_a_page_of_marks_comes_back(page: list[Mark], resting: int | None) -> None:
-    answer = streams.marks_page(page, graph(), resting)
+    answer = streams.marks_page(page, graph(), "a1", resting)
     assert ("resting" in shown(answer)) == (resting is not None)
     back = shapes.read(MarksPage, sent(answer))
     assert back.marks == tuple(map(received, page))
-    assert back.resting == resting
+    assert (back.identity, back.resting) == ("a1", resting)
 
 
 @given(HOLDERS)

@@ -49,6 +49,7 @@ class _Caller:
     def __init__(self, controller: InProcessController) -> None:
         self.controller = controller
         self.found: Examples = {}
+        self._identities: dict[str, str] = {}  # of streams, as the examples have them
         self._routes = {
             re.compile(f"{each.method} {_PARAMETER.sub('[^/]+', each.path)}"): each for each in declared_by()
         }
@@ -66,8 +67,17 @@ class _Caller:
         example: dict[str, Any] = {"name": name, "call": call}
         if body is not None:
             example["body"] = body
-        said = _in_order(answer.json()) if route.media_type == JSON else _events_in_order(answer.text)
+        said = self._named(_in_order(answer.json())) if route.media_type == JSON else _events_in_order(answer.text)
         self.found.setdefault(route.name, []).append({**example, "status": answer.status_code, "answer": said})
+
+    def _named(self, answer: Any) -> Any:
+        """The same with an identity that does not change from run to run."""
+        if isinstance(answer, dict):
+            made = {name: self._named(each) for name, each in answer.items()}
+            if isinstance(found := made.get("identity"), str):
+                made["identity"] = self._identities.setdefault(found, f"{len(self._identities) + 1:016x}")
+            return made
+        return [self._named(each) for each in answer] if isinstance(answer, list) else answer
 
     def committed(self) -> None:
         """What is about to be written to the store is there."""

@@ -164,7 +164,7 @@ class Forwarding:
             self._take(scope, subject)
             return receive
         body = await read_body(scope, receive, as_json=True)
-        note = _note_in(scope, body)
+        note = _note_in(scope, subject, body)
         if note is None:
             done = await _while_here(receive, self._pass_on(call, subject, body, fence))
         else:
@@ -173,16 +173,6 @@ class Forwarding:
             return None
         self._take(scope, subject)
         return _replayed(body, receive)
-
-    def takes(self, scope: Scope) -> bool:
-        """Whether this controller owns what a call of a client is about, as known now."""
-        subject = self._subjects.of(scope["method"], scope["path"])
-        if subject is None or _passed_on_to(scope) is not None:
-            return False
-        if self._owners.look(subject, None, _seen_by_caller(scope)) is not None:
-            return False
-        self._take(scope, subject)
-        return True
 
     def _take(self, scope: Scope, subject: Subject) -> None:
         scope[_TAKEN] = subject, self._owners.directory.tenure(subject.kind, subject.name)
@@ -312,9 +302,10 @@ def _seen_by_caller(scope: Scope) -> int:
     return int(given[0])
 
 
-def _note_in(scope: Scope, body: bytes) -> NoteBody | None:
+def _note_in(scope: Scope, subject: Subject, body: bytes) -> NoteBody | None:
     """The one small note that a call is about, which can go together with others; None for every other call."""
-    if scope["method"] != "POST" or not scope["path"].endswith("/notes") or len(body) > SMALL_BODY_BYTES:
+    is_note = scope["method"] == "POST" and scope["path"] == f"/v1/streams/{subject.name}/notes"
+    if not is_note or len(body) > SMALL_BODY_BYTES:
         return None
     note = read_well_made(body)
     return note if note is not None and note.notes is UNSET and note.stream is UNSET else None

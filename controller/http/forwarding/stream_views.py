@@ -59,6 +59,7 @@ class _NotLooked(Exception):
 class _Seen:
     """What was seen last of a stream of another controller."""
 
+    identity: str
     graph: SegmentGraph
     fence: int
 
@@ -76,14 +77,17 @@ class StreamsOfAll:
         return all(self._owners.look(_subject(stream), None) is None for stream in streams)
 
     async def graphs(
-        self, streams: Iterable[str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
     ) -> Mapping[str, SegmentGraph]:
         graphs: dict[str, SegmentGraph | None] = {}
-        for stream in streams:
+        for stream, identity in identities.items():
             seen = None if anew or self.at_hand([stream]) else self._seen.get(stream)
-            fits = seen is not None and _fits(seen.graph, positions.get(stream, {}))
+            is_it = seen is not None and seen.identity == identity
+            fits = seen is not None and is_it and _fits(seen.graph, positions.get(stream, {}))
             graphs[stream] = seen.graph if seen is not None and fits else None
-        views = await self.ask({stream: StreamQuestion() for stream, graph in graphs.items() if graph is None})
+        views = await self.ask(
+            {stream: StreamQuestion(identity=identities[stream]) for stream, graph in graphs.items() if graph is None}
+        )
         return {stream: views[stream].graph if graph is None else graph for stream, graph in graphs.items()}
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
@@ -156,7 +160,7 @@ class StreamsOfAll:
         except (ValueError, KeyError) as error:
             raise _NotLooked(f"its controller gave an answer that is none: {error}") from None
         for stream, view in views.items():
-            self._see(stream, _Seen(view.graph, view.fence))
+            self._see(stream, _Seen(view.identity, view.graph, view.fence))
         return views
 
     def _with_fence(self, stream: str, question: StreamQuestion) -> StreamQuestion:
@@ -166,7 +170,7 @@ class StreamsOfAll:
     def _see(self, stream: str, seen: _Seen) -> None:
         before = self._seen.pop(stream, None)
         fence = seen.fence if before is None else max(seen.fence, before.fence)
-        self._seen[stream] = _Seen(seen.graph, fence)
+        self._seen[stream] = _Seen(seen.identity, seen.graph, fence)
         if len(self._seen) > VIEWED_STREAMS:
             del self._seen[next(iter(self._seen))]
 
@@ -208,6 +212,7 @@ def _view(reply: StreamViewReply) -> StreamView:
     )
     place = reply.place
     return StreamView(
+        identity=reply.identity,
         graph=SegmentGraph(segments, open=reply.open),
         fence=reply.fence,
         newest=reply.newest,

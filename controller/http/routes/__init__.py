@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.http.declared import DeclaredRoute, Routes
-from controller.http.notes import DECLARED as NOTE_ROUTES
 from controller.http.routes import (
     controllers,
     groups,
@@ -12,6 +11,7 @@ from controller.http.routes import (
     journals,
     mark_events,
     marks,
+    notes,
     operations,
     status,
     stream_views,
@@ -23,6 +23,7 @@ from controller.http.routes import (
 ROUTERS: Final = tuple(
     each.router
     for each in (
+        notes,
         marks,
         streams,
         writers,
@@ -39,5 +40,5 @@ ROUTERS: Final = tuple(
 
 
 def declared_by(routers: Iterable[Routes] = ROUTERS) -> list[DeclaredRoute]:
-    """All declared routes: those of the routers, and notes, which are answered before any router."""
-    return [*NOTE_ROUTES, *(route for each in routers for route in each.declared)]
+    """All declared routes."""
+    return [route for each in routers for route in each.declared]

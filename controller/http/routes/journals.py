@@ -22,7 +22,7 @@ from strandline.wire.journal import TOPICS, JournalEntry, JournalPage, JournalsP
 
 router = Routes("journal")
 
-_PLACE: Final = re.compile(rf"(\d{{1,15}})\.(\d{{1,15}})\.({NAME.pattern})")
+_PLACE: Final = re.compile(rf"(\d{{1,16}})\.(\d{{1,16}})\.((?:{NAME.pattern})?)")
 
 
 @router.declare(

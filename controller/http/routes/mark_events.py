@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from controller.controller import Controller
 from controller.http.declared import Routes
-from controller.http.dependencies import Key, Seq, Served
+from controller.http.dependencies import Caller, Key, Seq, Served
 from controller.http.request_bodies import until_left
 from controller.http.responses import EVENTS, event_of_end, to_json
 from controller.limits import EVENT_SEND_DEADLINE_S
@@ -53,6 +53,7 @@ OVER = {204: "The stream is sealed, and has no marks after that seq"}
 async def live_marks(
     stream: str,
     controller: Served,
+    caller: Caller,
     key: Key = DEFAULT_KEY,
     after: Seq = 0,
     last_event_id: Annotated[str | None, Header(description="the id of the last event that was received")] = None,
@@ -61,17 +62,18 @@ async def live_marks(
         after = _seq(last_event_id)
     if not await controller.following.check(stream, key, after):
         return Response(status_code=204)  # a browser does not connect again after this status
-    controller.following.enter()
-    return _Events(controller, stream, key, after)
+    controller.following.enter(caller)
+    return _Events(controller, caller, stream, key, after)
 
 
 class _Events(Response):
     """Sends events until the stream is sealed, the controller stops, or the client leaves."""
 
-    def __init__(self, controller: Controller, stream: str, key: str, after: int) -> None:
+    def __init__(self, controller: Controller, caller: str | None, stream: str, key: str, after: int) -> None:
         super().__init__(media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._controller = controller
+        self._caller = caller
         self._events = controller.following.events(stream, key, after, encode)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +82,7 @@ class _Events(Response):
         try:
             await asyncio.wait([gone, sending], return_when="FIRST_COMPLETED")
         finally:
-            self._controller.following.leave()
+            self._controller.following.leave(self._caller)
             gone.cancel()
             sending.cancel()
         with suppress(asyncio.CancelledError, TimeoutError, OSError):  # the client left, or does not read any more

@@ -5,22 +5,32 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Query, Request, Response
+from msgspec import UNSET
 
 from controller.http.bodies import EvaluateBody, WindowBody
 from controller.http.declared import Routes
-from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, read_as
+from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, body_as, read_as
+from controller.http.request_bodies import read_body, well_made
 from controller.http.responses import answer, around, mark_or_null
-from controller.http.windows import TIME_WINDOW
 from strandline.access import Role
 from strandline.core.block import BLOCK_MARKS
 from strandline.core.note import DEFAULT_KEY, check_key
-from strandline.core.window import TimeWindow
-from strandline.errors import UnknownPath
+from strandline.errors import InvalidNote
 from strandline.limits import OFFSET_BOUND, PACKED_MARKS, TIME_BOUND_MS, WAIT_BOUND_MS
 from strandline.wire.packed_marks import MEDIA_TYPE, packed_body
-from strandline.wire.streams import EvaluatedReply, MarksAt, MarksPage, TimeIndexPage, holder_reply
+from strandline.wire.shapes import decoder_of
+from strandline.wire.streams import (
+    EvaluatedReply,
+    MarksAt,
+    MarksPage,
+    TimeIndexPage,
+    WindowReply,
+    holder_reply,
+    window_reply,
+)
 
 router = Routes("marks", prefix="/v1/streams/{stream}")
+_window_body = decoder_of(WindowBody)
 
 
 @router.declare(
@@ -82,10 +92,18 @@ async def evaluate(stream: str, request: Request, controller: Served) -> Respons
 
 
 @router.declare(
-    f"POST {TIME_WINDOW}", "The time window at a position", Role.READER, takes=[WindowBody], gives=[TimeWindow]
+    "POST /time-window", "The time window at a position", Role.READER, takes=[WindowBody], gives=[WindowReply]
 )
-async def time_window(stream: str) -> Response:  # described here, and answered before (`hot_calls.py`)
-    raise UnknownPath(path=f"/v1/streams/{stream}{TIME_WINDOW}")
+async def time_window(stream: str, request: Request, controller: Served) -> Response:
+    body = await read_body(request.scope, request.receive, as_json=True)
+    asked = well_made(_window_body, body, _count_names) or body_as(WindowBody, body, InvalidNote)
+    key = DEFAULT_KEY if asked.key is UNSET else asked.key
+    meant = None if asked.identity is UNSET else asked.identity
+    return answer(window_reply(*await controller.reading.window_of(stream, key, asked.position, meant)))
+
+
+def _count_names(asked: WindowBody) -> int:
+    return 1 + len(asked.position) + (asked.key is not UNSET) + (asked.identity is not UNSET)
 
 
 @router.declare(

@@ -47,6 +47,7 @@ async def windows(request: Request, controller: Served) -> Response:
 def _reply(view: StreamView) -> StreamViewReply:
     place = view.place
     return StreamViewReply(
+        identity=view.identity,
         segments=tuple([SegmentView(each.id, each.predecessors, each.final_offset) for each in view.graph]),
         open=view.graph.open,
         fence=view.fence,

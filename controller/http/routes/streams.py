@@ -144,10 +144,10 @@ async def drop_segment(stream: str, segment: str, controller: Served, by: Caller
 )
 async def seal(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, SealBody, empty=SealBody())
-    graph = (await controller.streams.get(stream)).stream.graph
+    loaded = await controller.streams.get(stream)
     act = AdminAction("sealed", by, {"final": few(body.final)})
     marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now), act)
-    return answer(marks_page(marks, graph))
+    return answer(marks_page(marks, loaded.stream.graph, loaded.origin.identity))
 
 
 @router.declare(
@@ -188,6 +188,7 @@ def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
     return StreamReply(
         stream=status.name,
         **settings_by_name(stream.config),
+        identity=loaded.origin.identity,
         segments=_segment_replies(loaded),
         open=stream.graph.open,
         sealed=status.sealed,

@@ -72,8 +72,9 @@ async def _change(
     controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]], act: AdminAction | None = None
 ) -> Response:
     """Applies a call; answers with the marks that it caused."""
-    graph = (await controller.streams.get(stream)).stream.graph
-    return answer(marks_page(await controller.streams.change(stream, call, act), graph))
+    loaded = await controller.streams.get(stream)
+    marks = await controller.streams.change(stream, call, act)
+    return answer(marks_page(marks, loaded.stream.graph, loaded.origin.identity))
 
 
 # If a writer's keys have different states, the first of these counts.

@@ -1,0 +1,39 @@
+"""Notes, of one stream and of several."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+
+from controller.http.declared import Routes, RuleScope
+from controller.http.dependencies import Served
+from controller.http.notes import OF_SEVERAL_STREAMS, take_notes
+from controller.http.responses import json_answer
+from strandline.access import Role
+from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults
+
+router = Routes("notes")
+
+
+@router.declare(
+    "POST /v1/streams/{stream}/notes",
+    "Note a time",
+    Role.WRITER,
+    takes=["Note", "Notes"],
+    gives=[NoteReply, KeyedNoteReply, NoteResults],
+    says="An answer, or one result for each of many",
+)
+async def notes(stream: str, request: Request, controller: Served) -> Response:
+    return json_answer(await take_notes(stream, controller, request.scope, request.receive))
+
+
+@router.declare(
+    f"POST {OF_SEVERAL_STREAMS}",
+    "Note times in several streams",
+    Role.WRITER,
+    RuleScope.EACH,
+    takes=["StreamNotes"],
+    gives=[NoteResults],
+    says="One result for each",
+)
+async def notes_of_several_streams(request: Request, controller: Served) -> Response:
+    return json_answer(await take_notes(None, controller, request.scope, request.receive))

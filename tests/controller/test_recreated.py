@@ -1,0 +1,98 @@
+"""A stream that is deleted and created again under its name: nothing that was told of the earlier one counts for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.two_controllers import TwoStores
+
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+STREAM, GROUP = "/v1/streams/s", "/v1/reader-groups/g"
+
+
+@pytest.fixture
+def database(group_store: str | TwoStores) -> str | TwoStores:
+    return group_store
+
+
+def create(controller: Any, marks: int = 3) -> str:
+    """Creates the stream with marks at 10, 20 and so on, at offsets 1, 2 and so on; returns its identity."""
+    controller.call("PUT", STREAM, CONFIG, expect=201)
+    for n in range(1, marks + 1):
+        controller.note("w", 10 * n, {"0": n})
+    identity: str = controller.call("GET", STREAM)["identity"]
+    return identity
+
+
+def recreate(controller: Any) -> str:
+    controller.call("DELETE", STREAM)
+    return create(controller)
+
+
+def test_marks_and_windows_say_of_which_stream_they_are(controller: Any) -> None:
+    first = create(controller)
+    second = recreate(controller)
+    assert first != second
+    window = controller.call("POST", f"{STREAM}/time-window", {"position": {"0": 2}, "identity": second})
+    assert (window["lower"], window["identity"]) == (20, second)
+    assert controller.call("GET", f"{STREAM}/marks")["identity"] == second
+
+
+def test_a_window_of_the_earlier_stream_is_refused(controller: Any) -> None:
+    first = create(controller)
+    second = recreate(controller)
+    asked = {"position": {"0": 2}, "identity": first}
+    refused = controller.call("POST", f"{STREAM}/time-window", asked, expect=409)
+    assert (refused["code"], refused["identity"], refused["present"]) == ("stream_recreated", first, second)
+
+
+def test_a_writers_epoch_is_given_out_once_whatever_becomes_of_its_stream(start: Any) -> None:
+    controller = start()
+    create(controller)
+    epochs = [controller.call("PUT", f"{STREAM}/writers/w")["epoch"] for _ in range(3)]
+    recreate(controller)
+    controller = start()
+    epochs.append(controller.call("PUT", f"{STREAM}/writers/w")["epoch"])
+    recreate(controller)
+    epochs.append(controller.call("PUT", f"{STREAM}/writers/w")["epoch"])
+    assert epochs == [1, 2, 3, 4, 5]
+    note = {"writer": "w", "time": 100, "position": {"0": 9}}
+    assert controller.call("POST", f"{STREAM}/notes", {**note, "epoch": 4}, expect=409)["code"] == "fenced"
+    controller.call("POST", f"{STREAM}/notes", {**note, "epoch": 5})
+
+
+def test_a_group_that_read_the_earlier_stream_is_refused_until_it_is_created_again(start: Any) -> None:
+    controller = start()
+    create(controller)
+    controller.call("PUT", GROUP, {"streams": ["s"]})
+    epoch = controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 2}}})["epoch"]
+    recreate(controller)
+    for _ in range(2):
+        for method, path, body in (
+            ("GET", f"{GROUP}/time-window", None),
+            ("GET", f"{GROUP}/lag", None),
+            ("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 3}}, "epoch": epoch}),
+            ("PUT", f"{GROUP}/readers/q", {}),
+            ("POST", f"{GROUP}/readers/r/acquire", {"epoch": epoch, "max": 1}),
+        ):
+            refused = controller.call(method, path, body, expect=409)
+            assert (refused["code"], refused["stream"], refused["group"]) == ("stream_recreated", "s", "g")
+            assert "delete the group and create it again" in refused["detail"]
+        controller = start()  # the identity is stored
+    controller.call("DELETE", GROUP)
+    controller.call("PUT", GROUP, {"streams": ["s"]})
+    assert controller.call("GET", f"{GROUP}/time-window")["streams"]["s"]["position"] == {}
+    assert controller.call("PUT", f"{GROUP}/readers/q", {"positions": {"s": {"0": 2}}})["window"]["watermarks"] == {
+        "": 20
+    }
+
+
+def test_a_stream_that_a_group_takes_up_is_the_present_one(controller: Any) -> None:
+    create(controller)
+    controller.call("PUT", "/v1/streams/t", CONFIG)
+    controller.call("PUT", GROUP, {"streams": ["t"]})
+    recreate(controller)
+    controller.call("PATCH", GROUP, {"streams": ["s", "t"]})
+    assert set(controller.call("GET", f"{GROUP}/time-window")["streams"]) == {"s", "t"}

@@ -1,0 +1,157 @@
+"""Requests that come in pieces, or several in one piece: each is judged by its own head, and answered in its turn."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller.storage.tokens import add_token, digest_of, open_tokens
+from strandline.access import Grant, Role
+from strandline.redaction import TOKEN_PREFIX
+from tests.door.raw import Raw
+from tests.served import NOON, OwnProcess
+
+HOST = "Host: 127.0.0.1\r\n"
+NOTES, WINDOW = "/v1/streams/s/notes", "/v1/streams/s/time-window"
+READER, WRITER = TOKEN_PREFIX + "r" * 43, TOKEN_PREFIX + "w" * 43
+
+
+def post(path: str, body: Any, more: str = "") -> bytes:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\n{HOST}{more}Content-Length: {len(content)}\r\n\r\n"
+    return head.encode() + content
+
+
+def note(time: int, writer: str, more: str = "") -> bytes:
+    return post(NOTES, {"writer": writer, "time": time, "position": {"0": time}}, more)
+
+
+def window(offset: int, more: str = "") -> bytes:
+    return post(WINDOW, {"position": {"0": offset}}, more)
+
+
+def bearer(token: str) -> str:
+    return f"Authorization: Bearer {token}\r\n"
+
+
+def time_of(process: OwnProcess, writer: str) -> int:
+    found = process.client.get("/v1/streams/s/writers").json()["writers"]
+    (time,) = (each["times"][""] for each in found if each["writer"] == writer)
+    return int(time)
+
+
+def test_pipelined_calls_are_answered_in_order(served: OwnProcess) -> None:
+    many = {"notes": [{"writer": "order", "time": 12, "position": {"0": 12}}]}
+    health = f"GET /healthz HTTP/1.1\r\n{HOST}\r\n".encode()
+    with Raw(served) as raw:
+        raw.send(note(10, "order") + health + window(9) + note(11, "order") + post(NOTES, many) + note(11, "order"))
+
+        answers = [raw.answer() for _ in range(6)]
+
+    assert [each.status for each in answers] == [200, 200, 200, 200, 200, 409]
+    held, healthy, bounds, later, results, refused = (each.json for each in answers)
+    assert "marks" in held and healthy == {"status": "ok"} and "lower" in bounds and "marks" in later
+    assert len(results["results"]) == 1 and refused["code"] == "time_went_back"
+
+
+def test_a_note_that_comes_byte_by_byte_is_taken(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        for byte in note(20, "slow"):
+            raw.send(bytes([byte]))
+
+        assert raw.answer().json["late"] is False
+
+
+def test_a_note_before_garbage_is_answered_before_the_refusal(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        raw.send(note(30, "before") + b"\0garbage\r\n\r\n")
+
+        assert [raw.answer().status, raw.answer().status] == [200, 400]
+        assert raw.is_closed()
+
+
+def test_what_follows_a_note_that_closes_is_not_answered(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        raw.send(note(40, "last", "Connection: close\r\n") + note(41, "last"))
+
+        assert raw.answer().closed
+    assert time_of(served, "last") == 40
+
+
+def test_a_note_of_a_foreign_page_or_another_type_is_refused(served: OwnProcess) -> None:
+    foreign, form = "Origin: http://evil.example\r\n", "Sec-Fetch-Site: same-origin\r\nContent-Type: text/plain\r\n"
+    with Raw(served) as raw:
+        raw.send(note(60, "page", foreign) + note(60, "page", form) + note(60, "page"))
+
+        assert [raw.answer().status for _ in range(3)] == [403, 415, 200]
+
+
+def test_equal_heads_with_other_bodies_are_other_notes(served: OwnProcess) -> None:
+    with Raw(served) as raw:
+        for time_ in (110, 111, 112):
+            raw.send(note(time_, "equal"))
+            assert raw.answer().json["late"] is False
+            assert time_of(served, "equal") == time_
+        raw.send(note(109, "equal"))
+
+        assert raw.answer().json["code"] == "time_went_back"
+
+
+@pytest.mark.parametrize("cut", [1, 40, -60, -5, -1])
+def test_a_request_may_come_in_pieces_or_with_more(served: OwnProcess, cut: int) -> None:
+    writer = f"cut{cut}"
+    with Raw(served) as raw:
+        pieces = note(211, writer)
+        raw.send(pieces[:cut])
+        raw.send(pieces[cut:])
+        assert raw.answer().status == 200 and time_of(served, writer) == 211
+        raw.send(note(212, writer) + note(213, writer)[:cut])
+        assert raw.answer().status == 200
+        raw.send(note(213, writer)[cut:] + window(9))
+        assert [raw.answer().status, raw.answer().status] == [200, 200]
+
+
+# -- whose a request is ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A controller with tokens of a writer and of a reader, and a stream."""
+    database = tmp_path_factory.mktemp("guarded") / "store.db"
+    admin = TOKEN_PREFIX + "a" * 43
+    with open_tokens(str(database), make=True) as connection:
+        for name, role, token in (("adm", Role.ADMIN, admin), ("w", Role.WRITER, WRITER), ("r", Role.READER, READER)):
+            add_token(connection, Grant(name=name, role=role, pattern="*"), digest_of(token.encode()), NOON)
+    process = OwnProcess(database)
+    try:
+        process.client.headers["Authorization"] = f"Bearer {admin}"
+        config = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+        assert process.client.put("/v1/streams/s", json=config).status_code == 201
+        yield process
+    finally:
+        process.stop()
+
+
+@pytest.mark.parametrize("cut", [5, 60, 100])
+def test_the_end_of_a_head_gives_nobody_the_rights_of_who_sent_its_begin(guarded: OwnProcess, cut: int) -> None:
+    whole = note(310, "first", bearer(WRITER))
+    with Raw(guarded) as first:
+        for _ in range(3):
+            first.send(whole[:cut])
+            first.send(whole[cut:])
+            assert first.answer().status == 200
+        with Raw(guarded) as stranger:
+            stranger.send(whole[cut:])
+
+            assert stranger.answer().status in (400, 401)
+
+
+def test_each_pipelined_request_is_judged_by_its_own_headers(guarded: OwnProcess) -> None:
+    with Raw(guarded) as raw:
+        raw.send(note(320, "mixed", bearer(WRITER)) + note(321, "mixed") + note(322, "mixed", bearer(READER)))
+        raw.send(window(1, bearer(READER)) + window(1))
+
+        assert [raw.answer().status for _ in range(5)] == [200, 401, 403, 200, 401]
+    assert time_of(guarded, "mixed") == 320
