@@ -99,8 +99,8 @@ class BackgroundWriter:
             self._hold()
             with outbox.holding_back():
                 position = log.append(rows)
-            with outbox.changed:
-                session.wrote(len(rows), by_key(newest), outbox.last)
+                with outbox.changed:
+                    session.wrote(len(rows), by_key(newest), outbox.last)
         return position
 
     def begin(self) -> BackgroundTransaction:
@@ -380,7 +380,7 @@ class BackgroundTransaction:
         memo = self._writer.session.memo_of(times) if times else None
         with self._writer.holding_back():
             self._begun.transaction.commit(memo)
-        self._writer.ended(self._begun, times, committed=True)
+            self._writer.ended(self._begun, times, committed=True)
 
     def abort(self) -> None:
         """Drops the events. Does nothing after a commit or an abort."""

@@ -155,8 +155,8 @@ class Clockwork:
         session.check_usable()
         with outbox.holding_back():
             position = yield from local(lambda: log.append(rows))
-        with outbox.changed:
-            session.wrote(len(rows), by_key(newest), outbox.last)
+            with outbox.changed:
+                session.wrote(len(rows), by_key(newest), outbox.last)
         return position
 
     def begin(self) -> Job[Begun]:
@@ -175,7 +175,7 @@ class Clockwork:
         memo = session.memo_of(times) if times else None
         with outbox.holding_back():
             yield from local(lambda: begun.transaction.commit(memo))
-        outbox.ended(begun, {}, committed=True)
+            outbox.ended(begun, {}, committed=True)
         if not times:
             return None
         try:

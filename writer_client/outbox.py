@@ -656,6 +656,9 @@ class Outbox:
     def _hold_back(self, error: Exception) -> None:
         """Holds notes back after a failed write."""
         self.session.newest.lost()
+        self.fresh_newest = {}  # the log may have newer events than the caller knew
+        if self._said is not None:
+            self._said = replace(self._said, newest={})
         self._failed_write, self._stuck = True, error
         self._reports.append(NotesStuck(error, failed_write=True))
 

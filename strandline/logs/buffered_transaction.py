@@ -43,6 +43,11 @@ class BufferedTransaction:
         if self._outcome is None:
             self._end("aborted")
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was neither committed nor aborted."""
+        return self._outcome is None
+
     def __enter__(self) -> Self:
         return self
 
