@@ -269,14 +269,12 @@ class Outbox:
 
     def _repeat_last(self, automatic: AutomaticTime) -> int:
         """Repeats the last note while a transaction is open, so that the writer is not silent: no later time is true
-        yet. Returns the milliseconds until the next check. The end of this writer's own transaction notes the clock;
-        the end of a producer's transaction must be polled."""
+        yet. Returns the milliseconds until the next check, since a transaction may end without the writer."""
         self._missed = True
         if monotonic() >= self._repeat_at and self.session.times and not (self.waiting or self._under_way):
             self._repeat_at = monotonic() + automatic.period_ms / 1000
             self.waiting.add(Pending(dict(self.session.times), {}))
-        own = self.session.has_open and self._put_off is None
-        return automatic.period_ms if own else min(automatic.period_ms, TRANSACTION_LOOK_MS)
+        return min(automatic.period_ms, TRANSACTION_LOOK_MS)
 
     def _note_clock(self, automatic: AutomaticTime) -> None:
         """Notes the application's clock. While a write is under way, notes the clock at its beginning: by now it may be
@@ -295,7 +293,7 @@ class Outbox:
         """Returns the clock's times for a writer that goes idle or closes, and may have noted nothing yet."""
         automatic, clock = self.automatic, self.session.clock
         with self.changed:
-            if automatic is None or self._failed_write:
+            if automatic is None or self._failed_write or self.session.in_transaction:
                 return {}
             if automatic.domain == "event":
                 with suppress(Exception):  # without a clock there is no time

@@ -18,7 +18,7 @@ from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.fork import OwningProcess
 from strandline.limits import LOG_BUSY_TIMEOUT_MS, TRUNCATE_ROWS
 from strandline.logs import Event, Memo, Position, Transaction, check_head, check_size
-from strandline.logs.buffered_transaction import BufferedTransaction
+from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
 from strandline.logs.checksums import EventChecksums
 from strandline.logs.errors import (
     LogBusy,
@@ -89,6 +89,7 @@ class SqliteLog:
         self._lock = threading.Lock()
         self._positions: Position = {}
         self._unsettled: _Commit | None = None  # the commit whose outcome is not recorded yet
+        self._open = OpenTransactions()
         self._connection, self._has_checksums = _open(self.path, busy_timeout_ms)
         self._has_identity = has_identity(self._connection)
         self._origin = OwningProcess(f"the log object for {str(self.path)!r}")
@@ -147,7 +148,16 @@ class SqliteLog:
 
     def begin(self) -> Transaction:
         """A transaction. Its events wait in memory, so that it delays no other writer before its commit."""
-        return SqliteTransaction(self)
+        transaction = SqliteTransaction(self)
+        self._open.add(transaction)
+        return transaction
+
+    def in_transaction(self, besides: Transaction | None = None) -> bool:
+        if not self._open:
+            return False
+        if self._unsettled is not None and not self._lock.locked():
+            self.positions()  # asks the file about an interrupted commit, and waits for none that is under way
+        return self._open.has_others(besides)
 
     def memo(self, name: str) -> str | None:
         def find() -> str | None:

@@ -55,9 +55,10 @@ def test_a_second_try_of_an_interrupted_commit_writes_nothing_twice(tmp_path: Pa
         ends.add(was_written)
         assert log.positions() == (WHOLE if was_written else {})
         if begun[-1].is_open:
-            assert not was_written
+            assert not was_written and log.in_transaction()
             assert begun[-1].commit(Memo("w", "kept")) == WHOLE
         assert log.end_offsets() == log.positions() == WHOLE
+        assert not log.in_transaction()
         assert log.memo("w") == "kept"
     assert ends == {True, False}
 
@@ -81,6 +82,7 @@ def test_an_interrupted_commit_that_was_done_has_ended_the_transaction(tmp_path:
             with pytest.raises(TransactionOver, match="committed"):
                 transaction.write(EVENTS)
         assert log.positions() == (WHOLE if written else {})
+        assert log.in_transaction() is (not written and end == "write")
 
 
 def test_another_process_appends_after_an_interrupted_append(tmp_path: Path) -> None:

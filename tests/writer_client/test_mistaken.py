@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -46,3 +46,12 @@ def test_what_is_no_list_of_events_is_refused_before_anything_is_written(
         with pytest.raises(InvalidEvent, match=f"the type of an event cannot be '{found}': give a list of events"):
             writer.write(events)
         assert log.end_offsets() == {"0": 0}
+
+
+def test_a_log_that_cannot_tell_its_transactions_is_refused_at_once() -> None:
+    class OldLog:
+        def append(self, events: Any) -> dict[str, int]:
+            return {}
+
+    with pytest.raises(InvalidConfig, match=r"log cannot be 'OldLog': a log whose in_transaction\(\) says"):
+        Writer(NOWHERE, "orders", "w1", log=cast(Any, OldLog()))
