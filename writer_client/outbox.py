@@ -37,7 +37,7 @@ from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NotDrained
 from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS, WAITING_REPORTS
 from writer_client.pending import Pending, WaitingNotes, merged
-from writer_client.process_exit import Unsent
+from writer_client.process_exit import Left, Unsent, Untold
 from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Begun, Job, WriterSession
 
@@ -53,7 +53,7 @@ class Todo:
     register: Job[Registered] | None = None
     flush: PositionSource | None = None
     send: bool = False
-    unsettled: bool = False  # there are unanswered notes
+    unsettled: bool = False  # there are unanswered notes, or a refusal that was not reported yet
 
 
 class Outbox:
@@ -106,7 +106,7 @@ class Outbox:
     def next_step(self) -> Todo:
         """Returns what to do next for this writer."""
         with self.changed:
-            unsettled = bool(self.count()) and not self.closed
+            unsettled = (bool(self.count()) or self.unreported is not None) and not self.closed
             if self.closed or self._claimed or self._registering or self._idling:
                 return Todo(unsettled=unsettled)
             if not self.session.holds:
@@ -500,19 +500,24 @@ class Outbox:
                 lambda: not self.count() or self.closed or self._has_taken(said), timeout_ms / 1000
             )
 
-    def leave(self, deadline: float) -> Unsent | None:
+    def leave(self, deadline: float) -> list[Left]:
         """Stops automatic notes, and waits until all notes so far are answered or cannot be, at most until a deadline
-        (`time.monotonic`). Returns what is left."""
+        (`time.monotonic`). Returns what is left to report."""
         with self.changed:
             self._leaving = True
             wanted = dict(self.last)
             self.changed.wait_for(lambda: self._is_settled(wanted), max(0.0, deadline - monotonic()))
-            return None if self._has_taken(wanted) else self._unsent()
+            return self._untold() if self._has_taken(wanted) else self._unsent() + self._untold()
 
-    def unsent(self) -> Unsent | None:
-        """Returns the notes that are not answered."""
+    def left(self) -> list[Left]:
+        """Returns the notes that are not answered, and a refusal that was not reported."""
         with self.changed:
-            return self._unsent()
+            return self._unsent() + self._untold()
+
+    def untold(self) -> list[Left]:
+        """Returns a refusal that was not reported."""
+        with self.changed:
+            return self._untold()
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
@@ -626,14 +631,18 @@ class Outbox:
         taken = self.session.times
         return bool(wanted) and all(taken.get(key, time - 1) >= time for key, time in wanted.items())
 
-    def _unsent(self) -> Unsent | None:
+    def _untold(self) -> list[Left]:
+        error, self.unreported = self.unreported, None
+        return [Untold(self.session.stream, self.session.writer, str(error))] if error is not None else []
+
+    def _unsent(self) -> list[Left]:
         count = self.count()
         if not count or self.closed:
-            return None
+            return []
         reason = str(self._stuck or self._put_off or "the time was too short")
         if self._failed_write:
             reason = f"a write had failed: {reason}"
-        return Unsent(self.session.stream, self.session.writer, count, reason)
+        return [Unsent(self.session.stream, self.session.writer, count, reason)]
 
     def _refuse(self, times: Mapping[str, int], error: Exception) -> None:
         self._refused = error
