@@ -148,7 +148,7 @@ class SqliteLog:
 
     def begin(self) -> Transaction:
         """A transaction. Its events wait in memory, so that it delays no other writer before its commit."""
-        transaction = SqliteTransaction(self)
+        transaction = _Transaction(self)
         self._open.add(transaction)
         return transaction
 
@@ -358,7 +358,7 @@ class SqliteLog:
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
 
 
-class SqliteTransaction(BufferedTransaction):
+class _Transaction(BufferedTransaction):
     """Events that appear in the log all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES.
 
     A commit that an exception interrupted, such as Ctrl-C, was done or was not; the file says which. If it was done, a
