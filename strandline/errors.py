@@ -89,7 +89,8 @@ class PositionWentBack(Conflict):
 
 @dataclass(kw_only=True, eq=False)
 class Fenced(Conflict):
-    """The epoch is not the newest one. `newest` is null where that registration has ended."""
+    """The epoch is not the newest one. `newest` is null where that registration has ended, and equals `epoch` where
+    another reader has taken over a segment."""
 
     code: ClassVar[str] = "fenced"
     status: ClassVar[int] = 409
@@ -99,8 +100,17 @@ class Fenced(Conflict):
 
     @property
     def detail(self) -> str:
-        now = f"the newest is {self.newest}" if self.newest is not None else "that registration has ended"
-        return f"{self.name!r} called with epoch {self.epoch}, but {now}: register again and use the epoch it gives"
+        called = f"{self.name!r} called with epoch {self.epoch}"
+        if self.newest is None:
+            return f"{called}, but that registration has ended: register again and use the epoch it gives"
+        if self.newest > self.epoch:
+            return (
+                f"another process has registered the name {self.name!r}, with epoch {self.newest} after "
+                f"{self.epoch}: give each process a name of its own, or end one"
+            )
+        if self.newest == self.epoch:
+            return f"{called} for a segment that another reader has taken over: leave it to that one"
+        return f"{called}, but the newest is {self.newest}: register again and use the epoch it gives"
 
 
 @dataclass(kw_only=True, eq=False)

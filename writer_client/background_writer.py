@@ -36,10 +36,10 @@ class BackgroundWriter:
     `status()` and `on_report` show what becomes of notes. Without `on_report`, the next call raises a refusal. In
     asyncio programs, `note_time` and `status` can be called directly; call the rest in another thread.
 
-    As a context manager it starts to register on entry. On exit it waits until all notes are answered, and does what
-    `leaving` says: by default it stays counted, so time waits for its name. If the block raises, or the process ends
-    without `close()`, waiting notes are sent for at most EXIT_DRAIN_MS, the rest is reported on standard error, and the
-    writer stays in any case. Raises UsedAfterFork in a forked process.
+    As a context manager it starts to register on entry. On exit it waits until all notes are answered, raises a refusal
+    that was not reported yet, and does what `leaving` says: by default it stays counted, so time waits for its name. If
+    the block raises, or the process ends without `close()`, waiting notes are sent for at most EXIT_DRAIN_MS, the rest
+    is reported on standard error, and the writer stays in any case. Raises UsedAfterFork in a forked process.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class BackgroundWriter:
             self._hold()
             with outbox.holding_back():
                 position = log.append(rows)
-            with outbox.changed:
-                session.wrote(len(rows), by_key(newest), outbox.last)
+                with outbox.changed:
+                    session.wrote(len(rows), by_key(newest), outbox.last)
         return position
 
     def begin(self) -> BackgroundTransaction:
@@ -172,23 +172,25 @@ class BackgroundWriter:
     def idle(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
         """Waits until all notes are answered, and goes idle; see `Writer.idle`.
 
-        On timeout raises the error that notes are stuck on, or NotDrained.
+        Raises a refusal that was not reported yet, and on timeout the error that notes are stuck on, or NotDrained.
         """
         self._check()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
+            self._outbox.raise_unreported()
             do(self._session.idle(None, self._outbox.last_times()), self._background.connection)
             self._outbox.wants_registration = False
 
     def close(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
         """Waits until all notes are answered, and closes the writer; see `Writer.close`.
 
-        On timeout raises the error that notes are stuck on, or NotDrained; it can be called again.
+        Raises a refusal that was not reported yet, and on timeout the error that notes are stuck on, or NotDrained; it
+        can be called again.
         """
         self._origin.check()
         if self._outbox.closed:
             return
-        self._outbox.raise_unreported()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
+            self._outbox.raise_unreported()
             if self._outbox.has_given_positions:  # it may have written before it registered
                 do(self._session.hold(), self._background.connection)
             if self._session.epoch is not None:
@@ -196,9 +198,11 @@ class BackgroundWriter:
         self.release()
 
     def release(self) -> None:
-        """Frees all resources without a call to the controller. The writer cannot be used afterwards."""
+        """Frees all resources without a call to the controller; standard error tells of a refusal that no call has
+        raised. The writer cannot be used afterwards."""
         if not self._origin.is_here:
             return  # the parent process owns them
+        process_exit.report(self._outbox.untold())
         self._outbox.release()
         if self._owns_background:
             self._background.close()
@@ -306,9 +310,9 @@ class BackgroundWriter:
         if self._leaving == "close":
             self.close()
             return
-        self._outbox.raise_unreported()
         session, connection = self._session, self._background.connection
         with self._claimed(drain=True, timeout_ms=DRAIN_DEFAULT_MS):
+            self._outbox.raise_unreported()
             if self._outbox.wants_registration:  # the block was shorter than registering
                 do(session.hold(), connection)
                 self._outbox.wants_registration = False
@@ -318,8 +322,7 @@ class BackgroundWriter:
     def _leave(self, timeout_ms: int) -> None:
         """Sends waiting notes, and reports on standard error what could not be sent."""
         self._background.send_now([self._outbox])
-        unsent = self._outbox.leave(monotonic() + timeout_ms / 1000)
-        process_exit.report([unsent] if unsent is not None else [])
+        process_exit.report(self._outbox.leave(monotonic() + timeout_ms / 1000))
 
     def _check(self) -> None:
         self._origin.check()
@@ -380,7 +383,7 @@ class BackgroundTransaction:
         memo = self._writer.session.memo_of(times) if times else None
         with self._writer.holding_back():
             self._begun.transaction.commit(memo)
-        self._writer.ended(self._begun, times, committed=True)
+            self._writer.ended(self._begun, times, committed=True)
 
     def abort(self) -> None:
         """Drops the events. Does nothing after a commit or an abort."""

@@ -31,7 +31,7 @@ from writer_client.errors import CommittedWithoutNote, ManualNote
 from writer_client.limits import CLOCK_JOIN_MS, TRANSACTION_LOOK_MS
 from writer_client.loop import do, do_async
 from writer_client.outbox import Answered, Outbox
-from writer_client.process_exit import Unsent
+from writer_client.process_exit import Left
 from writer_client.reports import Report
 from writer_client.session import Begun, Job, Times, WriterSession, by_key
 
@@ -155,8 +155,8 @@ class Clockwork:
         session.check_usable()
         with outbox.holding_back():
             position = yield from local(lambda: log.append(rows))
-        with outbox.changed:
-            session.wrote(len(rows), by_key(newest), outbox.last)
+            with outbox.changed:
+                session.wrote(len(rows), by_key(newest), outbox.last)
         return position
 
     def begin(self) -> Job[Begun]:
@@ -175,7 +175,7 @@ class Clockwork:
         memo = session.memo_of(times) if times else None
         with outbox.holding_back():
             yield from local(lambda: begun.transaction.commit(memo))
-        outbox.ended(begun, {}, committed=True)
+            outbox.ended(begun, {}, committed=True)
         if not times:
             return None
         try:
@@ -216,10 +216,10 @@ class Clockwork:
         self.outbox.settled()
 
     def release(self) -> None:
-        """Ends noting, and reports on standard error the notes that were not sent."""
-        unsent = self.outbox.unsent()
+        """Ends noting, and reports on standard error unsent notes, and a refusal that no call raised."""
+        left = self.outbox.left()
         self.outbox.release()
-        process_exit.report([unsent] if unsent is not None else [])
+        process_exit.report(left)
 
 
 def _outcome(job: Job[Value]) -> Job[tuple[Value | None, Exception | None]]:
@@ -244,8 +244,8 @@ class ClockThread:
 
     def call(self, job: Job[Value]) -> Value:
         """Runs a job of the writer that needs the controller."""
-        self._clockwork.outbox.raise_unreported()
         with self._turn:
+            self._clockwork.outbox.raise_unreported()  # those of the turn before, too
             try:
                 return do(job, self._whole)
             finally:
@@ -283,11 +283,10 @@ class ClockThread:
             self._thread.join(CLOCK_JOIN_MS / 1000)
         self._clockwork.release()
 
-    def send_all(self, deadline: float) -> list[Unsent]:
+    def send_all(self, deadline: float) -> list[Left]:
         self._clockwork.hurry()
         self._woken.set()
-        unsent = self._clockwork.outbox.leave(deadline)
-        return [unsent] if unsent is not None else []
+        return self._clockwork.outbox.leave(deadline)
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -315,8 +314,8 @@ class ClockTask:
 
     async def call(self, job: Job[Value]) -> Value:
         """See `ClockThread.call`."""
-        self._clockwork.outbox.raise_unreported()
         async with self._turn:
+            self._clockwork.outbox.raise_unreported()
             try:
                 return await do_async(job, self._whole)
             finally:
@@ -353,10 +352,9 @@ class ClockTask:
                 task.cancel()
         self._clockwork.release()
 
-    def send_all(self, deadline: float) -> list[Unsent]:
+    def send_all(self, deadline: float) -> list[Left]:
         """Returns waiting notes without sending them: when the process ends, no event loop runs."""
-        unsent = self._clockwork.outbox.unsent()
-        return [unsent] if unsent is not None else []
+        return self._clockwork.outbox.left()
 
     async def _run(self) -> None:
         while not self._is_over:

@@ -4,6 +4,8 @@ much, and what reports and status say.
     registering     time is beyond the last note of an earlier process of this name
     a note          it is below the floor, or time went on without the writer since its last note
     a write         its greatest event time (`newest`) is below what was noted, or below the floor
+
+It warns once, too, of a noted time that looks as if it were not in milliseconds.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from strandline.core.changes import Registered
+from strandline.core.time_units import unit_of
 from strandline.paced_log import PacedLog
 from strandline.wire.streams import NoteAnswer
 from writer_client.reports import EventsLate, NoteLate, RegisteredLate, Report
@@ -29,6 +32,7 @@ class Lateness:
         self.late = False  # of the last answer to a note, as are the floors
         self.floors: Mapping[str, int] = {}
         self.events = 0  # known to be late when they were written
+        self._unit_told = False
 
     def registered(self, registered: Registered, *, first: bool) -> None:
         """Takes the answer to a registration; `first` of this process."""
@@ -50,6 +54,8 @@ class Lateness:
     def answered(self, times: Mapping[str, int], answer: NoteAnswer, passed: Mapping[str, int]) -> None:
         """Takes the answer to a note; `passed` is what the writer had noted before, or its floor."""
         self.late, self.floors = answer.late, {}
+        if not self._unit_told:
+            self._check_unit(times)
         if not (answer.late or answer.floors):
             return
         # A floor below the writer's own notes is no news: none of its events are late because of it.
@@ -95,6 +101,17 @@ class Lateness:
                 )
                 self._report(EventsLate(count, dict(newest), {key: bound}))
                 return
+
+    def _check_unit(self, times: Mapping[str, int]) -> None:
+        for key, time in times.items():
+            unit = unit_of(time)
+            if unit is not None and not self._unit_told:
+                self._unit_told = True
+                self.log.warn(
+                    "unit",
+                    f"{self._who} has noted {time}{_of(key)}, which looks like {unit.word}: times that are dates have "
+                    f"to be in milliseconds, as int(time.time() * 1000)",
+                )
 
     def _report(self, report: Report) -> None:
         if self.on_report is not None:

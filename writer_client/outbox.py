@@ -37,7 +37,7 @@ from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NotDrained
 from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS, WAITING_REPORTS
 from writer_client.pending import Pending, WaitingNotes, merged
-from writer_client.process_exit import Unsent
+from writer_client.process_exit import Left, Unsent, Untold
 from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Begun, Job, WriterSession
 
@@ -53,7 +53,7 @@ class Todo:
     register: Job[Registered] | None = None
     flush: PositionSource | None = None
     send: bool = False
-    unsettled: bool = False  # there are unanswered notes
+    unsettled: bool = False  # there are unanswered notes, or a refusal that was not reported yet
 
 
 class Outbox:
@@ -106,7 +106,7 @@ class Outbox:
     def next_step(self) -> Todo:
         """Returns what to do next for this writer."""
         with self.changed:
-            unsettled = bool(self.count()) and not self.closed
+            unsettled = (bool(self.count()) or self.unreported is not None) and not self.closed
             if self.closed or self._claimed or self._registering or self._idling:
                 return Todo(unsettled=unsettled)
             if not self.session.holds:
@@ -269,14 +269,12 @@ class Outbox:
 
     def _repeat_last(self, automatic: AutomaticTime) -> int:
         """Repeats the last note while a transaction is open, so that the writer is not silent: no later time is true
-        yet. Returns the milliseconds until the next check. The end of this writer's own transaction notes the clock;
-        the end of a producer's transaction must be polled."""
+        yet. Returns the milliseconds until the next check, since a transaction may end without the writer."""
         self._missed = True
         if monotonic() >= self._repeat_at and self.session.times and not (self.waiting or self._under_way):
             self._repeat_at = monotonic() + automatic.period_ms / 1000
             self.waiting.add(Pending(dict(self.session.times), {}))
-        own = self.session.has_open and self._put_off is None
-        return automatic.period_ms if own else min(automatic.period_ms, TRANSACTION_LOOK_MS)
+        return min(automatic.period_ms, TRANSACTION_LOOK_MS)
 
     def _note_clock(self, automatic: AutomaticTime) -> None:
         """Notes the application's clock. While a write is under way, notes the clock at its beginning: by now it may be
@@ -295,7 +293,7 @@ class Outbox:
         """Returns the clock's times for a writer that goes idle or closes, and may have noted nothing yet."""
         automatic, clock = self.automatic, self.session.clock
         with self.changed:
-            if automatic is None or self._failed_write:
+            if automatic is None or self._failed_write or self.session.in_transaction:
                 return {}
             if automatic.domain == "event":
                 with suppress(Exception):  # without a clock there is no time
@@ -502,19 +500,24 @@ class Outbox:
                 lambda: not self.count() or self.closed or self._has_taken(said), timeout_ms / 1000
             )
 
-    def leave(self, deadline: float) -> Unsent | None:
+    def leave(self, deadline: float) -> list[Left]:
         """Stops automatic notes, and waits until all notes so far are answered or cannot be, at most until a deadline
-        (`time.monotonic`). Returns what is left."""
+        (`time.monotonic`). Returns what is left to report."""
         with self.changed:
             self._leaving = True
             wanted = dict(self.last)
             self.changed.wait_for(lambda: self._is_settled(wanted), max(0.0, deadline - monotonic()))
-            return None if self._has_taken(wanted) else self._unsent()
+            return self._untold() if self._has_taken(wanted) else self._unsent() + self._untold()
 
-    def unsent(self) -> Unsent | None:
-        """Returns the notes that are not answered."""
+    def left(self) -> list[Left]:
+        """Returns the notes that are not answered, and a refusal that was not reported."""
         with self.changed:
-            return self._unsent()
+            return self._unsent() + self._untold()
+
+    def untold(self) -> list[Left]:
+        """Returns a refusal that was not reported."""
+        with self.changed:
+            return self._untold()
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
@@ -628,14 +631,18 @@ class Outbox:
         taken = self.session.times
         return bool(wanted) and all(taken.get(key, time - 1) >= time for key, time in wanted.items())
 
-    def _unsent(self) -> Unsent | None:
+    def _untold(self) -> list[Left]:
+        error, self.unreported = self.unreported, None
+        return [Untold(self.session.stream, self.session.writer, str(error))] if error is not None else []
+
+    def _unsent(self) -> list[Left]:
         count = self.count()
         if not count or self.closed:
-            return None
+            return []
         reason = str(self._stuck or self._put_off or "the time was too short")
         if self._failed_write:
             reason = f"a write had failed: {reason}"
-        return Unsent(self.session.stream, self.session.writer, count, reason)
+        return [Unsent(self.session.stream, self.session.writer, count, reason)]
 
     def _refuse(self, times: Mapping[str, int], error: Exception) -> None:
         self._refused = error
@@ -656,6 +663,9 @@ class Outbox:
     def _hold_back(self, error: Exception) -> None:
         """Holds notes back after a failed write."""
         self.session.newest.lost()
+        self.fresh_newest = {}  # the log may have newer events than the caller knew
+        if self._said is not None:
+            self._said = replace(self._said, newest={})
         self._failed_write, self._stuck = True, error
         self._reports.append(NotesStuck(error, failed_write=True))
 

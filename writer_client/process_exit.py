@@ -1,4 +1,5 @@
-"""The end of a process: writers send waiting notes for a bounded time, and report the rest on standard error.
+"""The end of a process: writers send waiting notes for a bounded time, and report the rest on standard error, with the
+refusals that no call has raised.
 
     the interpreter ends (its last line, an exception, Ctrl-C, sys.exit)    atexit
     a process of multiprocessing ends                                       multiprocessing's own finalizers
@@ -16,7 +17,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from writer_client.limits import EXIT_DRAIN_MS, UNSENT_WRITERS_TOLD
 
@@ -39,11 +40,30 @@ class Unsent:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """A note of one writer that was refused after its last call, which so could not raise it."""
+
+    stream: str
+    writer: str
+    reason: str
+
+    @property
+    def line(self) -> str:
+        return (
+            f"strandline: a note of writer {self.writer!r} of stream {self.stream!r} was refused, and no later call "
+            f"could raise that: {self.reason}"
+        )
+
+
+Left: TypeAlias = Unsent | Untold
+
+
 class Sender(Protocol):
     """An object with notes to send."""
 
-    def send_all(self, deadline: float) -> list[Unsent]:
-        """Sends waiting notes until the deadline (`time.monotonic`); returns those that could not be sent."""
+    def send_all(self, deadline: float) -> list[Left]:
+        """Sends waiting notes until the deadline (`time.monotonic`); returns what is left to report."""
         ...
 
 
@@ -80,13 +100,13 @@ def leave() -> None:
         _senders.clear()  # a second call does nothing
 
 
-def _sent_until(deadline: float) -> list[Unsent]:
-    return [unsent for sender in list(_senders) for unsent in sender.send_all(deadline)]
+def _sent_until(deadline: float) -> list[Left]:
+    return [left for sender in list(_senders) for left in sender.send_all(deadline)]
 
 
-def report(unsent: Iterable[Unsent]) -> None:
-    """Reports on standard error what was not sent."""
-    lines = [each.line for each in unsent]
+def report(left: Iterable[Left]) -> None:
+    """Reports on standard error what was not sent, and what was refused."""
+    lines = [each.line for each in left]
     more = len(lines) - UNSENT_WRITERS_TOLD
     if more > 0:
         lines = [*lines[:UNSENT_WRITERS_TOLD], f"strandline: the same holds for {more} more writers"]

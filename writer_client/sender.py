@@ -44,7 +44,7 @@ from writer_client.limits import (
 from writer_client.loop import do
 from writer_client.outbox import Answered, Outbox
 from writer_client.pending import Pending
-from writer_client.process_exit import Unsent
+from writer_client.process_exit import Left
 from writer_client.session import Job
 from writer_client.thread_pool import ThreadPool
 
@@ -141,7 +141,7 @@ class Background:
             self._thread.join()
         self._calls.close(wait=elsewhere)
         self._flushes.close(wait=False)  # a log may hang
-        process_exit.report([unsent for outbox in self._with_notes() if (unsent := outbox.unsent()) is not None])
+        process_exit.report([left for outbox in self._with_notes() for left in outbox.left()])
         if self._owned is not None:
             self._owned.close()
 
@@ -153,13 +153,13 @@ class Background:
     ) -> None:
         self.close()
 
-    def send_all(self, deadline: float) -> list[Unsent]:
-        """Sends the waiting notes of its writers until a deadline (`time.monotonic`); returns those that could not be
-        sent."""
+    def send_all(self, deadline: float) -> list[Left]:
+        """Sends the waiting notes of its writers until a deadline (`time.monotonic`); returns what is left to
+        report."""
         outboxes = self._with_notes()
         self._hurries = True
         self.send_now(outboxes)
-        return [unsent for outbox in outboxes if (unsent := outbox.leave(deadline)) is not None]
+        return [left for outbox in outboxes for left in outbox.leave(deadline)]
 
     def send_now(self, outboxes: Sequence[Outbox]) -> None:
         """Sends the notes of these outboxes at once, without a pause after earlier failures."""

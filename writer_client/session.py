@@ -54,6 +54,9 @@ def checked_log(log: Log | None) -> Log | None:
     if log is not None and not hasattr(log, "append"):
         wanted = 'a log that is open, as SqliteLog("orders.log") or KafkaLog.connect("127.0.0.1:9092", "orders")'
         raise InvalidConfig(name="log", value=str(log)[:80], wanted=wanted)
+    if log is not None and not callable(getattr(log, "in_transaction", None)):
+        wanted = "a log whose in_transaction() says whether a transaction is open, see strandline.logs.Log"
+        raise InvalidConfig(name="log", value=type(log).__name__, wanted=wanted)
     return log
 
 
@@ -86,7 +89,6 @@ class WriterSession:
         self._may_have_noted: Mapping[str, int] = {}  # the greatest times that the controller may have taken
         self._position: dict[str, int] = {}
         self._registration: str | None = None  # the name of a registration whose outcome is unknown
-        self._log_has_transactions = hasattr(log, "in_transaction")
         self._open: WeakSet[Begun] = WeakSet()  # a transaction without a reference can no longer be committed
 
     # -- jobs --------------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ class WriterSession:
     # -- transactions ------------------------------------------------------------------------------------------
 
     def opened(self, transaction: Transaction) -> Begun:
-        """Records an open transaction. No position covers its events, so nothing is noted until it ends."""
+        """Records an open transaction."""
         begun = Begun(transaction)
         self._open.add(begun)
         return begun
@@ -207,19 +209,13 @@ class WriterSession:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open: this writer's, or its log's producer's, as such a log's `in_transaction`
-        says."""
-        return self.has_open or (self._log_has_transactions and bool(getattr(self.log, "in_transaction", False)))
-
-    @property
-    def has_open(self) -> bool:
-        """Whether a transaction of this writer is open."""
-        return len(self._open) > 0
+        """Whether the log says that a transaction is open, whoever began it, or the end of one of this writer's is not
+        recorded yet. No position covers its events, so the clock is not noted until it ends."""
+        return len(self._open) > 0 or (self.log is not None and self.log.in_transaction())
 
     def check_no_transaction(self, call: str, besides: Begun | None = None) -> None:
         """Raises TransactionUnderWay if a transaction is open, other than `besides`, which is about to be committed."""
-        alone = besides is not None and len(self._open) == 1 and besides in self._open
-        if self.in_transaction and not alone:
+        if self.log is not None and self.log.in_transaction(besides.transaction if besides is not None else None):
             raise TransactionUnderWay(call=call)
 
     # -- parts of them -----------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from controller.cli.options import Whole, duration, json_option, option, times_o
 from controller.format import NOTHING, Times, indented, span, table
 from controller.terminal import Failure, say
 from strandline.core.assessment import Arrival, Assessed, Assessment, Losses, skewed
+from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 
 INTERRUPTED_STATUS = 130
@@ -117,7 +118,7 @@ def command(
             else LogSource(log_at(path, servers, topic, settings), fields, limit)
         )
         try:
-            found = _assess(source, delays, window_ms, by_window, prefix, skew, fast)
+            found = _assess(source, fields, delays, window_ms, by_window, prefix, skew, fast)
         finally:
             source.close()
     except StrandlineError as error:
@@ -140,10 +141,12 @@ class _Found:
     unreadable: int
     unreadable_last: str
     stopped: bool
+    unit: Unit | None  # that times look like which were taken for milliseconds
 
 
 def _assess(
     source: Source,
+    fields: EventFields,
     delays: tuple[int, ...],
     window_ms: int,
     by_window: bool,
@@ -174,7 +177,8 @@ def _assess(
         assert fast is not None
         stopped = progress.drain(skewed(source.arrivals(), source.arrivals(), fast, skew), again, "replayed")
         replayed = None if stopped else again.result()
-    return _Found(arrived, replayed, fast if replayed is not None else None, unreadable, example, stopped)
+    unit = fields.looks_like(arrived.oldest, arrived.newest)
+    return _Found(arrived, replayed, fast if replayed is not None else None, unreadable, example, stopped, unit)
 
 
 class _Progress:
@@ -219,6 +223,8 @@ def _lines(name: str, found: _Found, skew: int, times: Times) -> list[str]:
         f"{name}: {total.events:,} events in {len(arrived.partitions)} partition(s), "
         f"{times.show(arrived.oldest)} to {times.show(arrived.newest)}"
     ]
+    if found.unit is not None:
+        lines.append(f"these times look like {found.unit.word}: use --unit {found.unit}")
     if found.unreadable:
         lines.append(f"{found.unreadable:,} more have no time and were left out, the last one: {found.unreadable_last}")
     if found.stopped:
@@ -283,4 +289,5 @@ def _json(found: _Found, skew: int) -> dict[str, Any]:
         "replay": None if replayed is None else {"fast": found.fast, "skew": skew, "total": asdict(replayed.total)},
         "without_time": found.unreadable,
         "stopped": found.stopped,
+        "times_look_like": found.unit,
     }

@@ -234,6 +234,8 @@ def _notes(stream: AuditedStream, found: _Found) -> list[str]:
     """What else there is to know, a line each."""
     run, total = found.run, found.total
     lines = []
+    if run.unit is not None:
+        lines.append(f"the times of these events look like {run.unit.word}: use --unit {run.unit}")
     if total.left_out:
         more = " more" if total.broken else ""
         lines.append(
@@ -342,4 +344,5 @@ def _json(stream: AuditedStream, found: _Found) -> dict[str, Any]:
         "beyond_the_log": run.beyond,
         "position": run.position,
         "stopped": run.stopped,
+        "times_look_like": run.unit,
     }

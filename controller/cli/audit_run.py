@@ -33,6 +33,7 @@ from strandline.client import calls
 from strandline.core.audit import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
 from strandline.core.config import TimeDomain
 from strandline.core.time_index import IndexEntry
+from strandline.core.time_units import Unit, unit_of
 from strandline.limits import PAGE_ENTRIES
 from strandline.logs import LogReader
 from strandline.wire.streams import StreamDescription
@@ -123,6 +124,8 @@ class AuditRun:
         self._due = time.monotonic() + AUDIT_PROGRESS_MS / 1000
         self.beyond: dict[str, int] = {}  # by segment that ends below it, the offset of the newest mark
         self.unreadable_example = ""
+        self._oldest: int | None = None
+        self._newest: int | None = None  # of the times of the events that were read
         self.stopped = False
 
     # -- the result ------------------------------------------------------------------------------------------------
@@ -150,6 +153,14 @@ class AuditRun:
     def position(self) -> dict[str, int]:
         """Where the next audit begins."""
         return self._settled.position
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit that the times of events look like, if they were taken for milliseconds, and those of marks do
+        not."""
+        unit = self._fields.looks_like(self._oldest, self._newest)
+        marked = self._stream.newest
+        return None if marked is not None and unit_of(marked) is unit else unit
 
     def left_out(self, late: LateEvent) -> list[str]:
         """The writers that every mark leaves out for which an event is late."""
@@ -186,6 +197,8 @@ class AuditRun:
                 audit.skip(event.offset)
                 self.unreadable_example = f"segment {segment}, offset {event.offset}: {error}"
             else:
+                self._oldest = at if self._oldest is None else min(at, self._oldest)
+                self._newest = at if self._newest is None else max(at, self._newest)
                 late = audit.judge(event.offset, at, appended_at=event.appended_at, writer=writer)
                 if late is not None:
                     self._keep(late, settled=audit.is_settled(event.offset))

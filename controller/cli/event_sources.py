@@ -25,6 +25,7 @@ from controller.cli.limits import (
 from controller.cli.options import settings_file
 from controller.terminal import Failure
 from strandline.core.assessment import Arrival
+from strandline.core.time_units import Unit, unit_of
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
 from strandline.logs.sqlite_reader import SqliteLogReader
@@ -62,8 +63,18 @@ class EventFields:
             raise NoTime(f"field {field!r} is {str(value)[:80]!r}, which is no time")
         scaled = value if self.unit == "ms" else value * UNITS[self.unit]
         if not -TIME_BOUND_MS < scaled < TIME_BOUND_MS:  # also no number at all, such as NaN
-            raise NoTime(f"field {field!r} is {value}, which is no time in {self.unit}")
+            raise NoTime(f"field {field!r} is {value}, which is no time in {self.unit}{self._advice(value)}")
         return int(scaled // 1)
+
+    def looks_like(self, oldest: int | None, newest: int | None) -> Unit | None:
+        """The unit that times of a field look like, if they were taken for milliseconds."""
+        if oldest is None or newest is None or self.time is None or self.unit != "ms":
+            return None
+        return unit_of(oldest, newest)
+
+    def _advice(self, value: float) -> str:
+        unit = unit_of(value) if self.unit == "ms" and isinstance(value, int) else None
+        return "" if unit is None else f": it looks like {unit.word}, use --unit {unit}"
 
 
 class Source(Protocol):

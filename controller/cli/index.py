@@ -10,6 +10,7 @@ from controller.cli.options import Whole, json_option, key_option, name_of, opti
 from controller.cli.screen import table
 from controller.format import Times, indented
 from controller.terminal import say
+from strandline.core.time_units import unit_of
 from strandline.limits import OFFSET_BOUND, PAGE_ENTRIES
 
 
@@ -38,4 +39,8 @@ def command(
     indexed = client.run(time_index(stream, segment, key, from_offset=from_offset, limit=limit))
     rows = [[str(entry.offset), times.show(entry.time)] for entry in indexed.value.entries]
     lines = table(["offset", "nothing older than"], rows) if rows else ["no mark says anything about it yet"]
+    entries = indexed.value.entries
+    unit = unit_of(entries[0].time, entries[-1].time) if entries else None
+    if unit is not None:
+        lines.append(f"these times look like {unit.word}: writers have to note milliseconds")
     say(indented(indexed.json) if as_json else "\n".join(lines))

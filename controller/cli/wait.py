@@ -11,12 +11,13 @@ import click
 from controller.cli.client import ControllerClient, calls_controller, marks_at
 from controller.cli.limits import WAIT_TOLD_MS
 from controller.cli.options import duration, json_option, key_option, moment, option, stream_argument, times_option
-from controller.format import Times, compact, holding, named, offsets
+from controller.format import Times, compact, holding, is_epoch, named, offsets
 from controller.terminal import NOT_THERE_STATUS, Failure, say
 from strandline.client.calls import Call
 from strandline.client.loop import Remote, drive
 from strandline.client.retry import Pause
 from strandline.client.time_wait import wait_until_there
+from strandline.core.time_units import Unit, unit_of
 from strandline.errors import StrandlineError, TimeNotReached
 from strandline.limits import WAIT_UNTIL_BOUND_MS, WAIT_UNTIL_DEFAULT_MS
 from strandline.wire.streams import JsonObject, MarksAt
@@ -24,11 +25,17 @@ from strandline.wire.streams import JsonObject, MarksAt
 WRITERS_NAMED = 5
 
 
+def moment_and_form(text: str) -> tuple[int, bool]:
+    """A time, and whether it is written as a number."""
+    return moment(text), text.removeprefix("-").isdecimal()
+
+
 @click.command
 @stream_argument
 @option(
     "--until",
-    type=moment,
+    "given",
+    type=moment_and_form,
     required=True,
     metavar="TIME",
     help="wait for all that is older: a whole number as notes have it, or a date such as 2026-01-31T12:00:00Z",
@@ -50,7 +57,7 @@ WRITERS_NAMED = 5
 def command(
     client: ControllerClient,
     stream: str,
-    until: int,
+    given: tuple[int, bool],
     key: str,
     timeout_ms: int,
     allow_incomplete: bool,
@@ -63,10 +70,13 @@ def command(
     While it waits, standard error says how far the stream has come and which writer holds it back.
     """
     last: JsonObject = {}
+    until, is_number = given
+    unit = unit_of(until) if is_number else None
 
     def ask(wait_ms: int) -> Call[MarksAt]:
         answer = yield from marks_at(stream, key, until, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
         last.update(answer.json)
+        _check_unit(stream, until, unit, answer.value.reached, times)
         return answer.value
 
     job = wait_until_there(
@@ -76,7 +86,7 @@ def command(
         time=until,
         timeout_ms=timeout_ms,
         allow_incomplete=allow_incomplete,
-        on_wait=None if quiet else _telling(client, stream, until, times),
+        on_wait=None if quiet else _telling(client, stream, until, unit, times),
         now_ms=_monotonic_ms,
     )
 
@@ -95,8 +105,18 @@ def command(
     say(compact(last) if as_json else _there(stream, until, found, times))
 
 
+def _check_unit(stream: str, until: int, unit: Unit | None, reached: int | None, times: Times) -> None:
+    """Raises Failure for a time in another unit, which is decades away from the stream's. Times may mean anything, so
+    what the stream has come to decides."""
+    if unit is not None and reached is not None and unit_of(reached) is not unit and is_epoch(reached):
+        raise Failure(
+            f"{until} looks like {unit.word}, and {stream} has come to {times.show(reached)}: give --until in "
+            f"milliseconds, or as a date"
+        )
+
+
 def _telling(
-    client: ControllerClient, stream: str, until: int, times: Times
+    client: ControllerClient, stream: str, until: int, unit: Unit | None, times: Times
 ) -> Callable[[MarksAt | StrandlineError], None]:
     """Prints what is waited for: when somebody else holds time back, and else once in a while."""
     before: tuple[object, float] = (None, 0.0)
@@ -109,6 +129,8 @@ def _telling(
         else:
             what = (found.there, found.held_by and found.held_by.writer, found.excluded)
             text = _waits_for(stream, found, times)
+            if unit is not None and found.reached is None:
+                text += f"; {until} looks like {unit.word}, and times are in milliseconds"
         now = _monotonic_ms()
         if what != before[0] or now - before[1] >= WAIT_TOLD_MS:
             before = what, now

@@ -126,7 +126,7 @@ class Membership:
             for segment, offset in position.items():
                 owner = self.owners.get((stream, segment))
                 if owner is not None and owner != name:
-                    raise Fenced(name=name, epoch=epoch, newest=self.readers[owner].epoch)
+                    raise Fenced(name=name, epoch=epoch, newest=epoch)
                 stored = self.offsets.get((stream, segment), 0)
                 if offset < stored:
                     raise PositionWentBack(writer=name, segment=segment, offset=offset, stored_offset=stored)
@@ -178,7 +178,8 @@ class Membership:
             for segment in position:
                 owner = self.owners.get((stream, segment))
                 if owner is not None and owner != name:
-                    raise Fenced(name=name, epoch=self.readers[name].epoch, newest=self.readers[owner].epoch)
+                    its = self.readers[name].epoch
+                    raise Fenced(name=name, epoch=its, newest=its)
         for stream, position in positions.items():
             graph = graphs[stream]
             for segment, offset in position.items():

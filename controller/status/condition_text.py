@@ -8,10 +8,18 @@ from controller.format import span
 from controller.limits import STATUS_REASON_WRITERS
 from controller.status.condition import State
 from controller.status.stream_status import COUNTING, KeyStatus
+from strandline.core.time_units import unit_of
 
 
 def reason_of(key: KeyStatus, now: int) -> str:
-    """Why a key is in its state at a moment."""
+    """Why a key is in its state at a moment, and whether its time looks as if it were not in milliseconds."""
+    unit = unit_of(key.time) if key.time is not None else None
+    if unit is None:
+        return _reason(key, now)
+    return f"{_reason(key, now)}; its time looks like {unit.word}, and dates have to be in milliseconds"
+
+
+def _reason(key: KeyStatus, now: int) -> str:
     match key.state:
         case State.SEALED:
             return "the stream is sealed: no mark follows"

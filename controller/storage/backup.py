@@ -9,6 +9,7 @@ is given out twice, and that every earlier registration is fenced.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import subprocess
@@ -31,13 +32,15 @@ from controller.storage.postgresql import writing_engine
 from controller.storage.refusals import (
     ForeignStore,
     InTheWay,
+    LeftBehind,
     NoBackup,
     ProgramFailed,
     ProgramMissing,
     StoreAway,
+    UnderWay,
     WrongSchema,
 )
-from controller.storage.sqlite import BACKUP, SqliteLock, make_private, unusable
+from controller.storage.sqlite import BACKUP, SqliteLock, unusable
 from controller.storage.terms import begin_anew
 
 
@@ -214,16 +217,24 @@ def _run(program: str, url: URL, *options: str) -> None:
 # -- files -------------------------------------------------------------------------------------------------------
 
 
+_BESIDE: Final = ("-wal", "-journal")  # what SQLite applies to a database that it opens
+
+
 @contextmanager
 def _new_file(file: Path) -> Iterator[Path]:
-    """A file under a temporary name. It is renamed when it is complete and synced. Only its owner may read it."""
-    if file.exists():
-        raise InTheWay(str(file))
+    """A file under a temporary name. It is renamed when it is complete and synced. Only its owner may read it.
+
+    A lock on it keeps other attempts for the same name out; the system releases it when this process dies.
+    """
     part = file.with_name(f"{file.name}.part")
     try:
-        part.unlink(missing_ok=True)
-        make_private(str(part))
+        held = _held_part(file, part)
         try:
+            for each in _BESIDE:
+                left = file.with_name(file.name + each)
+                if left.exists() and left.stat().st_size:
+                    raise LeftBehind(str(file), str(left))
+                part.with_name(part.name + each).unlink(missing_ok=True)  # of an attempt that was killed
             yield part
             _sync(part)
             os.link(part, file)  # unlike a rename it does not replace a file that was created meanwhile
@@ -233,8 +244,29 @@ def _new_file(file: Path) -> Iterator[Path]:
             raise InTheWay(str(file)) from None
         finally:
             part.unlink(missing_ok=True)
+            os.close(held)
     except OSError as error:
         raise unusable(str(file), error) from error
+
+
+def _held_part(file: Path, part: Path) -> int:
+    """Makes an empty file, and takes its lock; returns what holds it. Raises UnderWay, or InTheWay if `file` exists."""
+    while True:
+        if file.exists():
+            raise InTheWay(str(file))
+        held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if part.exists() and os.path.samestat(os.fstat(held), part.stat()):
+                os.truncate(held, 0)  # what an attempt that was killed has left
+                return held
+        except BlockingIOError:
+            os.close(held)
+            raise UnderWay(str(file)) from None
+        except BaseException:
+            os.close(held)
+            raise
+        os.close(held)  # another attempt has just ended, and removed or renamed it
 
 
 def _sync(path: Path) -> None:

@@ -248,6 +248,32 @@ class InTheWay(StoreRefused):
         return f"{self.what} exists already, and is not overwritten: move it away, or name another"
 
 
+class LeftBehind(StoreRefused):
+    """Beside the target of a backup or of a restore is what SQLite wrote for an earlier file of that name."""
+
+    def __init__(self, path: str, left: str) -> None:
+        super().__init__(path, left)
+        self.path = path
+        self.left = left
+
+    def __str__(self) -> str:
+        return (
+            f"{self.left} belongs to an earlier {self.path}, and SQLite would put what is in it over the new one: move "
+            f"it to where that file went, under that file's name, or remove it"
+        )
+
+
+class UnderWay(StoreRefused):
+    """Another backup or restore makes the same file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"another backup or restore is making {self.path}: wait for its end, or name another file"
+
+
 class NoBackup(StoreRefused):
     """A file cannot be used as a backup."""
 

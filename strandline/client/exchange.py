@@ -28,7 +28,7 @@ Exchanged: TypeAlias = Outcome | AllInUse
 class Exchange:
     """A request to one address, and the part of its answer's body that has been read."""
 
-    __slots__ = ("_answer_bytes", "_late_at", "address", "body", "connect_s", "content", "headers", "request", "wait_s")
+    __slots__ = ("_answer_bytes", "address", "body", "connect_s", "content", "headers", "late_at", "request", "wait_s")
 
     def __init__(
         self, request: Request, address: str, headers: dict[str, str], timeout_ms: float, answer_bytes: int
@@ -43,12 +43,12 @@ class Exchange:
             self.content = _encode(request.body).encode()
             self.headers = headers | {"Content-Type": "application/json"}
         self.body = bytearray()
-        self._late_at = time.monotonic() + self.wait_s
+        self.late_at = time.monotonic() + self.wait_s
         self._answer_bytes = answer_bytes
 
     def add(self, chunk: bytes, status: int) -> None:
         """Takes a part of the answer's body. Raises TimeoutError if it is late, UnexpectedAnswer if it is too much."""
-        if self.body and time.monotonic() > self._late_at:  # after a pause of this process, the first part may be late
+        if self.body and time.monotonic() > self.late_at:  # after a pause of this process, the first part may be late
             raise TimeoutError(f"only {len(self.body)} bytes of the answer came in time")
         self.body += chunk
         if len(self.body) > self._answer_bytes:

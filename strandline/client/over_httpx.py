@@ -46,8 +46,11 @@ def exchange(client: httpx.Client, sent: Exchange) -> Exchanged:
 
 
 async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged:
+    import asyncio  # a blocking client needs none of it
+
     try:
-        async with client.stream(**_as_httpx_takes(sent)) as answer:
+        # httpx bounds each part of an answer, and not all of them; this comes after its own timeouts.
+        async with asyncio.timeout(2 * sent.connect_s + sent.wait_s), client.stream(**_as_httpx_takes(sent)) as answer:
             async for chunk in answer.aiter_bytes():
                 sent.add(chunk, answer.status_code)
             return _response(sent, answer)

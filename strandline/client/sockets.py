@@ -9,11 +9,13 @@ from __future__ import annotations
 import http.client
 import io
 import selectors
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -128,8 +130,38 @@ class _HeadReader:
         return line
 
 
+class _InTime(io.RawIOBase):
+    """What a socket receives, until a moment. The first part may be late, after a pause of this process."""
+
+    def __init__(self, sock: socket.socket, received: io.RawIOBase, late_at: float) -> None:
+        self._sock = sock
+        self._received = received
+        self._late_at = late_at
+        self._has_begun = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._has_begun:
+            left_s = self._late_at - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("the answer did not come whole in time")
+            self._sock.settimeout(left_s)
+        self._has_begun = True
+        return self._received.readinto(buffer)
+
+    def close(self) -> None:
+        self._received.close()
+        super().close()
+
+
 class _Answer(http.client.HTTPResponse):
-    """An answer with a whole head."""
+    """An answer with a whole head, which comes in time."""
+
+    def __init__(self, sock: socket.socket, *, late_at: float, **given: Any) -> None:
+        super().__init__(sock, **given)
+        self.fp = io.BufferedReader(_InTime(sock, self.fp.detach(), late_at))
 
     def begin(self) -> None:
         if self.headers is None:
@@ -179,7 +211,6 @@ class _Kept:
         self._connection = (
             _SecureAtOnce(host, port, context=trust()) if parts.scheme == "https" else _AtOnce(host, port)
         )
-        self._connection.response_class = _Answer
         self._selector = _SELECTOR()
 
     def connect(self, timeout_s: float) -> None:
@@ -201,6 +232,7 @@ class _Kept:
         """Sends a request over this connection; returns the answer, and whether the connection lasts."""
         connection, request = self._connection, sent.request
         connection.sock.settimeout(sent.wait_s)
+        connection.response_class = partial(_Answer, late_at=sent.late_at)  # type: ignore[assignment]  # it makes one
         with suppress(BrokenPipeError, ConnectionResetError):  # a server may answer before it has read all of a request
             connection.request_at_once(request.method, self._path + request.path, sent.content, sent.headers)
         with connection.getresponse() as answer:

@@ -174,6 +174,14 @@ class Log(Protocol):
         """Starts a transaction."""
         ...
 
+    def in_transaction(self, besides: Transaction | None = None) -> bool:
+        """Whether a transaction that was begun at this object, or by its producer, is neither committed nor aborted,
+        other than `besides`. Writers note nothing then, since no position covers its events. It does not wait.
+
+        One that was dropped without a commit or an abort counts until Python has freed it.
+        """
+        ...
+
     def memo(self, name: str) -> str | None:
         """The text of the last memo that any process committed under a name."""
         ...

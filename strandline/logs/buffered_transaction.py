@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from strandline.errors import TooMany
 from strandline.limits import EVENT_OVERHEAD_BYTES, TRANSACTION_BYTES
-from strandline.logs import Event, Memo, Position, check_size
+from strandline.logs import Event, Memo, Position, Transaction, check_size
 from strandline.logs.errors import TransactionOver
 
 
@@ -43,6 +45,11 @@ class BufferedTransaction:
         if self._outcome is None:
             self._end("aborted")
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was neither committed nor aborted."""
+        return self._outcome is None
+
     def __enter__(self) -> Self:
         return self
 
@@ -58,3 +65,29 @@ class BufferedTransaction:
     def _end(self, outcome: str) -> None:
         self._outcome = outcome
         self._events = []
+
+
+class OpenTransactions:
+    """The open transactions of one log object. One to which nobody has a reference can no longer be committed, and does
+    not count."""
+
+    def __init__(self) -> None:
+        self._begun: WeakSet[BufferedTransaction] = WeakSet()
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        """Whether any may be open."""
+        return len(self._begun) > 0
+
+    def add(self, transaction: BufferedTransaction) -> None:
+        with self._lock:
+            self._begun.add(transaction)
+
+    def has_others(self, besides: Transaction | None) -> bool:
+        """Whether one is open, other than `besides`."""
+        with self._lock:
+            begun = list(self._begun)
+            for each in begun:
+                if not each.is_open:
+                    self._begun.discard(each)
+        return any(each.is_open and each is not besides for each in begun)

@@ -210,6 +210,17 @@ class TransactionContract:
         log.append(events_to("0", b"after"))
         assert log.flush()["0"] == own_end(log_under_test, "0", b"after")
 
+    @pytest.mark.parametrize("end", ["commit", "abort"])
+    def test_a_log_says_whether_a_transaction_of_it_is_open(self, log_under_test: LogUnderTest, end: str) -> None:
+        log, other = log_under_test.writer(), log_under_test.writer()
+        assert not log.in_transaction()
+        first, second = log.begin(), log.begin()
+        assert log.in_transaction() and log.in_transaction(first) and not other.in_transaction()
+        getattr(second, end)()
+        assert log.in_transaction() and not log.in_transaction(first)
+        getattr(first, end)()
+        assert not log.in_transaction()
+
     def test_several_transactions_follow_each_other(self, log_under_test: LogUnderTest) -> None:
         """Positions grow with each commit, and with nothing else."""
         log = log_under_test.writer()

@@ -39,7 +39,7 @@ from strandline.limits import (
     KAFKA_STEP_MS,
 )
 from strandline.logs import Event, Memo, Position, Transaction, check_size
-from strandline.logs.buffered_transaction import BufferedTransaction
+from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
 from strandline.logs.deliveries import Deliveries, Delivery
 from strandline.logs.errors import (
     InvalidSetting,
@@ -91,6 +91,7 @@ class KafkaLog:
         self._lock = threading.RLock()  # appends and transactions take turns
         self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
         self._transacting = False  # within a transaction of this log's own
+        self._open = OpenTransactions()
         self._doubtful: set[str] = set()  # segments in which failed events may be
         self._origin = OwningProcess(f"the log object for {self._topic.path}")
 
@@ -161,10 +162,10 @@ class KafkaLog:
         self._origin.check()
         return self._deliveries.positions()
 
-    @property
-    def in_transaction(self) -> bool:
-        """Whether the owner of the producer has begun a transaction that is still open. Writers note nothing then."""
-        return self._deliveries.in_transaction and not self._transacting and self._unsettled is None
+    def in_transaction(self, besides: Transaction | None = None) -> bool:
+        """See `Log.in_transaction`. A transaction that the owner of the producer has begun counts too."""
+        own = self._deliveries.in_transaction and not self._transacting and self._unsettled is None
+        return own or self._open.has_others(besides)
 
     def end_offsets(self) -> Position:
         """The high watermark of each partition, one after the other: Kafka has no common moment for all of them."""
@@ -179,7 +180,9 @@ class KafkaLog:
         self._origin.check()
         if self._transactional_id is None:
             raise InvalidSetting(name="transactional.id", value=None, wanted="transactions need one")
-        return KafkaTransaction(self)
+        transaction = KafkaTransaction(self)
+        self._open.add(transaction)
+        return transaction
 
     def memo(self, name: str) -> str | None:
         """The last memo of a name. Kafka keeps it for `offsets.retention.minutes` (a week) after the last commit with a

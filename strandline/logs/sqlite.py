@@ -9,15 +9,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.fork import OwningProcess
 from strandline.limits import LOG_BUSY_TIMEOUT_MS, TRUNCATE_ROWS
 from strandline.logs import Event, Memo, Position, Transaction, check_head, check_size
-from strandline.logs.buffered_transaction import BufferedTransaction
+from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
 from strandline.logs.checksums import EventChecksums
 from strandline.logs.errors import (
     LogBusy,
@@ -47,6 +48,8 @@ from strandline.logs.layout import (
 )
 from strandline.logs.route import Route
 
+Value = TypeVar("Value")
+
 _FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
 
 
@@ -54,11 +57,22 @@ def system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+@dataclass(eq=False, slots=True)
+class _Commit:
+    """What one commit writes: the ends of its segments behind it, and whether the file is known to have it."""
+
+    ends: Position = field(default_factory=dict)
+    is_done: bool = False
+
+
 class SqliteLog:
     """The append side of an embedded log. Threads may share one; each process opens its own.
 
     Every append is one transaction, on disk (with a full sync) before it returns. Writers take turns, so
     appends of many events at a time are fast. Errors are in `strandline.logs.errors`.
+
+    After an exception that interrupted a commit, such as Ctrl-C, the next call asks the file whether it was done. Locks
+    are taken without a generator around them: an exception that interrupts one would leave its lock locked.
     """
 
     def __init__(
@@ -74,6 +88,8 @@ class SqliteLog:
         self._busy_timeout_ms = busy_timeout_ms
         self._lock = threading.Lock()
         self._positions: Position = {}
+        self._unsettled: _Commit | None = None  # the commit whose outcome is not recorded yet
+        self._open = OpenTransactions()
         self._connection, self._has_checksums = _open(self.path, busy_timeout_ms)
         self._has_identity = has_identity(self._connection)
         self._origin = OwningProcess(f"the log object for {str(self.path)!r}")
@@ -119,29 +135,38 @@ class SqliteLog:
         rows = list(events)  # before the lock: a slow iterator must not delay other writers
         for event in rows:
             check_size(event)
-        return self._commit(rows)
+        return self._commit(rows, None, _Commit())
 
     def flush(self) -> Position:
         return self.positions()  # an append returns when it is durable
 
     def positions(self) -> Position:
-        with self._turn():
-            return dict(self._positions)
+        return self._read(lambda: dict(self._positions))
 
     def end_offsets(self) -> Position:
-        with self._turn(), self._errors():
-            return dict(self._connection.execute(END_OFFSETS).fetchall())
+        return self._read(self._ends)
 
     def begin(self) -> Transaction:
         """A transaction. Its events wait in memory, so that it delays no other writer before its commit."""
-        return BufferedTransaction(self._commit)
+        transaction = _Transaction(self)
+        self._open.add(transaction)
+        return transaction
+
+    def in_transaction(self, besides: Transaction | None = None) -> bool:
+        if not self._open:
+            return False
+        if self._unsettled is not None and not self._lock.locked():
+            self.positions()  # asks the file about an interrupted commit, and waits for none that is under way
+        return self._open.has_others(besides)
 
     def memo(self, name: str) -> str | None:
-        with self._turn(), self._errors():
+        def find() -> str | None:
             if self._connection.execute(MEMOS).fetchone() is None:
                 return None
             found = self._connection.execute("SELECT text FROM memo WHERE name = ?", (name,)).fetchone()
             return str(found[0]) if found else None
+
+        return self._read(find)
 
     def close(self) -> None:
         if self._origin.is_here:  # SQLite: closing is not safe in a forked process
@@ -160,28 +185,33 @@ class SqliteLog:
 
     def segments(self) -> list[Segment]:
         """All segments, sealed ones too, in the order of creation."""
-        with self._turn(), self._errors():
-            return _segments(self._connection)
+        return self._read(lambda: _segments(self._connection))
 
     def scale(self, seal: Iterable[str], create: Sequence[NewSegment]) -> Position:
         """Seals segments and creates their successors in one transaction; returns the final offsets.
 
         Raises InvalidScale unless the successors cover exactly the sealed ranges. A repeated call changes nothing.
         """
-        with self._turn(), self._transaction():
-            ends = dict(self._connection.execute(END_OFFSETS).fetchall())
+
+        def change() -> Position:
+            ends = self._ends()
             graph = SegmentGraph(_segments(self._connection))
             finals = {name: _final(graph[name], ends[name]) for name in seal}
             _store(self._connection, graph.scale(finals, create, created_at=0))
             return finals
 
+        return self._write(change)
+
     def seal(self) -> Position:
         """Seals every segment: nothing can be appended any more. Returns the final offset of each."""
-        with self._turn(), self._transaction():
-            ends = dict(self._connection.execute(END_OFFSETS).fetchall())
+
+        def change() -> Position:
+            ends = self._ends()
             graph = SegmentGraph(_segments(self._connection))
             _store(self._connection, graph.seal_all(ends))
             return {one.id: _final(one, ends[one.id]) for one in graph}
+
+        return self._write(change)
 
     def truncate(self, head: Position) -> Position:
         """Removes the events below these offsets; returns the new first offset of each of these segments.
@@ -196,26 +226,82 @@ class SqliteLog:
 
     # -- within ----------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Takes the lock among threads. Raises UsedAfterFork before that: a forked child may wait for ever."""
-        self._origin.check()
-        with self._lock:
-            yield
-
-    def _commit(self, events: Sequence[Event], memo: Memo | None = None) -> Position:
-        """Appends events and stores the memo, in one transaction."""
+    def _commit(self, events: Sequence[Event], memo: Memo | None, commit: _Commit) -> Position:
+        """Appends events and stores the memo, in one transaction, and records that in `commit`."""
         if not events and memo is None:
             return {}
-        with self._turn():
+
+        def change() -> Position:
             ends: Position = {}
-            with self._transaction():
-                self._insert(events, ends)
-                if memo is not None:
-                    self._connection.execute(MEMO_DEFINITION)
-                    self._connection.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (memo.name, memo.text))
-            self._positions.update(ends)
-        return ends
+            self._insert(events, ends)
+            if memo is not None:
+                self._connection.execute(MEMO_DEFINITION)
+                self._connection.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (memo.name, memo.text))
+            commit.ends = ends
+            self._unsettled = commit
+            return ends
+
+        return self._write(change)
+
+    def _is_done(self, commit: _Commit) -> bool:
+        """Whether the file has what a commit wrote."""
+        return bool(commit.ends) and self._read(lambda: commit.is_done)
+
+    def _read(self, work: Callable[[], Value]) -> Value:
+        """Does work in this thread's turn. Raises UsedAfterFork before that: a forked child may wait for ever."""
+        self._origin.check()
+        with self._lock, self._errors():
+            self._settle()
+            return work()
+
+    def _write(self, work: Callable[[], Value]) -> Value:
+        """Does work in one write transaction, in this thread's turn; any error rolls it back.
+
+        A failed commit is rolled back too: SQLite does not show a transaction whose sync failed, and the next
+        one overwrites it.
+        """
+        self._origin.check()
+        with self._lock, self._errors():
+            self._settle()
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                result = work()
+                if self._has_identity:
+                    repeat_identity(self._connection)
+                self._connection.execute("COMMIT")
+            except BaseException as error:
+                if isinstance(error, sqlite3.Error):
+                    self._unsettled = None
+                self._roll_back()
+                raise
+            self._record_commit()
+            return result
+
+    def _settle(self) -> None:
+        """Finishes a call that an exception interrupted: rolls back what was not committed, and records what was."""
+        self._roll_back()
+        if self._unsettled is not None:
+            ends = self._ends()
+            if any(ends.get(segment, 0) < end for segment, end in self._unsettled.ends.items()):
+                self._unsettled = None
+            self._record_commit()
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._unsettled = (
+                None  # first: after the rollback, an open transaction no longer shows that it was not done
+            )
+            self._connection.execute("ROLLBACK")
+
+    def _record_commit(self) -> None:
+        commit = self._unsettled
+        if commit is not None:
+            self._positions.update(commit.ends)
+            commit.is_done = True
+            self._unsettled = None
+
+    def _ends(self) -> Position:
+        return dict(self._connection.execute(END_OFFSETS).fetchall())
 
     def _insert(self, events: Sequence[Event], ends: Position) -> None:
         """Inserts events at the ends of their segments, and puts the new ends into `ends`. Call it in a transaction."""
@@ -241,39 +327,26 @@ class SqliteLog:
 
     def _truncate(self, segment: str, until: int) -> int:
         """Removes events in slices, so that no writer waits long; returns the segment's new first offset."""
+
+        def remove() -> int | None:
+            (first,) = self._connection.execute(_FIRST, (segment,)).fetchone()
+            begins = 0 if first is None else int(first)
+            stop = min(until, begins + TRUNCATE_ROWS)
+            if stop <= begins:
+                return begins
+            self._connection.execute("DELETE FROM event WHERE segment = ? AND offset < ?", (segment, stop))
+            return None
+
         while True:
-            with self._turn(), self._transaction():
-                (first,) = self._connection.execute(_FIRST, (segment,)).fetchone()
-                begins = 0 if first is None else int(first)
-                stop = min(until, begins + TRUNCATE_ROWS)
-                if stop <= begins:
-                    return begins
-                self._connection.execute("DELETE FROM event WHERE segment = ? AND offset < ?", (segment, stop))
+            begins = self._write(remove)
+            if begins is not None:
+                return begins
 
     def _next_offset(self, segment: str) -> int:
         found = self._connection.execute(
             "SELECT offset + 1 FROM event WHERE segment = ? ORDER BY offset DESC LIMIT 1", (segment,)
         ).fetchone()
         return int(found[0]) if found else 0
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """One write transaction; any error rolls it back.
-
-        A failed commit is rolled back too: SQLite does not show a transaction whose sync failed, and the next
-        one overwrites it.
-        """
-        with self._errors():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                if self._has_identity:
-                    repeat_identity(self._connection)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -283,6 +356,44 @@ class SqliteLog:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 raise LogBusy(path=str(self.path), waited_ms=self._busy_timeout_ms) from error
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
+
+class _Transaction(BufferedTransaction):
+    """Events that appear in the log all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES.
+
+    A commit that an exception interrupted, such as Ctrl-C, was done or was not; the file says which. If it was done, a
+    second try returns its position and writes nothing.
+    """
+
+    def __init__(self, log: SqliteLog) -> None:
+        written = _Commit()
+        super().__init__(lambda events, memo: log._commit(events, memo, written))
+        self._log = log
+        self._written = written
+
+    def commit(self, memo: Memo | None = None) -> Position:
+        return dict(self._written.ends) if self._has_ended() else super().commit(memo)
+
+    def abort(self) -> None:
+        if self._outcome is None and self._written.ends:
+            with contextlib.suppress(LogUnavailable):  # a log that is closed
+                self._has_ended()
+        super().abort()
+
+    @property
+    def is_open(self) -> bool:
+        return self._outcome is None and not self._written.is_done
+
+    def _check_open(self) -> None:
+        self._has_ended()
+        super()._check_open()
+
+    def _has_ended(self) -> bool:
+        """Whether an interrupted commit was done, which ends the transaction now."""
+        if self._outcome is not None or not self._log._is_done(self._written):
+            return False
+        self._end("committed")
+        return True
 
 
 def _final(segment: Segment, end: int) -> int:

@@ -14,7 +14,7 @@ from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.errors import StrandlineError, UnknownSegment
 from strandline.limits import BATCH_ROWS
 from strandline.logs import Event, Memo, Position, StoredEvent, Transaction, check_size
-from strandline.logs.buffered_transaction import BufferedTransaction
+from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import NotAcknowledged, NotInLog
 from strandline.logs.route import Route
@@ -151,6 +151,7 @@ class ScriptedLogWriter:
         self._refusals: deque[Exception] = deque()
         self._flushing = 0
         self._changed = threading.Condition()
+        self._open = OpenTransactions()
 
     # -- for tests ---------------------------------------------------------------------------------------------------
 
@@ -229,7 +230,12 @@ class ScriptedLogWriter:
         return self._log.end_offsets()
 
     def begin(self) -> Transaction:
-        return BufferedTransaction(self._commit)
+        transaction = BufferedTransaction(self._commit)
+        self._open.add(transaction)
+        return transaction
+
+    def in_transaction(self, besides: Transaction | None = None) -> bool:
+        return self._open.has_others(besides)
 
     def memo(self, name: str) -> str | None:
         return self._log.memo(name)

@@ -87,6 +87,18 @@ class ScriptedServer:
             out.write(b" ")
         return False
 
+    @staticmethod
+    def dripping(begin: bytes, part: bytes) -> Behaviour:
+        """An answer that begins so, goes on with the same part again and again, each soon enough, and never ends."""
+
+        def behave(out: BufferedIOBase, over: threading.Event) -> bool:
+            out.write(begin)
+            while not over.wait(0.01):
+                out.write(part)
+            return False
+
+        return behave
+
 
 class _Handler(socketserver.StreamRequestHandler):
     server: _Server

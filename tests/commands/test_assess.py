@@ -151,3 +151,22 @@ def test_the_picture_has_a_bar_for_each_delay_in_each_order(assess: Assess, tmp_
     assert assess(json_lines(tmp_path, "a&b.jsonl"), *FIELDS, "--svg", picture)[0] == 0
     titles = [each.text for each in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}title")]
     assert titles == ["2 of 7", "1 of 7", "0 of 7", "3 of 7", "2 of 7", "2 of 7"]
+
+
+@pytest.mark.parametrize(("unit", "word", "scale"), [("s", "seconds", 0.001), ("us", "microseconds", 1_000)])
+def test_times_in_another_unit_are_told_with_the_option(
+    assess: Assess, tmp_path: Path, unit: str, word: str, scale: float
+) -> None:
+    file = tmp_path / "orders.jsonl"
+    file.write_text("".join(f'{{"ts": {int((NOON + 1_000 * time) * scale)}}}\n' for _, time, _ in ROWS))
+    said = f"these times look like {word}: use --unit {unit}"
+    assert said in assess(file, "--field", "ts")[1].splitlines()
+    assert json.loads(assess(file, "--field", "ts", "--json")[1])["times_look_like"] == unit
+    out = assess(file, "--field", "ts", "--unit", unit)[1]
+    assert "look like" not in out and "2023-11-14" in out
+
+
+def test_nanoseconds_are_no_time_in_milliseconds_and_the_option_is_named(assess: Assess, tmp_path: Path) -> None:
+    file = tmp_path / "orders.jsonl"
+    file.write_text(f'{{"ts": {NOON * 1_000_000}}}\n')
+    assert "which is no time in ms: it looks like nanoseconds, use --unit ns" in assess(file, "--field", "ts")[2]

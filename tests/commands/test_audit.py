@@ -260,3 +260,19 @@ def test_the_log_of_another_stream_is_refused(served: Any, strandline: Callable[
     with SqliteLog.create(tmp_path / "other.log", 2):
         done = strandline("audit", stream, "--path", str(tmp_path / "other.log"), "--field", "at")
     assert (done.code, done.out) == (1, "") and "is it the log of this stream?" in done.err
+
+
+def test_events_in_another_unit_than_the_marks_are_told_with_the_option(
+    served: Any, strandline: Callable[..., Any], tmp_path: Path
+) -> None:
+    stream = served.stream()
+    path = tmp_path / "orders.log"
+    with SqliteLog.create(path, 2) as log:
+        log.append([Event(json.dumps({"at": NOON // 1_000 + second}).encode(), segment="0") for second in range(3)])
+    served.note(stream, "a", NOON, s0=1)
+    served.note(stream, "a", NOON + 5_000, s0=3)
+    words = ("audit", stream, "--path", str(path), "--field", "at")
+    assert "the times of these events look like seconds: use --unit s" in strandline(*words).out.splitlines()
+    assert json.loads(strandline(*words, "--json").out)["times_look_like"] == "s"
+    done = strandline(*words, "--unit", "s")
+    assert done.code == 0 and "look like" not in done.out

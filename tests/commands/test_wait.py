@@ -84,3 +84,38 @@ def test_a_span_of_time_is_seconds_or_has_a_unit(text: str, milliseconds: int) -
 def test_what_is_no_span_of_time_or_too_long_is_refused(wrong: str) -> None:
     with pytest.raises(click.BadParameter):
         duration(7_200_000)(wrong)
+
+
+@pytest.mark.parametrize(("scale", "word"), [(0.001, "seconds"), (1_000, "microseconds")])
+def test_a_time_in_another_unit_is_refused_by_what_the_stream_has_come_to(
+    served: Any, strandline: Callable[..., Any], scale: float, word: str
+) -> None:
+    stream = served.stream()
+    served.note(stream, "w1", NOON, s0=5)
+    time = int(NOON * scale)
+    done = strandline("wait", stream, "--until", str(time), "--timeout", "60s")
+    assert done.code == 1
+    said = f"{time} looks like {word}, and {stream} has come to 2023-11-14 22:13:20.000Z: give --until in milliseconds"
+    assert said in done.err
+    assert strandline("wait", stream, "--until", "1971-01-01").code == 0  # a date is what it says
+
+
+def test_a_stream_whose_times_have_another_meaning_is_waited_for(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    served.note(stream, "w1", NOON // 1_000, s0=5)
+    assert strandline("wait", stream, "--until", str(NOON // 1_000)).code == 0
+    empty = served.stream()
+    done = strandline("wait", empty, "--until", str(NOON // 1_000), "--timeout", "0.1s")
+    assert done.code == 3 and "looks like seconds, and times are in milliseconds" in done.err
+
+
+def test_a_stream_in_seconds_says_so_in_its_state_and_its_index(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    served.note(stream, "w1", NOON // 1_000, s0=5)
+    (status,) = [each for each in served.call("GET", "/v1/status")["streams"] if each["stream"] == stream]
+    assert status["reason"].endswith("; its time looks like seconds, and dates have to be in milliseconds")
+    assert "these times look like seconds: writers have to note milliseconds" in strandline("index", stream, "0").out
+    other = served.stream()
+    served.note(other, "w1", -62_135_596_800_000, s0=5)  # the year 1
+    (status,) = [each for each in served.call("GET", "/v1/status")["streams"] if each["stream"] == other]
+    assert "looks like" not in status["reason"]

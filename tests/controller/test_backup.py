@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,11 @@ import pytest
 from sqlalchemy import delete
 
 from controller.cli import main
+from controller.cli.check import fault_of
 from controller.storage import schema
+from controller.storage.backup import back_up
 from controller.storage.database import open_database
+from controller.storage.refusals import InTheWay, UnderWay
 from controller.storage.terms import RESTORE, begin_anew
 from tests.readme.pages import blocks_of, commands_of
 from tests.rows import rewrite
@@ -308,3 +312,65 @@ def test_a_backup_of_an_sqlite_store_is_not_served_by_mistake(
     assert main(["backup", file, "--database", store]) == 0
     assert main(["serve", "--port", "0", "--database", file]) == 1
     assert f"strandline restore {file}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    path = str(tmp_path / "store.db")
+    assert main(["migrate", "--database", path]) == 0
+    return path
+
+
+@pytest.mark.parametrize("left", ["-wal", "-journal"])
+@pytest.mark.parametrize("made", ["a store", "a backup"])
+def test_what_sqlite_left_beside_an_earlier_file_is_not_put_over_the_new_one(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, left: str
+) -> None:
+    kept, again = tmp_path / "kept.backup", str(tmp_path / "again")
+    assert main(["backup", str(kept), "--database", store]) == 0
+    words = ["restore", str(kept), "--database", again] if made == "a store" else ["backup", again, "--database", store]
+    beside = Path(again + left)
+    beside.write_bytes(b"of the store before")
+    assert main(words) == 1
+    assert f"{beside} belongs to an earlier {again}" in capsys.readouterr().err
+    assert beside.read_bytes() == b"of the store before" and not Path(again).exists()
+    beside.write_bytes(b"")  # as a store leaves it that ended in order
+    assert main(words) == 0
+
+
+def test_of_several_backups_of_one_name_at_once_one_is_made_whole(store: str, tmp_path: Path) -> None:
+    for turn in range(10):
+        file, together = tmp_path / f"{turn}.backup", threading.Barrier(4)
+        outcomes: list[str] = []
+
+        def back_up_too(file: Path = file, together: threading.Barrier = together, into: Any = outcomes) -> None:
+            together.wait()
+            try:
+                back_up(f"sqlite:///{store}", file)
+                into.append("made")
+            except (InTheWay, UnderWay):
+                into.append("refused")
+
+        threads = [threading.Thread(target=back_up_too) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == ["made", "refused", "refused", "refused"]
+        assert fault_of(str(file)) is None
+        assert not file.with_name(f"{file.name}.part").exists()
+
+
+def test_a_backup_under_way_is_left_alone_and_a_killed_one_is_replaced(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kept.backup"
+    part = file.with_name("kept.backup.part")
+    part.write_bytes(b"what another attempt has written so far" * 1_000)
+    with part.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert main(["backup", str(file), "--database", store]) == 1
+        assert f"another backup or restore is making {file}" in capsys.readouterr().err
+        assert part.exists() and not file.exists()
+    assert main(["backup", str(file), "--database", store]) == 0
+    assert not part.exists() and fault_of(str(file)) is None

@@ -125,12 +125,12 @@ class TestExistingProducers:
         producer.begin_transaction()
         producer.produce(topic, b"aborted")
         producer.flush()
-        assert log.in_transaction
+        assert log.in_transaction()
         assert log.flush() == {}
         with pytest.raises(TransactionUnderWay):
             log.append([Event(b"another", segment="0")])
         producer.abort_transaction()
-        assert not log.in_transaction
+        assert not log.in_transaction()
         assert log.flush() == {}
         producer.begin_transaction()
         producer.produce(topic, b"committed")

@@ -298,6 +298,9 @@ class LateLog:
     def begin(self) -> Transaction:
         raise NotImplementedError("this log has no transactions")
 
+    def in_transaction(self, besides: Transaction | None = None) -> bool:
+        return False
+
     def memo(self, name: str) -> str | None:
         return None
 

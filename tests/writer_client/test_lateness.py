@@ -164,3 +164,12 @@ def test_ten_thousand_late_writers_are_told_in_few_lines(lines: Any) -> None:
 )
 def test_a_length_of_time_is_told_in_two_units(span_ms: int, text: str) -> None:
     assert span(span_ms) == text
+
+
+def test_a_writer_that_notes_seconds_is_warned_once(controller: Any, make_any: Any, lines: Any) -> None:
+    with make_any(controller.stream(), "w1") as writer:
+        for second in range(3):
+            writer.note_time(1_700_000_000 + second, {"0": 1})
+    (line,) = [line for line in lines() if "looks like" in line]
+    assert line.startswith("writer 'w1' of stream ") and "has noted 170000000" in line
+    assert line.endswith("seconds: times that are dates have to be in milliseconds, as int(time.time() * 1000)")

@@ -28,7 +28,7 @@ def to(segment: str, *values: bytes) -> list[Event]:
 
 
 class RefusingLog(SqliteLog):
-    """A log that tells no position while a transaction of it is open, and does not say so by itself."""
+    """A log that tells no position while a transaction of it is open."""
 
     def flush(self) -> Position:
         if self.open:
@@ -37,11 +37,16 @@ class RefusingLog(SqliteLog):
 
     open = 0
 
+    def in_transaction(self, besides: Any = None) -> bool:
+        return super().in_transaction(getattr(besides, "within", None))
+
     def begin(self) -> Any:
         log, transaction = self, super().begin()
         log.open += 1
 
         class Counted:
+            within = transaction
+
             def __getattr__(self, name: str) -> Any:
                 return getattr(transaction, name)
 
@@ -157,6 +162,27 @@ def test_a_time_is_not_committed_while_another_transaction_is_open(
     log.close()
 
 
+def test_a_note_waits_for_a_transaction_that_was_begun_at_the_log(
+    controller: Any, make_writer: Any, make_background: Any, log: Log
+) -> None:
+    stream = controller.stream(3)
+    writers = [make_writer(stream, "w1", log=log), make_background(stream, "w2", log=log)]
+    for writer in writers:
+        writer.register()
+    transaction = log.begin()
+    transaction.write(to("0", b"100"))
+    for writer in writers:
+        with pytest.raises(TransactionUnderWay, match=r"note_time\(\) has to wait"):
+            writer.note_time(200)
+        with writer.begin() as own, pytest.raises(TransactionUnderWay, match="commit\\(\\) with a time"):
+            own.commit(200)
+    transaction.commit()
+    for writer in writers:
+        writer.note_time(200)
+        writer.close()
+    assert marks(controller, stream) == [(200, sum(log.positions().values()))]
+
+
 def test_a_transaction_that_nobody_holds_any_more_keeps_no_note_back(
     controller: Any, make_writer: Any, tmp_path: Path
 ) -> None:
@@ -224,6 +250,23 @@ def test_the_clock_does_not_pass_an_open_transaction(controller: Any, make_any: 
             clock.now = 4_000
         wait_for(lambda: writer.status().noted[""] == 3_990)
     assert reports == []
+
+
+def test_the_clock_waits_for_a_transaction_that_was_begun_at_the_log(
+    controller: Any, make_any: Any, log: Log, wire: Any
+) -> None:
+    stream, clock = controller.stream(3), Clock(1_000)
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+    with make_any(stream, log=log, wire=wire, automatically_note_time=automatic) as writer:
+        wait_until_noted(writer, 1_000)
+        transaction = log.begin()
+        transaction.write(to("0", b"1000"))
+        clock.now = 2_000
+        wait_for_notes(wire)
+        assert marks(controller, stream) == [(1_000, 0)]
+        transaction.commit()
+        wait_until_noted(writer, 2_000)
+        assert marks(controller, stream)[-1] == (2_000, sum(log.positions().values()))
 
 
 def test_the_controllers_clock_does_not_pass_an_open_transaction(

@@ -1,0 +1,50 @@
+"""Ctrl-C while a writer appends to the embedded log: its next note covers what the log has."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.logs.sqlite import SqliteLog
+from tests.interrupts import interrupted
+from writer_client import BackgroundWriter, Event, Writer
+
+TWO = [Event(b"x", segment="0"), Event(b"y", segment="1")]
+
+
+@pytest.mark.parametrize(("kind", "within"), [(Writer, ""), (BackgroundWriter, "logs/sqlite")])
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_the_note_after_an_interrupted_write_covers_what_was_written(
+    controller: Any, tmp_path: Path, kind: Any, within: str, in_transaction: bool
+) -> None:
+    stream = controller.stream(3)
+
+    def append() -> None:
+        if not in_transaction:
+            writer.write(TWO)
+            return
+        with writer.begin() as transaction:
+            transaction.write(TWO)
+            transaction.commit()
+
+    with SqliteLog.create(tmp_path / "log.db", 3) as log, kind(controller.url, stream, "w", log=log) as writer:
+        if kind is BackgroundWriter:
+            writer.register()
+        writes = set()
+        for moment in count():
+            before = log.end_offsets()
+            came_so_far = interrupted(append, moment, within=within)
+            written = log.end_offsets()
+            writes.add(written != before)
+            writer.resume()
+            writer.note_time(moment)
+            if kind is BackgroundWriter:
+                assert writer.wait_until_answered()
+            mark = controller.marks(stream)[-1]
+            assert (mark.time, {name: mark.cut.get(name, 0) for name in written}) == (moment, written)
+            if not came_so_far:
+                break
+        assert writes == {True, False}
