@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -22,42 +21,11 @@ from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS
 from strandline.core.backlog import CallableStrategy
 from strandline.errors import UnknownStream
-from tests.spark.attached import finish, settle
+from tests.spark.attached import WIDTH_MS, Folder, finish, settle
 
-WIDTH_MS = 10_000
 DAY_MS = 24 * 3_600_000
 
 pytestmark = pytest.mark.spark
-
-
-class Folder:
-    """Writers put files in a folder, each under its own name and number, and note how many they put there."""
-
-    def __init__(self, path: Path, stream: Any) -> None:
-        self.path, self._stream = path, stream
-        self._counts: dict[str, int] = {}
-        self.written: list[int] = []
-        path.mkdir()
-
-    def put(self, writer: str, times: list[int]) -> None:
-        number = self._counts.get(writer, 0)
-        hidden = self.path / f".{writer}-{number:06d}.json"
-        hidden.write_text("".join(json.dumps({"time": time}) + "\n" for time in times))
-        hidden.rename(self.path / f"{writer}-{number:06d}.json")
-        self._counts[writer] = number + 1
-        self.written += times
-
-    def mark(self, time: int) -> None:
-        self._stream.mark(time, self._counts)
-
-    def seal(self) -> None:
-        self._stream.seal(self._counts)
-
-    def truth(self) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for each in self.written:
-            counts[each // WIDTH_MS * WIDTH_MS] = counts.get(each // WIDTH_MS * WIDTH_MS, 0) + 1
-        return counts
 
 
 @pytest.fixture

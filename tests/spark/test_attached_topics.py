@@ -8,54 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_integration import attach, detach
+from spark_integration import detach
 from spark_integration.releases import HAS_LIMITS
 from strandline.core.config import StreamConfig
 from tests.kafka import Kafka
-from tests.spark.attached import finish, settle
+from tests.spark.attached import WIDTH_MS, Topic, finish, settle
 
-WIDTH_MS = 10_000
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 pytestmark = pytest.mark.spark
-
-
-class Topic:
-    """A topic with one partition, and the stream that has its marks."""
-
-    def __init__(self, spark: SparkSession, kafka: Kafka, stream: Any) -> None:
-        self._spark, self._kafka, self.stream = spark, kafka, stream
-        self.name = f"topic-of-{stream.name}"
-        self.times: list[int] = []
-        kafka.create_topic(self.name, 1)
-
-    def send(self, *times: int) -> None:
-        producer = Producer({"bootstrap.servers": self._kafka.servers})
-        for time in times:
-            producer.produce(self.name, key=b"same", value=b"%d" % time)
-        assert producer.flush(60) == 0
-        self.times += times
-
-    def mark(self, time: int) -> None:
-        self.stream.mark(time, {"0": len(self.times)})
-
-    def seal(self) -> None:
-        self.stream.seal({"0": len(self.times)})
-
-    def load(self) -> DataFrame:
-        reader = self._spark.readStream.format("kafka").option("kafka.bootstrap.servers", self._kafka.servers)
-        raw = reader.options(subscribe=self.name, startingOffsets="earliest", maxOffsetsPerTrigger=3).load()
-        time = functions.timestamp_millis(functions.col("value").cast("string").cast("bigint"))
-        return raw.select("key", time.alias("event_time"))
-
-    def attached(self, observation: str = "strandline", **options: Any) -> DataFrame:
-        return attach(
-            self._spark, self.load(), controller=self.stream.url, stream=self.stream.name, source=self.name,
-            event_time="event_time", observation=observation, **options,
-        )  # fmt: skip
 
 
 @pytest.fixture

@@ -1,64 +1,134 @@
-"""A query that is killed at any point of its run: the next run ends where the run without the kill ended.
+"""A job that is killed at any point of its run: the next run ends where the run without the kill ended.
 
-A killed run leaves its checkpoint as it was. So the test copies the checkpoint of a whole run, and cuts it back:
+A killed run leaves its checkpoint and its output as they were. So the test runs a job once as a whole, and goes on from
+copies of its checkpoint that are cut back:
 
     batch         0                1                2
     planned       x                x                x            it runs again
     committed              x                x                x   the next run goes on after it
+
+Nothing was noted on the output before the kill.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_integration import exact_watermark
+from spark_integration import LogSink, OutputNotes, exact_watermark
+from strandline.client import calls
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
+from tests.kafka import Kafka
+from tests.spark.attached import WIDTH_MS, Topic
 from tests.spark.queries import Query, dropped
 
 Windows = dict[int, int]
 
-WIDTH_MS = 10_000
 PATIENCE_S = 240
+TIMES = [1_000, 12_000, 3_000, 24_000, 11_000, 31_000]
 
 pytestmark = pytest.mark.spark
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a job's output has: its windows, the last mark, and whether it is sealed."""
+
+    windows: Windows
+    mark: int | None
+    sealed: bool
+
+
+class Output:
+    """The output stream of a job, with a log."""
+
+    def __init__(self, path: Path, stream: Any) -> None:
+        self.path, self.stream = path, stream
+        SqliteLog.create(path, 3).close()
+
+    def write(self, windows: Windows) -> None:
+        """Writes what a run before has written."""
+        with SqliteLog(self.path) as log:
+            log.append(Event(b'{"start":%d,"count":%d}' % window, key=b"all") for window in windows.items())
+
+    def outcome(self) -> Outcome:
+        with SqliteLogReader(self.path) as log:
+            ends = log.end_offsets()
+            values = [value for name, end in ends.items() for rows in log.read(name, 0, end) for value in rows["value"]]
+        rows = [json.loads(value.as_py()) for value in values]
+        windows = {row["start"]: row["count"] for row in rows}
+        assert len(windows) == len(values), "a window was written twice"
+        marks = self.stream.run(calls.marks(self.stream.name, limit=1000)).marks
+        sealed = self.stream.run(calls.describe(self.stream.name)).sealed
+        return Outcome(windows, None if sealed or not marks else marks[-1].time, sealed)
+
+
 class Job:
-    """Counts events in windows, and keeps what each batch emits."""
+    """Counts events in windows, writes them to an output stream, and notes its time there."""
 
-    def __init__(self, events: Callable[[Path], DataFrame]) -> None:
-        self._events = events
+    def __init__(self, spark: SparkSession, controller: Any, folder: Path) -> None:
+        self._spark, self._controller, self.folder = spark, controller, folder
+        self.events: Callable[[Path], DataFrame]
 
-    def run(self, checkpoint: Path, **trigger: Any) -> dict[int, Windows]:
-        """Runs until the query ends by itself; returns the windows by batch."""
+    def output(self, name: str) -> Output:
+        return Output(self.folder / f"{name}.db", self._controller.stream())
+
+    def run(self, checkpoint: Path, output: Output, **trigger: Any) -> dict[int, Windows]:
+        """Runs until the query ends by itself; returns the windows that each batch emitted."""
         batches: dict[int, Windows] = {}
+        sink = LogSink("job", path=output.path)
 
-        def keep(batch: DataFrame, batch_id: int) -> None:
-            rows = batch.select(functions.unix_millis("window.start").alias("start"), "count").collect()
-            batches[batch_id] = {row["start"]: row["count"] for row in rows}
+        def write(batch: DataFrame, batch_id: int) -> None:
+            batches[batch_id] = {row["start"]: row["count"] for row in batch.select("start", "count").collect()}
+            sink(batch, batch_id)
 
-        counts = self._events(checkpoint).groupBy(functions.window("event_time", f"{WIDTH_MS} milliseconds")).count()
-        writer = counts.writeStream.outputMode("append").foreachBatch(keep)
-        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger or {"availableNow": True})
-        query = Query(writer.start)
+        counts = self.events(checkpoint).groupBy(functions.window("event_time", f"{WIDTH_MS} milliseconds")).count()
+        start = functions.unix_millis("window.start").alias("start")
+        rows = counts.select(functions.lit("all").alias("key"), start, "count")
+        rows = rows.withColumn("value", functions.to_json(functions.struct("start", "count")))
+        notes = OutputNotes(
+            self._spark, controller=output.stream.url, stream=output.stream.name, writer="job", path=output.path,
+            behind_ms=WIDTH_MS, seal_at_end=True,
+        )  # fmt: skip
+        writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+        query = Query(writer.trigger(**trigger or {"availableNow": True}).start)
         try:
+            notes.follow(query.now)
             assert query.until_ended(PATIENCE_S)
+            notes.follow(query.now)
+            assert notes.settle(60)
         finally:
             query.stop()
+            notes.close()
+            sink.close()
         assert not dropped(query.progress())
         return batches
 
-
-def merged(batches: dict[int, Windows]) -> Windows:
-    emitted = [window for batch in batches.values() for window in batch.items()]
-    windows = dict(emitted)
-    assert len(windows) == len(emitted), "a window was emitted twice"
-    return windows
+    def check_each_cut(self) -> Outcome:
+        """Runs the job as a whole, and from each point of that run. Returns the outcome, the same for all."""
+        output = self.output("whole")
+        whole = self.run(self.folder / "whole", output)
+        outcome = output.outcome()
+        assert len(whole) > 2
+        for batch in whole:
+            for committed in (False, True):
+                name = f"{batch}-{committed}"
+                again = self.output(name)
+                for each in range(batch + committed):
+                    again.write(whole[each])
+                self.run(cut_back(self.folder / "whole", self.folder / name, batch, committed), again)
+                assert again.outcome() == outcome, f"batch {batch}, committed: {committed}"
+        return outcome
 
 
 def cut_back(whole: Path, to: Path, batch: int, committed: bool) -> Path:
@@ -72,34 +142,54 @@ def cut_back(whole: Path, to: Path, batch: int, committed: bool) -> Path:
     return to
 
 
-def check_each_cut(job: Job, folder: Path, truth: Windows) -> None:
-    """Runs the job once as a whole, and then from each point of that run."""
-    whole = job.run(folder / "whole")
-    assert merged(whole) == truth
-    assert len(whole) > 2
-    for batch in whole:
-        for committed in (False, True):
-            checkpoint = cut_back(folder / "whole", folder / f"{batch}-{committed}", batch, committed)
-            before = {each: windows for each, windows in whole.items() if each < batch + committed}
-            assert merged(before | job.run(checkpoint)) == truth, f"batch {batch}, committed: {committed}"
+def counted(times: list[int]) -> Windows:
+    return dict(Counter(time // WIDTH_MS * WIDTH_MS for time in times))
 
 
 @pytest.fixture
-def own(read: Callable[..., DataFrame], stream: Any, event_log: Any) -> Job:
-    """A job over a stream of three batches that is sealed."""
-    event_log.append("0", [1_000, 12_000, 24_000, 31_000])
-    event_log.append("1", [3_000, 11_000, 22_000])
-    stream.mark(11_000, {"0": 2, "1": 2})
-    stream.seal(event_log.log.seal())
-    return Job(lambda checkpoint: exact_watermark(read(maxRowsPerBatch=3), event_time="event_time"))
+def job(spark: SparkSession, controller: Any, tmp_path: Path) -> Job:
+    return Job(spark, controller, tmp_path)
 
 
-def test_a_killed_query_of_the_source_closes_every_window_in_its_next_run(
-    own: Job, event_log: Any, tmp_path: Path
+@pytest.fixture
+def own(job: Job, read: Callable[..., DataFrame], event_log: Any, stream: Any) -> Job:
+    """A job over a stream of two batches."""
+    event_log.append("0", TIMES[:3])
+    event_log.append("1", TIMES[3:])
+    stream.mark(11_000, {"0": 3, "1": 3})
+    job.events = lambda checkpoint: exact_watermark(read(maxRowsPerBatch=4), event_time="event_time")
+    return job
+
+
+def test_a_killed_job_over_an_open_stream_closes_windows_and_notes_its_time(own: Job) -> None:
+    assert own.check_each_cut() == Outcome({0: 2}, 11_000 - WIDTH_MS, sealed=False)
+
+
+def test_a_killed_job_over_a_sealed_stream_closes_all_windows_and_seals_its_output(
+    own: Job, stream: Any, event_log: Any
 ) -> None:
-    check_each_cut(own, tmp_path, event_log.windows(WIDTH_MS))
+    stream.seal(event_log.log.seal())
+    assert own.check_each_cut() == Outcome(counted(TIMES), None, sealed=True)
 
 
-def test_runs_of_one_batch_each_close_every_window_in_the_end(own: Job, event_log: Any, tmp_path: Path) -> None:
-    first, second = (own.run(tmp_path / "once", once=True) for _ in range(2))
-    assert merged(first | second) == event_log.windows(WIDTH_MS)
+def test_a_killed_job_over_a_topic_closes_all_windows_and_seals_its_output(
+    job: Job, spark: SparkSession, kafka: Kafka, controller: Any
+) -> None:
+    topic = Topic(spark, kafka, controller.stream(segments="open"))
+    topic.send(*TIMES)
+    topic.mark(11_000)
+    topic.seal()
+    given = {"controller": controller.url, "stream": topic.stream.name, "log": "kafka", "topic": topic.name}
+    reader = spark.readStream.format("strandline").options(**given, maxRowsPerBatch=4)
+    time = functions.timestamp_millis(functions.col("value").cast("string").cast("bigint"))
+    raw = reader.option("kafka.bootstrap.servers", kafka.servers).load().withColumn("event_time", time)
+    job.events = lambda checkpoint: exact_watermark(raw, event_time="event_time")
+    assert job.check_each_cut() == Outcome(counted(TIMES), None, sealed=True)
+
+
+def test_runs_of_one_batch_each_close_every_window_in_the_end(own: Job, stream: Any, event_log: Any) -> None:
+    stream.seal(event_log.log.seal())
+    output = own.output("once")
+    for _ in range(3):  # the last run finds its output sealed
+        own.run(own.folder / "once", output, once=True)
+    assert output.outcome() == Outcome(counted(TIMES), None, sealed=True)
