@@ -24,7 +24,7 @@ class Folder:
     """Writers put files in a folder, each under its own name and number, and note how many they put there."""
 
     def __init__(self, path: Path, stream: Any) -> None:
-        self.path, self._stream = path, stream
+        self.path, self.stream = path, stream
         self._counts: dict[str, int] = {}
         self.written: list[int] = []
         path.mkdir()
@@ -38,10 +38,10 @@ class Folder:
         self.written += times
 
     def mark(self, time: int) -> None:
-        self._stream.mark(time, self._counts)
+        self.stream.mark(time, self._counts)
 
     def seal(self) -> None:
-        self._stream.seal(self._counts)
+        self.stream.seal(self._counts)
 
     def truth(self) -> dict[int, int]:
         counts: dict[int, int] = {}

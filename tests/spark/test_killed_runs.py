@@ -7,7 +7,8 @@ copies of its checkpoint that are cut back:
     planned       x                x                x            it runs again
     committed              x                x                x   the next run goes on after it
 
-Nothing was noted on the output before the kill.
+Nothing was noted on the output before the kill. An attached job's reader group has read everything by then, as if the
+checkpoint came from a backup.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_integration import LogSink, OutputNotes, exact_watermark
+from spark_integration import FilePositions, LogSink, OutputNotes, attach, detach, exact_watermark
 from strandline.client import calls
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.kafka import Kafka
-from tests.spark.attached import WIDTH_MS, Topic
+from tests.spark.attached import WIDTH_MS, Folder, Topic
 from tests.spark.queries import Query, dropped
 
 Windows = dict[int, int]
@@ -185,6 +186,47 @@ def test_a_killed_job_over_a_topic_closes_all_windows_and_seals_its_output(
     raw = reader.option("kafka.bootstrap.servers", kafka.servers).load().withColumn("event_time", time)
     job.events = lambda checkpoint: exact_watermark(raw, event_time="event_time")
     assert job.check_each_cut() == Outcome(counted(TIMES), None, sealed=True)
+
+
+@pytest.fixture
+def folder(job: Job, spark: SparkSession, controller: Any) -> Iterator[Folder]:
+    """Three files of one segment, read in two batches by a job that attaches them."""
+    folder = Folder(job.folder / "events", controller.stream(segments="open"))
+    for begin in range(0, len(TIMES), 2):
+        folder.put("one", TIMES[begin : begin + 2])
+    folder.mark(11_000)
+
+    def events(checkpoint: Path) -> DataFrame:
+        raw = spark.readStream.schema("time bigint").option("maxFilesPerTrigger", "2").json(str(folder.path))
+        return attach(
+            spark, raw.withColumn("event_time", functions.timestamp_millis("time")), event_time="event_time",
+            controller=controller.url, stream=folder.stream.name, positions=FilePositions(checkpoint),
+        )  # fmt: skip
+
+    job.events = events
+    yield folder
+    detach(spark)
+
+
+def test_a_killed_job_over_open_attached_files_closes_windows_and_notes_its_time(job: Job, folder: Folder) -> None:
+    assert job.check_each_cut() == Outcome({0: 2}, 11_000 - WIDTH_MS, sealed=False)
+
+
+def test_a_killed_job_over_attached_files_closes_all_windows_and_seals_its_output(job: Job, folder: Folder) -> None:
+    folder.seal()
+    assert job.check_each_cut() == Outcome(counted(TIMES), None, sealed=True)
+
+
+def test_a_killed_job_over_an_attached_topic_closes_all_windows_and_seals_its_output(
+    job: Job, spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, controller: Any
+) -> None:
+    topic = Topic(spark, kafka, controller.stream(segments="open"))
+    topic.send(*TIMES)
+    topic.mark(11_000)
+    topic.seal()
+    job.events = lambda checkpoint: topic.attached()
+    assert job.check_each_cut() == Outcome(counted(TIMES), None, sealed=True)
+    detach(spark)
 
 
 def test_runs_of_one_batch_each_close_every_window_in_the_end(own: Job, stream: Any, event_log: Any) -> None:
