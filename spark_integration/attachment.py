@@ -61,8 +61,8 @@ def attach(
       stream's segments. For another source, any name.
     - `positions`: for another source, a function from its progress to a position; `FilePositions` is one for files.
     - `time_key`: the stream's time key.
-    - `group`: the reader group that shows the query's position on the controller; by default a new one for each
-      checkpoint. `spark.strandline.backlog.watermarkLagThreshold` sets its backlog threshold.
+    - `group`: the reader group that shows the query's position on the controller, one for each checkpoint by default.
+      Leave it out to read the result twice. `spark.strandline.backlog.watermarkLagThreshold` is its threshold.
     - `max_event_time_lag`: in the ingestion domain, the longest time from an event to its write, in milliseconds or as
       "5 minutes". The watermark is each mark less this lag; an event that took longer is late.
     - `backlog`: updated after each batch: in backlog while the group is, while more offsets remain than it allows
@@ -71,8 +71,8 @@ def attach(
     - `only_windows`, `observation`: as in `exact_watermark`; the only metric is the mark.
     - `controller_wait_ms`: how long the job waits for the controller before it fails.
 
-    A restored older checkpoint would count as read up to the group's positions: start with a new checkpoint instead.
-    An `availableNow` run ends before the marks of its last batch; the next run begins with them.
+    A query may go on from any copy of its checkpoint, one at a time: another one that registers with the group ends it
+    (GroupTaken). An `availableNow` run waits for the report of each batch, to close all windows complete at its end.
 
     Raises NotStreaming, WrongColumn, InvalidOption, WrongSetting, UnknownStream, and the errors of `register`.
     """

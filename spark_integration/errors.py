@@ -3,7 +3,8 @@
     StrandlineError
     ├── Refused
     │   ├── Conflict
-    │   │   └── MarkDropped          mark_dropped
+    │   │   ├── MarkDropped          mark_dropped
+    │   │   └── GroupTaken           group_taken
     │   └── Invalid
     │       ├── InvalidOption        invalid_option
     │       ├── InvalidOffset        invalid_offset
@@ -42,6 +43,25 @@ class MarkDropped(Conflict):
         return (
             f"the DataFrame has no column 'mark' (it has {', '.join(self.columns)}): it carries the watermark, so "
             f"select it along with your own columns; exact_watermark drops it"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class GroupTaken(Conflict):
+    """The reader group of an attached query follows another query, so its marks are not true for this one."""
+
+    code: ClassVar[str] = "group_taken"
+    group: str
+    stream: str
+    epoch: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"registration {self.epoch} of this query with reader group {self.group!r} has ended, so the marks of "
+            f"{self.stream!r} no longer follow its positions: another query registered, from a copy of this checkpoint "
+            f"or with the same group, or the group was reset. Stop the other one, or give it a checkpoint and a group "
+            f"of its own; then start this query again from its checkpoint, which loses nothing"
         )
 
 

@@ -55,10 +55,12 @@ class GroupFollower:
             return self._backlog_threshold_ms
         return self._windows.ask(lambda: group_calls.describe_group(self._group)).backlog_threshold_ms
 
-    def register(self, positions: Mapping[str, int] | None) -> int:
-        """Takes over the group at these positions, even if they are before the reported ones, or with None at its own.
+    def register(self, positions: Mapping[str, int]) -> int:
+        """Takes over the group at these positions, even if they are before the reported ones. Returns the epoch.
+
         Creates the group if there is none. An existing group gets the query's settings once in each run, so that later
-        changes by an operator stay. Returns the epoch."""
+        changes by an operator stay.
+        """
         from strandline.client import calls, group_calls
         from strandline.wire.groups import GroupSettings, settings_of_group
 
@@ -73,23 +75,27 @@ class GroupFollower:
                 self._windows.ask(lambda: group_calls.change_group(self._group, changes))
         self._configured = True
         stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
-        if positions is None:
-            named = begun(stands)
-        else:
-            segments = [one.segment for one in self._windows.ask(lambda: calls.describe(self._stream)).segments]
-            named = _named(positions, stands, segments)
+        segments = [one.segment for one in self._windows.ask(lambda: calls.describe(self._stream)).segments]
+        named = _named(positions, stands, segments)
         return self._windows.ask(lambda: group_calls.register_reader(self._group, READER, {self._stream: named})).epoch
 
 
 def report(
-    windows: ControllerWindows, group: str, stream: str, epoch: int, positions: Mapping[str, int]
+    windows: ControllerWindows,
+    group: str,
+    stream: str,
+    epoch: int,
+    positions: Mapping[str, int],
+    *,
+    settles: bool = True,
 ) -> GroupWindow:
     """Reports positions for the registration `epoch`; returns the group's window. Raises Fenced for an older epoch, and
-    PositionWentBack."""
+    PositionWentBack. Unless it `settles` them, what is settled stays as it was."""
     from strandline.client import group_calls
 
     named = {stream: begun(positions)}
-    return windows.ask(lambda: group_calls.report(group, READER, epoch, named)).window
+    settled: Mapping[str, Mapping[str, int]] | None = None if settles else {}
+    return windows.ask(lambda: group_calls.report(group, READER, epoch, named, settled)).window
 
 
 def _named(positions: Mapping[str, int], stands: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:

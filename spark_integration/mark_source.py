@@ -6,19 +6,24 @@ group of the controller (`spark_integration.position_reporter`). This source yie
 
 Its offset in Spark's checkpoint:
 
-    {"v": 1, "group": "spark-3f…", "stream": "orders", "epoch": 1, "source": "orders", "run": 2,
-     "mark": 1700000000000}
+    {"v": 1, "group": "spark-3f…", "stream": "orders", "source": "orders", "created_at": 1699999900000, "epoch": 2,
+     "run": 2, "mark": 1700000000000}
 
 The group belongs to the checkpoint: a query with a new checkpoint gets a new group, or moves the named group back to
-the head. `run` counts the starts of the query. Each start registers with the group again, and its `epoch` fences
-reports of earlier runs, so that positions of another checkpoint's query do not count. Each start makes a batch, even an
-empty one, so that the listener gets the query's positions. This batch brings the mark at the end of the run before, so
-that runs of one batch close windows as well. `source` names the other source, whose positions the listener reports.
+the head. `run` counts the starts of the query, and `epoch` is the run's registration with the group, which was created
+at `created_at`. Each start makes a batch, even an empty one, so that the listener gets the query's positions. `source`
+names the other source, whose positions the listener reports.
+
+The checkpoint may be older than the group: a copy from a backup, or one beside which another query runs. So a run
+trusts only what its own listener reported. It begins where the first batch of the run before ended, which is settled in
+the group, if the checkpoint has that run's epoch, and so that batch. Otherwise it begins at the head, until its first
+batch is reported. A later registration by another query ends this run (`GroupTaken`).
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -27,7 +32,7 @@ from uuid import uuid4
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from spark_integration.errors import InvalidOffset, InvalidOption
+from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.group_reports import GroupFollower
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
@@ -35,10 +40,16 @@ from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.rows import MARK, column_of
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.event_time_lag import EventTimeLag
+from strandline.errors import UnknownGroup
+from strandline.limits import REPORT_WAIT_MS, WINDOW_FIRST_PAUSE_MS
 from strandline.names import check_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from strandline.wire.groups import GroupDescription, GroupMember
+
+_log = logging.getLogger(__name__)
 
 VERSION: Final = 1
 KNOWN: Final = (
@@ -55,6 +66,7 @@ class MarkOffset:
     group: str
     stream: str
     source: str
+    created_at: int | None = None  # the group; none before the first batch, and in a checkpoint of an older version
     epoch: int = 0
     run: int = 0
     mark: int | None = None
@@ -66,7 +78,7 @@ class MarkOffset:
     def from_json(cls, value: object) -> Self:
         """Reads an offset from a checkpoint, or a progress report. Raises InvalidOffset."""
         names = {"v", *(field.name for field in fields(cls))}
-        if not (isinstance(value, dict) and value.keys() == names):
+        if not (isinstance(value, dict) and value.keys() | {"created_at"} == names):
             raise InvalidOffset(offset=value, wanted=f"it has {', '.join(sorted(names))}")
         if value["v"] != VERSION:
             raise InvalidOffset(offset=value, wanted=f"this release knows version {VERSION}")
@@ -130,7 +142,9 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: MarkOptions) -> None:
         self._options = options
         self._open_windows: ControllerWindows | None = None  # until the process ends: Spark does not stop this reader
-        self._begun = False  # whether this run has had its first batch
+        self._last: tuple[Mapping[str, int], int | None] | None = None  # position and mark of this run's last read
+        self._awaits_reports = False  # in an availableNow run
+        self._heard_at = 0  # when the group last heard of this run
         self._initial: dict[str, Any] | None = None  # Spark requests it several times
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -165,24 +179,72 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return iter((pa.RecordBatch.from_arrays([column_of(mark, 1)], names=[MARK]),))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Does nothing: the bound stops with the events that this run reads, so the run ends."""
+        """Makes each later read wait for the report of the batch before it. So the run closes all windows that are
+        complete at its end. It ends, since the mark moves only with the positions."""
+        self._awaits_reports = True
 
     def _next(self, begin: MarkOffset) -> MarkOffset:
-        end = replace(begin, source=self._options.source)
-        if not self._begun:
-            threshold_ms = self._options.backlog_threshold_ms
-            follower = GroupFollower(self._windows(), begin.group, begin.stream, backlog_threshold_ms=threshold_ms)
-            end = replace(end, epoch=follower.register(None if begin.run else {}), run=begin.run + 1)
-            self._begun = True
-        known = [mark for mark in (begin.mark, self._bound(begin.group)) if mark is not None]
-        return replace(end, mark=max(known, default=None))
+        end, last = replace(begin, source=self._options.source), self._last
+        if last is None:
+            end = self._register(begin, end)
+        elif self._awaits_reports:
+            self._await_report(begin)
+        position, mark = self._last = self._stand(begin.group)
+        if (position, mark) != last:
+            self._check(end)  # after the question: so it was this run's position
+        if self._awaits_reports and last is not None and position == last[0]:
+            return end
+        return replace(end, mark=max((each for each in (begin.mark, mark) if each is not None), default=None))
+
+    def _register(self, begin: MarkOffset, end: MarkOffset) -> MarkOffset:
+        """Registers this run with the group, at positions that the checkpoint certainly has."""
+        windows, threshold_ms = self._windows(), self._options.backlog_threshold_ms
+        before = _registered(begin, self._describe(begin.group))
+        follower = GroupFollower(windows, begin.group, begin.stream, backlog_threshold_ms=threshold_ms)
+        epoch = follower.register({} if before is None else before.settled.get(begin.stream, {}))
+        found = self._describe(begin.group)
+        end = replace(end, created_at=None if found is None else found.created_at, epoch=epoch, run=begin.run + 1)
+        self._heard_at = self._check(end).last_heard_at
+        return end
+
+    def _check(self, offset: MarkOffset) -> GroupMember:
+        """Returns this run's registration. Raises GroupTaken if it has ended."""
+        found = _registered(offset, self._describe(offset.group))
+        if found is None:
+            raise GroupTaken(group=offset.group, stream=offset.stream, epoch=offset.epoch)
+        return found
+
+    def _describe(self, group: str) -> GroupDescription | None:
+        from strandline.client import group_calls
+
+        try:
+            return self._windows().ask(lambda: group_calls.describe_group(group))
+        except UnknownGroup:
+            return None
+
+    def _await_report(self, begin: MarkOffset) -> None:
+        """Waits until the listener has reported the last batch, at most REPORT_WAIT_MS."""
+        windows, started_ms = self._windows(), self._windows().now_ms()
+        while windows.now_ms() - started_ms < REPORT_WAIT_MS:
+            heard_at = self._check(begin).last_heard_at
+            if heard_at > self._heard_at:
+                self._heard_at = heard_at
+                return
+            windows.pause(WINDOW_FIRST_PAUSE_MS)
+        self._awaits_reports = False
+        _log.warning(
+            "group %s: nobody reported the last batch in %d ms, so windows that it completed close in the next run",
+            begin.group,
+            REPORT_WAIT_MS,
+        )
 
     def _windows(self) -> ControllerWindows:
         if self._open_windows is None:
             self._open_windows = ControllerWindows(self._options.asking)
         return self._open_windows
 
-    def _bound(self, group: str) -> int | None:
+    def _stand(self, group: str) -> tuple[Mapping[str, int], int | None]:
+        """Returns the group's position, and the mark there."""
         from strandline.client import group_calls
 
         asking = self._options.asking
@@ -194,9 +256,17 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
                 wanted=f"it no longer reads {asking.stream!r}; start the query again to add it",
             )
         if window.end_of_stream:
-            return END_OF_TIME_MS
+            return window.position, END_OF_TIME_MS
         by_key = window.keys.get(asking.time_key)
-        return EventTimeLag(self._options.max_event_time_lag_ms).apply(None if by_key is None else by_key.lower)
+        lag = EventTimeLag(self._options.max_event_time_lag_ms)
+        return window.position, lag.apply(None if by_key is None else by_key.lower)
+
+
+def _registered(offset: MarkOffset, group: GroupDescription | None) -> GroupMember | None:
+    """Returns the registration of the run that planned this offset, or None if it has ended."""
+    if group is None or group.created_at != offset.created_at:
+        return None
+    return next((each for each in group.readers if each.epoch == offset.epoch), None)
 
 
 def offset_of(text: str | None) -> MarkOffset | None:

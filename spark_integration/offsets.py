@@ -1,10 +1,13 @@
 """The source's offsets in Spark's checkpoint: positions and the mark, in a versioned form.
 
-    {"v": 1, "positions": {"0": 120, "1": 80}, "mark": 1700000000000}
+    {"v": 1, "positions": {"0": 120, "1": 80}, "mark": 1700000000000, "run": "3f9c01ab"}
 
 `mark` is the lower bound of the time window at exactly these positions, requested when the batch was planned. It is
 kept here so that a batch that runs again after a failure yields the same rows, and so that a mark that moves without
 data makes a batch. It is null until a mark is passed. Offsets of a job in backlog also have `"backlog": true`.
+
+`run` names the start of the query that planned the batch, so each start makes a batch, even an empty one. Spark closes
+windows in the batch after the one that brought the mark. If that one would have no data, a restarted Spark forgets it.
 
 Spark compares offsets as text, so equal offsets must have equal text: segments are sorted, and those at 0 omitted.
 """
@@ -32,11 +35,12 @@ def begun(positions: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """The end of a batch: the next offset of each segment, and the watermark's bound there."""
+    """The end of a batch: the next offset of each segment, the watermark's bound there, and the run that planned it."""
 
     positions: Mapping[str, int] = field(default_factory=dict)
     mark: int | None = None
     backlog: bool = False
+    run: str | None = None  # none in a checkpoint of an older version
 
     def __post_init__(self) -> None:
         for segment, offset in self.positions.items():
@@ -46,6 +50,8 @@ class SourceOffset:
             raise InvalidOffset(offset=self.mark, wanted="a mark is a whole number of milliseconds, or null")
         if type(self.backlog) is not bool:
             raise InvalidOffset(offset=self.backlog, wanted="backlog is true or left out")
+        if self.run is not None and type(self.run) is not str:
+            raise InvalidOffset(offset=self.run, wanted="run is a text or left out")
 
     def position(self, segment: str) -> int:
         return self.positions.get(segment, 0)
@@ -53,7 +59,9 @@ class SourceOffset:
     def to_json(self) -> dict[str, Any]:
         positions = dict(sorted(begun(self.positions).items()))
         offset: dict[str, Any] = {"v": VERSION, "positions": positions, "mark": self.mark}
-        return offset | {"backlog": True} if self.backlog else offset
+        if self.backlog:
+            offset["backlog"] = True
+        return offset if self.run is None else offset | {"run": self.run}
 
     @classmethod
     def from_json(cls, value: object) -> Self:
@@ -65,4 +73,4 @@ class SourceOffset:
                 offset=value,
                 wanted=f"this release knows version {VERSION}; use the release that wrote the checkpoint",
             )
-        return cls(value["positions"], value["mark"], value.get("backlog", False))
+        return cls(value["positions"], value["mark"], value.get("backlog", False), value.get("run"))

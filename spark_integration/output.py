@@ -22,7 +22,7 @@ from spark_integration.offsets import END_OF_TIME_MS, begun
 from spark_integration.options import Asking, controller_text, location_of
 from spark_integration.progress import watermark_of
 from spark_integration.report_sender import ReportSender
-from strandline.errors import StrandlineError, TimeWentBack, says_nothing_changed
+from strandline.errors import StrandlineError, StreamSealed, TimeWentBack, says_nothing_changed
 from strandline.limits import REPORT_PAUSE_MS
 from strandline.logs import Event, Memo
 from strandline.names import check_name
@@ -92,7 +92,8 @@ class OutputNotes(StreamingQueryListener):
     The event time of an output row must not be older than the watermark when it is written. A window's end is not; for
     a window's start, or rows of an outer join, `behind_ms` is the greatest difference. When the job has read a sealed
     stream to its end, `seal_at_end` seals the output stream too (and an embedded log); otherwise the writer closes.
-    `close` only stops noting: the output stream's time waits until the job runs again.
+    `close` only stops noting: the output stream's time waits until the job runs again. A job that was killed notes and
+    seals in its next run what the last one reached; once its output is sealed, a further run changes nothing.
 
     A note that cannot be sent is repeated; a refusal is in the driver's log.
     """
@@ -130,11 +131,16 @@ class OutputNotes(StreamingQueryListener):
             asking.controller, token=asking.token, token_file=asking.token_file, ca_file=asking.ca_file
         )
         self._writer = Writer(self._connection, asking.stream, writer)
-        self._writer.register()
         self._followed: set[str] = set()
         self._noted: int | None = None
         self._may_have_noted: int | None = None  # includes notes whose answers were lost
         self._ended = self._end_is_noted = False
+        try:
+            self._writer.register()
+        except StreamSealed:
+            if not seal_at_end:
+                raise
+            self._end_is_noted = True  # by an earlier run of this job
         self._outbox = ReportSender(f"strandline notes of {writer}")
         self._listening = listen(spark, self)
 
@@ -182,7 +188,7 @@ class OutputNotes(StreamingQueryListener):
             self._outbox.put("time", lambda: self._note(watermark + 1 - self._behind_ms))
 
     def _note(self, moment: int) -> None:
-        if self._ended or (self._noted is not None and moment <= self._noted):
+        if self._ended or self._end_is_noted or (self._noted is not None and moment <= self._noted):
             return
         try:
             self._say(moment)

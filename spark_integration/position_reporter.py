@@ -113,15 +113,15 @@ class PositionReporter(StreamingQueryListener):
 
     def hear(self, progress: StreamingQueryProgress) -> None:
         """Reports a finished batch."""
-        offsets = filter(None, (offset_of(source.endOffset) for source in progress.sources))
-        # A query that joins an attached DataFrame with itself registers twice with its group: the newer one counts.
-        newest = {(each.group, each.stream): each for each in sorted(offsets, key=lambda each: each.epoch)}
-        for marks in newest.values():
+        for source in progress.sources:
+            marks, before = offset_of(source.endOffset), offset_of(source.startOffset)
+            if marks is None:
+                continue
             found = self._attached.get((marks.stream, marks.source))
             if found is not None:
-                self._put(marks, found, progress)
+                self._put(marks, found, progress, is_first=before is None or before.epoch != marks.epoch)
 
-    def _put(self, marks: MarkOffset, attached: Attached, progress: StreamingQueryProgress) -> None:
+    def _put(self, marks: MarkOffset, attached: Attached, progress: StreamingQueryProgress, *, is_first: bool) -> None:
         read = [(source, attached.positions(source, index)) for index, source in enumerate(progress.sources)]
         known = [(source, each) for source, each in read if each is not None]
         names = sorted({source.description for source, _ in known})
@@ -137,14 +137,21 @@ class PositionReporter(StreamingQueryListener):
         if isinstance(attached.positions, KafkaPositions):
             counts = [attached.positions.remaining(source) for source, _ in known]
             remaining = max((count for count in counts if count is not None), default=None)
-        self._outbox.put(marks.group, lambda: self._report(marks, attached, position, remaining))
+        self._outbox.put(marks.group, lambda: self._report(marks, attached, position, remaining, is_first=is_first))
 
     def _report(
-        self, marks: MarkOffset, attached: Attached, position: Mapping[str, int], remaining: int | None
+        self,
+        marks: MarkOffset,
+        attached: Attached,
+        position: Mapping[str, int],
+        remaining: int | None,
+        *,
+        is_first: bool,
     ) -> None:
+        """Reports a position. That of a run's first batch is settled: the next run begins there."""
         asking = attached.asking
         if asking not in self._windows:
             self._windows[asking] = ControllerWindows(asking)
-        window = report(self._windows[asking], marks.group, marks.stream, marks.epoch, position)
+        window = report(self._windows[asking], marks.group, marks.stream, marks.epoch, position, settles=is_first)
         if attached.backlog is not None:
             attached.backlog.update(window, remaining)

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -89,6 +90,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def __init__(self, options: SourceOptions, strategies: tuple[BacklogStrategy, ...] = ()) -> None:
         self._options = options
+        self._run = uuid4().hex[:8]
         self._open_log: LogReader | None = None
         self._open_windows: ControllerWindows | None = None
         self._open_follower: GroupFollower | None = None
@@ -109,7 +111,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         for remark in (beginning.doubt, beginning.widened):
             if remark is not None:
                 _log.warning("stream %s: %s", self._options.asking.stream, remark)
-        return SourceOffset(beginning.positions).to_json()
+        return SourceOffset(beginning.positions, run=self._run).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """Returns the limit that Spark passes with each batch: if a backlog is possible, the backlog's limit."""
@@ -124,7 +126,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def latestOffset(  # noqa: N802  # Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """Returns the end of the next batch, or `start` if neither data nor the mark moved.
+        """Returns the end of the next batch, or `start` if neither data nor the mark moved since this run's last batch.
 
         Spark calls it when the batch that ended at `start` is finished, so it also reports `start` to the group. Before
         4.2 Spark gives neither `start` nor `limit`. The batch then begins where the last one ended, and has no limit.
@@ -154,8 +156,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         mark = self._bound(planned)
         if self._target is not None:  # the mark may move for ever, but this run must end
             mark = None if mark is None or self._target.mark is None else min(mark, self._target.mark)
-        end = SourceOffset(planned, _later(begin.mark, mark), backlog)
-        if end.mark == begin.mark and not _moved(begin, planned):
+        end = SourceOffset(planned, _later(begin.mark, mark), backlog, self._run)
+        if end.run == begin.run and end.mark == begin.mark and not _moved(begin, planned):
             return start  # a change of the backlog alone needs no batch
         return end.to_json()
 

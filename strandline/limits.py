@@ -118,6 +118,7 @@ WINDOW_FIRST_PAUSE_MS: Final = 50  # between two of these requests at first, the
 WINDOW_PAUSE_BOUND_MS: Final = 2_000  # the longest of these pauses
 BACKLOG_BATCH_DEFAULT_ROWS: Final = 10_000_000  # of a batch of a job that works off a backlog
 REPORT_PAUSE_MS: Final = 500  # between attempts to report to the controller what a query has read, or its time
+REPORT_WAIT_MS: Final = 10_000  # in an availableNow run: how long a batch waits for the report of the one before it
 DECIDED_ATTEMPTS: Final = 240  # checks of a topic until it has no open transaction, REPORT_PAUSE_MS apart
 INQUIRY_PAUSE_MS: Final = 250  # between two checks of the queries of a Spark Connect session
 INQUIRY_CLOSE_MS: Final = 5_000  # how long closing waits for the current check

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -18,46 +17,17 @@ from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
 from spark_integration.errors import InvalidOption, NotStreaming, WrongSetting
 from spark_integration.file_positions import FilePositions
-from spark_integration.options import BACKLOG_THRESHOLD
+from spark_integration.group_reports import GroupFollower
+from spark_integration.options import BACKLOG_THRESHOLD, Asking
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS
+from spark_integration.window_calls import ControllerWindows
 from strandline.core.backlog import CallableStrategy
 from strandline.errors import UnknownStream
-from tests.spark.attached import finish, settle
+from tests.spark.attached import WIDTH_MS, Folder, finish, settle
 
-WIDTH_MS = 10_000
 DAY_MS = 24 * 3_600_000
 
 pytestmark = pytest.mark.spark
-
-
-class Folder:
-    """Writers put files in a folder, each under its own name and number, and note how many they put there."""
-
-    def __init__(self, path: Path, stream: Any) -> None:
-        self.path, self._stream = path, stream
-        self._counts: dict[str, int] = {}
-        self.written: list[int] = []
-        path.mkdir()
-
-    def put(self, writer: str, times: list[int]) -> None:
-        number = self._counts.get(writer, 0)
-        hidden = self.path / f".{writer}-{number:06d}.json"
-        hidden.write_text("".join(json.dumps({"time": time}) + "\n" for time in times))
-        hidden.rename(self.path / f"{writer}-{number:06d}.json")
-        self._counts[writer] = number + 1
-        self.written += times
-
-    def mark(self, time: int) -> None:
-        self._stream.mark(time, self._counts)
-
-    def seal(self) -> None:
-        self._stream.seal(self._counts)
-
-    def truth(self) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for each in self.written:
-            counts[each // WIDTH_MS * WIDTH_MS] = counts.get(each // WIDTH_MS * WIDTH_MS, 0) + 1
-        return counts
 
 
 @pytest.fixture
@@ -73,8 +43,8 @@ def attached(spark: SparkSession, folder: Folder, tmp_path: Path) -> Iterator[Ca
         exact = attach(
             session,
             events,
-            controller=folder._stream.url,
-            stream=folder._stream.name,
+            controller=folder.stream.url,
+            stream=folder.stream.name,
             event_time="event_time",
             positions=FilePositions(tmp_path / "checkpoint"),
             **options,
@@ -139,7 +109,7 @@ def test_a_batch_that_runs_again_has_the_same_mark(
         assert settle(spark, again) == folder.truth()
 
 
-def test_available_now_runs_close_what_was_complete_at_the_end_of_a_run_before(
+def test_available_now_runs_close_what_is_complete_at_their_end(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:
     def run(before: Any = None) -> Any:
@@ -150,12 +120,12 @@ def test_available_now_runs_close_what_was_complete_at_the_end_of_a_run_before(
     folder.put("one", [1_000, 12_000])
     folder.mark(11_000)
     first = run()
+    third = first if HAS_LIMITS else run(run(first))
+    assert third.windows() == {0: 1}
     folder.put("one", [13_000])
-    second = run(first)
-    third = run(second)
-    assert (second if HAS_LIMITS else third).windows() == {0: 1}
     folder.seal()
-    assert run(run(third)).windows() == folder.truth()
+    last = run(third)
+    assert (last if HAS_LIMITS else run(run(last))).windows() == folder.truth()
 
 
 def test_sparks_wrapper_for_available_now_is_refused_where_runs_would_fail(
@@ -187,6 +157,24 @@ def test_a_second_session_of_one_spark_attaches_as_well(
     detach(session)
 
 
+def test_a_query_ends_when_one_of_another_spark_registers_with_its_group(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
+) -> None:
+    with running(attached(group="copied")) as run:
+        folder.put("one", [1_000, 12_000])
+        folder.mark(11_000)
+        assert settle(spark, run) == {0: 1}
+        folder.put("one", [13_000])
+        windows = ControllerWindows(Asking(controller=folder.stream.url, stream=folder.stream.name))
+        GroupFollower(windows, "copied", folder.stream.name).register({"one": 2})
+        folder.mark(21_000)
+        with pytest.raises(StreamingQueryException, match=r"has ended.* another query registered.* start this query"):
+            settle(spark, run)
+    folder.seal()
+    with running(attached(group="copied"), before=run) as again:
+        assert settle(spark, again) == folder.truth()
+
+
 def test_two_attached_folders_are_read_in_one_query(
     spark: SparkSession, controller: Any, folder: Folder, running: Any, tmp_path: Path
 ) -> None:
@@ -196,7 +184,7 @@ def test_two_attached_folders_are_read_in_one_query(
         raw = spark.readStream.schema("time bigint").json(str(one.path))
         return attach(
             spark, raw.select(functions.timestamp_millis("time").alias("event_time")), event_time="event_time",
-            controller=one._stream.url, stream=one._stream.name, observation=one.path.name,
+            controller=one.stream.url, stream=one.stream.name, observation=one.path.name,
             positions=FilePositions(tmp_path / "checkpoint", folder=one.path),
         )  # fmt: skip
 
@@ -246,7 +234,7 @@ def test_an_attached_query_reports_backlog_by_its_groups_settings(
     finally:
         spark.conf.unset(BACKLOG_THRESHOLD)
     now = time.time_ns() // 1_000_000
-    with running(windows) as run, ReaderGroup(folder._stream.controller.connection, "behind") as group:
+    with running(windows) as run, ReaderGroup(folder.stream.controller.connection, "behind") as group:
         folder.put("one", [now - 30 * DAY_MS])
         settle(spark, run)
         assert (told, group.describe().backlog_threshold_ms) == ([True], 3_600_000)  # there is no watermark yet
@@ -280,7 +268,7 @@ def test_a_query_whose_group_lost_its_stream_ends_until_restarted(
         folder.put("one", [1_000])
         settle(spark, run)
         group.change(streams=[other.name])
-        with pytest.raises(StreamingQueryException, match=f"no longer reads '{folder._stream.name}'; start the query"):
+        with pytest.raises(StreamingQueryException, match=f"no longer reads '{folder.stream.name}'; start the query"):
             run.settle()
     with running(attached(group="moved"), before=run) as again:
         folder.mark(10_001)
@@ -297,12 +285,12 @@ def test_remaining_offsets_need_a_source_that_reports_its_end(
 def test_a_batch_dataframe_and_a_mistyped_stream_are_refused_before_a_query_starts(
     spark: SparkSession, folder: Folder
 ) -> None:
-    given = {"controller": folder._stream.url, "event_time": "event_time"}
+    given = {"controller": folder.stream.url, "event_time": "event_time"}
     (folder.path / "one.json").write_text('{"time": 1}')
     time = functions.timestamp_millis("time")
     batch = spark.read.schema("time bigint").json(str(folder.path)).withColumn("event_time", time)
     with pytest.raises(NotStreaming, match=r"attach needs a streaming DataFrame.* begin with spark\.readStream"):
-        attach(spark, batch, stream=folder._stream.name, **given)
+        attach(spark, batch, stream=folder.stream.name, **given)
     streaming = spark.readStream.schema("time bigint").json(str(folder.path)).withColumn("event_time", time)
     with pytest.raises(UnknownStream, match="there is no stream 'ordres'"):
         attach(spark, streaming, stream="ordres", **given)

@@ -15,9 +15,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from reader_client import ReaderGroup
 from spark_integration.durations import duration_ms, time_ms
-from spark_integration.errors import InvalidOffset, InvalidOption
+from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.file_positions import FilePositions
-from spark_integration.group_reports import GroupFollower
+from spark_integration.group_reports import GroupFollower, report
 from spark_integration.mark_source import MarkOffset, MarkOptions, MarkReader
 from spark_integration.options import BACKLOG_THRESHOLD, Asking
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter
@@ -26,6 +26,7 @@ from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
 from spark_integration.window_calls import ControllerWindows
 from strandline.client import calls
+from strandline.client.group_calls import delete_group
 from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, StoreUnavailable
 
@@ -98,21 +99,19 @@ class TestReporter:
     """What the listener makes of a progress report with several sources."""
 
     def hear(self, stream: Any, *sources: tuple[str, dict[str, int]]) -> dict[str, int]:
-        """Reports a batch of a query whose group has two registrations; returns where the group stands then."""
+        """Reports a batch of a query; returns where its group stands then."""
         asking = Asking(controller=stream.url, stream=stream.name)
-        follower = GroupFollower(ControllerWindows(asking), "twice", stream.name)
-        epochs = [follower.register({}) for _ in range(2)]
-        marks = [MarkOffset(group="twice", stream=stream.name, source="orders", epoch=epoch) for epoch in epochs]
+        epoch = GroupFollower(ControllerWindows(asking), "twice", stream.name).register({})
+        marks = json.dumps(MarkOffset(group="twice", stream=stream.name, source="orders", epoch=epoch).to_json())
         read = [
-            SimpleNamespace(description=name, endOffset=json.dumps({"orders": offsets}), latestOffset=None)
-            for name, offsets in sources
+            SimpleNamespace(description=name, startOffset=None, endOffset=json.dumps({"orders": at}), latestOffset=None)
+            for name, at in sources
         ]
         reporter = PositionReporter()
         reporter.attach("orders", Attached(asking, KafkaPositions("orders")))
-        for known in (marks, marks[::-1]):
-            theirs = [SimpleNamespace(description="marks", endOffset=json.dumps(each.to_json())) for each in known]
-            progress: Any = SimpleNamespace(name="job", id="7", sources=[*read, *theirs])
-            reporter.hear(progress)
+        theirs = SimpleNamespace(description="marks", startOffset=None, endOffset=marks)
+        progress: Any = SimpleNamespace(name="job", id="7", sources=[*read, theirs])
+        reporter.hear(progress)
         assert reporter.settle(60)
         reporter.close()
         with ReaderGroup(stream.controller.connection, "twice") as group:
@@ -202,29 +201,75 @@ class TestGroups:
             assert (at["positions"], late, group.describe().backlog_threshold_ms) == ({"0": 24}, True, 3_600_000)
             again.stop()
 
+    def marks(self, stream: Any) -> MarkReader:
+        asking = Asking(controller=stream.url, stream=stream.name)
+        return MarkReader(MarkOptions(asking=asking, group=stream.name, source="orders"))
+
+    def next_of(self, reader: MarkReader, start: dict[str, Any]) -> dict[str, Any]:
+        _, end = reader.read(start)
+        return end
+
+    def hear(self, stream: Any, marks: dict[str, Any], positions: dict[str, int], *, first: bool = False) -> None:
+        """Reports a batch, as the listener does."""
+        windows = ControllerWindows(Asking(controller=stream.url, stream=stream.name))
+        report(windows, marks["group"], stream.name, marks["epoch"], positions, settles=first)
+
     def test_a_new_checkpoint_starts_marks_again_an_old_one_continues(self, stream: Any) -> None:
-        def marks() -> MarkReader:
-            asking = Asking(controller=stream.url, stream=stream.name)
-            return MarkReader(MarkOptions(asking=asking, group="attached", source="orders"))
-
-        def next_of(reader: MarkReader, start: dict[str, Any]) -> dict[str, Any]:
-            _, end = reader.read(start)
-            return end
-
-        first = marks()
-        begun = next_of(first, first.initialOffset())
+        first = self.marks(stream)
+        begun = self.next_of(first, first.initialOffset())
         assert (begun["run"], begun["mark"]) == (1, None)
         stream.mark(500, {"0": 5})
-        self.follower(stream, "attached").register({"0": 5})  # as the listener would have it in the end
-        told = next_of(first, begun)
+        self.hear(stream, begun, {"0": 5}, first=True)
+        told = self.next_of(first, begun)
         assert told["mark"] == 500
         stream.mark(600, {"0": 5})  # while no query runs
-        assert next_of(marks(), told) == {**told, "run": 2, "epoch": begun["epoch"] + 2, "mark": 600}
-        assert self.group(stream, "attached").position == {"0": 5}
-        again = marks()
-        assert next_of(again, next_of(again, again.initialOffset()))["mark"] is None
+        assert self.next_of(self.marks(stream), told) == {**told, "run": 2, "epoch": begun["epoch"] + 1, "mark": 600}
+        assert self.group(stream, stream.name).position == {"0": 5}
+        again = self.marks(stream)
+        assert self.next_of(again, self.next_of(again, again.initialOffset()))["mark"] is None
         with pytest.raises(InvalidOffset, match="take a new checkpoint"):
-            next_of(marks(), {**told, "stream": "another"})
+            self.next_of(self.marks(stream), {**told, "stream": "another"})
+
+    #   batches of run 1    |··· first ···|··· second ···|
+    #   the group is at     0             5              9
+    #   run 2 begins at                   5, also from a copy that was made after the first batch
+    def test_a_run_begins_with_the_mark_at_the_end_of_the_last_runs_first_batch(self, stream: Any) -> None:
+        first = self.marks(stream)
+        begun = self.next_of(first, first.initialOffset())
+        self.hear(stream, begun, {"0": 5}, first=True)
+        self.hear(stream, begun, {"0": 9})
+        stream.mark(500, {"0": 5})
+        stream.mark(900, {"0": 9})
+        second = self.marks(stream)
+        again = self.next_of(second, begun)
+        assert again["mark"] == 500
+        self.hear(stream, again, {"0": 7}, first=True)
+        assert self.next_of(second, again) == again
+        # A copy that has none of the last run's batches keeps its own mark until it is reported.
+        restored = self.marks(stream)
+        assert self.next_of(restored, {**begun, "mark": 200})["mark"] == 200
+
+    def test_a_group_that_was_created_again_says_nothing_of_an_older_checkpoint(self, stream: Any) -> None:
+        first, other = self.marks(stream), self.marks(stream)
+        begun = self.next_of(first, first.initialOffset())
+        stream.run(delete_group(stream.name))
+        taken = self.next_of(other, other.initialOffset())
+        assert taken["epoch"] == begun["epoch"]
+        self.hear(stream, taken, {"0": 5}, first=True)
+        stream.mark(500, {"0": 5})
+        with pytest.raises(GroupTaken):
+            first.read(begun)
+        assert self.next_of(self.marks(stream), begun)["mark"] is None
+
+    def test_a_query_ends_when_another_one_registers_with_its_group(self, stream: Any) -> None:
+        first, copy = self.marks(stream), self.marks(stream)
+        begun = self.next_of(first, first.initialOffset())
+        stream.mark(500, {"0": 5})
+        other = self.next_of(copy, begun)
+        self.hear(stream, other, {"0": 5}, first=True)
+        with pytest.raises(GroupTaken, match=r"registration 1 .* has ended.* start this query again"):
+            first.read(begun)
+        assert self.next_of(copy, other)["mark"] == 500
 
 
 class TestOutbox:
