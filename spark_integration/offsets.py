@@ -1,6 +1,7 @@
 """The source's offsets in Spark's checkpoint: positions and the mark, in a versioned form.
 
-    {"v": 1, "positions": {"0": 120, "1": 80}, "mark": 1700000000000, "run": "3f9c01ab"}
+    {"v": 1, "positions": {"0": 120, "1": 80}, "mark": 1700000000000, "run": "3f9c01ab",
+     "identity": "8d1f20c94be07a35"}
 
 `mark` is the lower bound of the time window at exactly these positions, requested when the batch was planned. It is
 kept here so that a batch that runs again after a failure yields the same rows, and so that a mark that moves without
@@ -8,6 +9,8 @@ data makes a batch. It is null until a mark is passed. Offsets of a job in backl
 
 `run` names the start of the query that planned the batch, so each start makes a batch, even an empty one. Spark closes
 windows in the batch after the one that brought the mark. If that one would have no data, a restarted Spark forgets it.
+
+`identity` is that of the stream. A checkpoint of another stream, such as an earlier one of the same name, is refused.
 
 Spark compares offsets as text, so equal offsets must have equal text: segments are sorted, and those at 0 omitted.
 """
@@ -40,7 +43,8 @@ class SourceOffset:
     positions: Mapping[str, int] = field(default_factory=dict)
     mark: int | None = None
     backlog: bool = False
-    run: str | None = None  # none in a checkpoint of an older version
+    run: str | None = None
+    identity: str | None = None  # none before the first batch
 
     def __post_init__(self) -> None:
         for segment, offset in self.positions.items():
@@ -52,6 +56,8 @@ class SourceOffset:
             raise InvalidOffset(offset=self.backlog, wanted="backlog is true or left out")
         if self.run is not None and type(self.run) is not str:
             raise InvalidOffset(offset=self.run, wanted="run is a text or left out")
+        if self.identity is not None and type(self.identity) is not str:
+            raise InvalidOffset(offset=self.identity, wanted="identity is a text or left out")
 
     def position(self, segment: str) -> int:
         return self.positions.get(segment, 0)
@@ -61,7 +67,8 @@ class SourceOffset:
         offset: dict[str, Any] = {"v": VERSION, "positions": positions, "mark": self.mark}
         if self.backlog:
             offset["backlog"] = True
-        return offset if self.run is None else offset | {"run": self.run}
+        named = {"run": self.run, "identity": self.identity}
+        return offset | {name: value for name, value in named.items() if value is not None}
 
     @classmethod
     def from_json(cls, value: object) -> Self:
@@ -73,4 +80,5 @@ class SourceOffset:
                 offset=value,
                 wanted=f"this release knows version {VERSION}; use the release that wrote the checkpoint",
             )
-        return cls(value["positions"], value["mark"], value.get("backlog", False), value.get("run"))
+        named = value.get("backlog", False), value.get("run"), value.get("identity")
+        return cls(value["positions"], value["mark"], *named)

@@ -153,10 +153,10 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         # A segment that was created between the two reads of the log is left for a later batch.
         backlog = self._in_backlog(begin, ends)
         planned = plan_end(begin.positions, ends, segments, self._rows(limit, backlog))
-        mark = self._bound(planned)
+        mark, identity = self._bound(planned, begin.identity)
         if self._target is not None:  # the mark may move for ever, but this run must end
             mark = None if mark is None or self._target.mark is None else min(mark, self._target.mark)
-        end = SourceOffset(planned, _later(begin.mark, mark), backlog, self._run)
+        end = SourceOffset(planned, _later(begin.mark, mark), backlog, self._run, identity)
         if end.run == begin.run and end.mark == begin.mark and not _moved(begin, planned):
             return start  # a change of the backlog alone needs no batch
         return end.to_json()
@@ -168,7 +168,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         ends = self._log().end_offsets()
         planned = plan_end({}, ends, self._log().segments(), None)
-        self._target = SourceOffset(planned, self._bound(planned))
+        self._target = SourceOffset(planned, self._bound(planned, None)[0])
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._last = self._last or end  # before 4.2 a query that starts again shows its last batch here first
@@ -263,12 +263,13 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             return asked
         return min(asked, usual)
 
-    def _bound(self, positions: Mapping[str, int]) -> int | None:
-        """Returns the greatest possible watermark when exactly these positions are read."""
-        window = self._windows().time_window(begun(positions))
+    def _bound(self, positions: Mapping[str, int], identity: str | None) -> tuple[int | None, str]:
+        """Returns the greatest possible watermark when exactly these positions are read, and the stream's identity.
+        Raises StreamRecreated if that is not the one that the query began with."""
+        window, present = self._windows().window_of(begun(positions), identity)
         if window.end_of_stream:
-            return END_OF_TIME_MS
-        return EventTimeLag(self._options.max_event_time_lag_ms).apply(window.lower)
+            return END_OF_TIME_MS, present
+        return EventTimeLag(self._options.max_event_time_lag_ms).apply(window.lower), present
 
 
 def _ranges(start: Mapping[str, int], end: Mapping[str, int], floor: int | None) -> list[InputPartition]:

@@ -84,9 +84,15 @@ class ControllerWindows:
         )
 
     def time_window(self, position: Mapping[str, int]) -> TimeWindow:
+        return self.window_of(position, None)[0]
+
+    def window_of(self, position: Mapping[str, int], identity: str | None) -> tuple[TimeWindow, str]:
+        """Returns the window of a position, and the identity of its stream. Raises StreamRecreated if that is not the
+        given one."""
         from strandline.client import calls
 
-        return self.ask(lambda: calls.time_window(self._asking.stream, position, key=self._asking.time_key))
+        asking = self._asking
+        return self.ask(lambda: calls.window_of(asking.stream, position, key=asking.time_key, identity=identity))
 
     def marks_at(self, time: int) -> MarksAt:
         """Returns the marks around a time, and where reading from that time begins."""

@@ -155,8 +155,8 @@ class StreamRecreated(Conflict):
     def detail(self) -> str:
         if self.group is None:
             return (
-                f"stream {self.stream!r} was deleted and created again (its identity was {self.identity} and is now "
-                f"{self.present}), so no earlier position counts: begin anew in the present stream"
+                f"stream {self.stream!r} has the identity {self.present}, and {self.identity} is meant: it was deleted "
+                f"and created again, or the position is of another stream. Begin anew in the present stream"
             )
         return (
             f"stream {self.stream!r} was deleted and created again since reader group {self.group!r} began to read it, "

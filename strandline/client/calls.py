@@ -223,9 +223,19 @@ def evaluate(stream: str, *, key: str = DEFAULT_KEY) -> Call[Evaluated]:
 
 
 def time_window(stream: str, position: Mapping[str, int], *, key: str = DEFAULT_KEY) -> Call[TimeWindow]:
+    return (yield from window_of(stream, position, key=key))[0]
+
+
+def window_of(
+    stream: str, position: Mapping[str, int], *, key: str = DEFAULT_KEY, identity: str | None = None
+) -> Call[tuple[TimeWindow, str]]:
+    """The time window of a position, and the identity of the stream. Raises StreamRecreated if that is not the given
+    one, of which the position is."""
     check_position(position)
-    body = {"position": dict(position), "key": check_key(key)}
-    return (yield from ask("POST", f"{stream_path(stream)}/time-window", reader_of(TimeWindow), body))
+    body: JsonObject = {"position": dict(position), "key": check_key(key)}
+    if identity is not None:
+        body["identity"] = identity
+    return (yield from ask("POST", f"{stream_path(stream)}/time-window", streams.read_window, body))
 
 
 def time_index(

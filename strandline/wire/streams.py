@@ -146,6 +146,16 @@ def wire_mark(mark: Mark, graph: SegmentGraph) -> WireMark:
     )
 
 
+def read_window(body: bytes) -> tuple[TimeWindow, str]:
+    """A window, and the identity of its stream."""
+    reply = read(WindowReply, body)
+    try:
+        window = TimeWindow(reply.lower, reply.upper, reply.complete, reply.end_of_stream, reply.mark_seq)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from None
+    return window, reply.identity
+
+
 def marks_page(marks: Sequence[Mark], graph: SegmentGraph, identity: str, resting: int | None = None) -> MarksPage:
     return MarksPage(tuple([wire_mark(mark, graph) for mark in marks]), identity, resting)
 

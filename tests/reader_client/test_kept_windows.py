@@ -329,7 +329,7 @@ def test_a_state_of_a_stream_that_was_created_again_is_refused(written: Any) -> 
     for again in ({"state": state}, {"recall": lambda stream, segment: state}):
         anew: EventWindows[int] = EventWindows(Tumbling(10))
         with (
-            pytest.raises(StreamRecreated, match="begin anew in the present stream"),
+            pytest.raises(StreamRecreated, match="Begin anew in the present stream"),
             reading(written, group, **options(anew, **again)),
         ):
             pass

@@ -19,7 +19,9 @@ from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import SourceOptions
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition
 from spark_integration.source import StrandlineSource, StrandlineStreamReader
+from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
+from strandline.errors import StreamRecreated
 from strandline.limits import PARTITION_ROWS
 
 
@@ -40,8 +42,8 @@ def offset(positions: Mapping[str, int], mark: int | None) -> dict[str, Any]:
 
 
 def bare(planned: dict[str, Any]) -> dict[str, Any]:
-    """An offset without the run that planned it."""
-    return {name: value for name, value in planned.items() if name != "run"}
+    """An offset without the run that planned it, and the identity of the stream."""
+    return {name: value for name, value in planned.items() if name not in ("run", "identity")}
 
 
 def test_an_offset_holds_the_positions_and_the_mark_that_is_true_there(
@@ -56,6 +58,19 @@ def test_an_offset_holds_the_positions_and_the_mark_that_is_true_there(
     assert bare(start) == offset({}, None)
     assert bare(reader.latestOffset(start, ReadMaxRows(4))) == offset({"0": 2, "1": 2}, 100)
     assert bare(reader.latestOffset(start, ReadAllAvailable())) == offset({"0": 5, "1": 5}, 200)
+
+
+def test_a_checkpoint_of_another_stream_is_refused(
+    reader: StrandlineStreamReader, options: dict[str, str], stream: Any, event_log: Any
+) -> None:
+    event_log.append("0", [1])
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    stream.run(calls.delete_stream(stream.name))
+    stream.run(calls.create_stream(stream.name, 3))
+    again = StrandlineStreamReader(StrandlineSource(options)._settings)
+    with pytest.raises(StreamRecreated, match="Begin anew in the present stream"):
+        again.latestOffset(end, ReadAllAvailable())
+    again.stop()
 
 
 def test_nothing_new_gives_the_same_offset_to_the_letter(
