@@ -11,7 +11,7 @@ BIN := .venv/bin
 # Python keeps what it has compiled, whatever the user's environment says: tests start hundreds of controllers and commands.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help servers environment jars demo bench growth pictures soak chaos test versions quick coverage lowest check reference site format lock release clean
+.PHONY: help servers environment jars demo bench growth pictures soak chaos test full versions quick coverage lowest check reference site format lock release clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -52,18 +52,25 @@ soak: servers coverage ## Send a million broken requests, lose writers for a min
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
 	CLUSTER_SEEDS=10000 CLUSTER_MUTATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/cluster
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest --timeout 3600 $(QUICK)
 	MODEL_SEEDS=10000 SIMULATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model tests/simulation/test_simulation.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 
 chaos: servers environment ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7" or CHAOS="--controllers 3"
 	$(BIN)/python -m tests.chaos --kills $(KILLS) $(CHAOS)
 
-# Tests that fail run once more, one after the other, as in CPython's own runs: what fails again is broken, and what passes
-# then is flaky, which the last lines name.
-test: servers environment ## Run the tests, in processes side by side; TESTS=tests/repository runs some of them
+# Processes side by side, since tests also wait. The same examples each time, and no second try: a test that depends on
+# chance fails here.
+RUN := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations 40
+test: servers environment ## Run the tests that protect most, in eight minutes; TESTS=tests/repository runs some of them
 	$(if $(filter tests,$(TESTS)),$(BIN)/python -m tests.java)
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) \
-		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
+	$(RUN) -m "not full" $(TESTS)
+
+# Real processes that are killed and machines that are busy have moments of their own: what fails runs once more, alone, and
+# the last lines name it.
+full: servers environment ## Run what make test leaves out, in 25 minutes: kills, fail-over, both stores, Spark's matrices and cluster, every page
+	HYPOTHESIS_PROFILE=full $(RUN) -m full $(TESTS) \
+		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m full --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
 
 versions: servers environment ## Run the tests that depend on Spark's release on Spark 4.0, 4.1 and later, each in an environment of its own; SPARK=4.1.4 runs one
 	$(BIN)/python -m tools.versions $(SPARK)
@@ -71,12 +78,12 @@ versions: servers environment ## Run the tests that depend on Spark's release on
 # What needs no server, no browser and no Java: the core, the wire, the clients' protocol, and this repository's own rules.
 QUICK := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain client clock coalesce cut disorder event_time event_windows order progress repository segment time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire)
 quick: environment ## Run the tests that need no server, in a minute
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile $(QUICK)
+	$(RUN) -m "not full" $(QUICK)
 
 # What a test of the core has to reach: every branch. Those of the simulation come on top, and find other things.
 CORE := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain clock coalesce cut event_time event_windows model order progress segment time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire/test_problems.py)
 coverage: environment ## Show that the core's own tests reach every branch of it
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m coverage run -m pytest $(CORE)
+	$(BIN)/python -m coverage run -m pytest $(CORE)
 	$(BIN)/python -m coverage report
 
 lowest: ## Test on the lowest versions that pyproject.toml allows, in an environment of its own

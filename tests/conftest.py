@@ -31,13 +31,20 @@ if TYPE_CHECKING:
 
     from tests.kafka import Kafka
 
+# The same examples each time, so that a failure is the fault of the change, and nothing is kept from an earlier run.
 # Machines differ and are shared: an example that is slow once is no failure. pytest-timeout ends what hangs.
 settings.register_profile(
-    "default", deadline=None, max_examples=50, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=30,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-# Continuous integration draws the same examples each time, so that a failure is the fault of the change.
-settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
-settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
+settings.register_profile("full", settings.get_profile("default"), max_examples=100)
+# Drawn at random: what it finds becomes an example in the test.
+settings.register_profile("random", settings.get_profile("default"), derandomize=False, max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # As the controller does, where Python would look for cycles after each 700 objects, and go through all of these tests.
@@ -108,9 +115,20 @@ def postgres_url(postgres: Postgres) -> Iterator[str]:
     postgres.give_back(url)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A fresh store of each kind: the test runs once on each."""
+    """A fresh store of each kind: the test runs once on each, and `make test` has it on SQLite alone. Modules that run
+    on both there have `both_stores`."""
+    return _store_url(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def both_stores(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same, on both in every run."""
+    return _store_url(request, tmp_path)
+
+
+def _store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     url: str = request.getfixturevalue("postgres_url")

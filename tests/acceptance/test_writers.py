@@ -16,6 +16,8 @@ from tests.acceptance.sqlite_place import SqlitePlace
 from tests.acceptance.story import FULL, Pace, tell
 from tests.served import served
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:

@@ -14,6 +14,8 @@ import pytest
 from benchmarks import __main__ as program
 from benchmarks.figures import Curve, Figure, Report, markdown, number, percentile
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = (ROOT / "docs" / "benchmarks.md").read_text().partition("## Results")[2].partition("\n## ")[0]
 SQUARES = Curve("squares", "a square", "ms", "sides", [(1, 1.0), (2, 4.0)])

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from benchmarks import scale
 from benchmarks.scale import Row, Units
+
+pytestmark = pytest.mark.full
 
 UNITS = Units(
     note_us=60,

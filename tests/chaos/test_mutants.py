@@ -21,6 +21,8 @@ from tests.chaos.run import Round, run_round
 from tests.postgres import Postgres
 from tests.served import ROOT
 
+pytestmark = pytest.mark.full
+
 ROUNDS = (3, 8, 8, 8, 8)  # kills in each; those that are found fastest are found by three
 JOINT_ROUNDS = (2, 8, 8, 8, 8)  # faults in each; most bugs are found by two
 JOINT_FASTEST = ["take_time_from_the_host"]

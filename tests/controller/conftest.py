@@ -25,7 +25,10 @@ def database(tmp_path: Path) -> Path | str:
     return tmp_path / "store.db"
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "two controllers"])
+GROUP_STORES = ["sqlite", *(pytest.param(each, marks=pytest.mark.full) for each in ("postgresql", "two controllers"))]
+
+
+@pytest.fixture(params=GROUP_STORES)
 def group_store(request: pytest.FixtureRequest, tmp_path: Path) -> str | TwoStores:
     """A fresh store of each kind, and two stores whose controllers share the streams of a reader group."""
     if request.param == "two controllers":

@@ -11,8 +11,8 @@ CONFIG = {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
 
 
 @pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
+def database(both_stores: str) -> str:
+    return both_stores
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from controller.terminal import TAKEN_OVER_STATUS
 from tests.postgres import Postgres
 from tests.served import InProcess, OwnProcess
 
+pytestmark = pytest.mark.full
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 NOTE = {"writer": "a", "time": 100, "position": {"0": 1}}
 

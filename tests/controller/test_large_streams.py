@@ -21,6 +21,8 @@ from strandline.core.stream import Stream
 from tests.served import AT_ONCE, NOON, InProcess, ManualClock
 from tests.terms import commit_of, tenure_of
 
+pytestmark = pytest.mark.full
+
 WRITERS = STEPS_AT_HAND * STEP_ITEMS
 DEADLINE_S = 60
 

@@ -19,6 +19,8 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from tests.terms import commit_of, tenure_of
 
+pytestmark = pytest.mark.full
+
 STREAMS = int(os.environ.get("MANY_STREAMS", "2000"))  # ten thousand in `make soak`
 WRITERS = 10
 AT_ONCE = 1_000  # streams in a commit, or in a request

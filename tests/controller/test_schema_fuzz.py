@@ -22,6 +22,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+pytestmark = pytest.mark.full
+
 EXAMPLES = 8  # of each call and mode
 WITHOUT_END = "/v1/streams/{stream}/marks/live"
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -30,6 +30,8 @@ from tests.postgres import Postgres
 from tests.served import InProcess, OwnProcess
 from tests.summary import skip
 
+pytestmark = pytest.mark.full
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 LOCK_HOLDER = (
     "SELECT pid FROM pg_locks, pg_database WHERE locktype = 'advisory' AND granted "

@@ -17,6 +17,8 @@ import pytest
 from tests.disks import Disk, small_disk, without_privileges
 from tests.served import ROOT, run_command
 
+pytestmark = pytest.mark.full
+
 STORE = ("serve", "migrate", "token")  # the commands that write to a store
 COMMANDS = {
     "serve": ("serve", "--port", "0"),

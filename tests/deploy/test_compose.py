@@ -23,6 +23,8 @@ from tests.postgres import Postgres
 from tests.readme.pages import blocks_of
 from tests.served import OwnProcess
 
+pytestmark = pytest.mark.full
+
 PAGE = "docs/how-to/deploy-with-compose.md"
 CONTROLLERS = ("a", "b", "c")
 

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from strandline.client import calls
 from strandline.client.http import Connection
 from tests.postgres import Postgres
 from tests.readme.pages import ROOT
 from tests.served import AT_ONCE, OwnProcess
+
+pytestmark = pytest.mark.full
 
 PAGE = "docs/how-to/postgresql-failover.md"
 ANSWERED = 40  # notes, before the primary is gone and after that

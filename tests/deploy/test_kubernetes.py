@@ -18,6 +18,8 @@ from controller.server import check_name
 from controller.settings import PORT_DEFAULT, Settings
 from tests.deploy.deployed import KUBERNETES, PROJECT, ROOT, check_command, manifest, variables
 
+pytestmark = pytest.mark.full
+
 OLDEST, NEWEST = "1.25", "1.37"
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 

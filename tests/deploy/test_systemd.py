@@ -31,6 +31,8 @@ from tests.readme.pages import BIN, Running
 from tests.summary import skip_but_under_ci
 from tools.preflight import installing
 
+pytestmark = pytest.mark.full
+
 WRONG_COMMAND_LINE = 2
 EXPOSURE_LIMIT = 20  # tenths of systemd's own points: below it stands "OK"
 

@@ -24,6 +24,8 @@ from tests.door.raw import Raw
 from tests.served import OwnProcess
 from tests.tokens.test_serving import Certificate, certificate
 
+pytestmark = pytest.mark.full
+
 __all__ = ["certificate"]
 
 PROBE = b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -12,10 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
+import pytest
+
 from controller.limits import BODY_DEADLINE_S, FIRST_BYTE_S, HANDSHAKE_S, HEAD_DEADLINE_S, LINGER_S, SEND_STALL_S
 from tests.door.raw import PATIENCE_S, Raw
 from tests.served import OwnProcess
 from tests.tokens.test_serving import Certificate, certificate
+
+pytestmark = pytest.mark.full
 
 __all__ = ["certificate"]
 

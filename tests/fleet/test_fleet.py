@@ -24,6 +24,8 @@ from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.served import AT_ONCE, ROOT, served
 from writer_client import Event, Writer
 
+pytestmark = pytest.mark.full
+
 READERS = ["r1", "r2", "r3", "r4", "r5"]
 READER_TIMEOUT_MS = 1_000
 STEPS = 15  # of each writer, between two scalings

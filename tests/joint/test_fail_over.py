@@ -13,6 +13,8 @@ from controller.storage.postgresql import TimelineLeft
 from tests.joint.nodes import AWAY, PATIENCE_S, nodes
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.full
+
 CAUGHT_UP = "SELECT 1 FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()"
 
 

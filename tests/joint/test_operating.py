@@ -21,6 +21,8 @@ from tests.ports import free_port
 from tests.postgres import Postgres
 from tests.served import InProcess, OwnProcess
 
+pytestmark = pytest.mark.full
+
 Start = Callable[..., OwnProcess]
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.joint.process import Controller, until, until_done
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.full
+
 STREAMS = [f"s{number}" for number in range(8)]
 
 

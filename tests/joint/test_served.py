@@ -23,6 +23,8 @@ from tests.ports import free_port
 from tests.postgres import Postgres
 from tests.served import OwnProcess
 
+pytestmark = pytest.mark.full
+
 STREAMS = [f"s{number}" for number in range(8)]
 STREAM = {"segments": 1, "max_ahead_ms": None, "mark_interval_ms": 0}
 PATIENCE_S = 30

@@ -14,6 +14,8 @@ from tests.joint.load import CONFIG, PATIENCE_S, STREAMS, Load, Members, check_m
 from tests.joint.nodes import nodes
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.full
+
 DAY = 86_400_000
 REGISTERED = ["r0", "r1"]  # streams in which a writer registers; in those of the load it would hold time
 

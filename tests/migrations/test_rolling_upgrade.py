@@ -16,6 +16,8 @@ from tests.postgres import Postgres
 from tests.readme.pages import blocks_of, commands_of
 from tests.served import ROOT
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def members(postgres_url: str) -> Iterator[Members]:

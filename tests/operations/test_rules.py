@@ -15,6 +15,8 @@ from controller.limits import METRICS_GROUPS, METRICS_HOLDERS, METRICS_KEYS, MET
 from controller.status.metric_families import AMONG_OTHERS, FAMILIES
 from tests.operations.scraping import Scrape
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "controller" / "operations" / "alerts.yml"
 DASHBOARD = ROOT / "controller" / "operations" / "dashboard.json"

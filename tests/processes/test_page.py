@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.readme.pages import Stranger
+
+pytestmark = pytest.mark.full
 
 
 def test_the_page_about_several_controllers_starts_them(postgres_url: str, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from tests.readme.pages import ROOT
 from tests.served import OwnProcess
 from tests.tokens.test_serving import openssl
 
+pytestmark = pytest.mark.full
+
 PROCESSES = 2
 PATIENCE_S = 60
 STREAMS = [f"s{number}" for number in range(8)]

@@ -30,6 +30,8 @@ from strandline.wire.groups import GroupDescription
 from tests.readme.pages import CONTROLLER, ROOT, Stranger, blocks_of
 from tests.served import AT_ONCE
 
+pytestmark = pytest.mark.full
+
 NOON = 1767268800000
 WAIT_S = 60
 SURVIVE = "docs/how-to/windows-that-survive.md"

@@ -16,6 +16,8 @@ from tests.readme.pages import CONTROLLER, Block, Stranger, blocks_of
 from tests.summary import skip
 from tools.preflight import compiler_package, installing
 
+pytestmark = pytest.mark.full
+
 PAGE = "docs/how-to/other-languages.md"
 OF_LANGUAGES = ("java", "go", "ts")
 DEADLINE_S = 280  # Go compiles its standard library when it is first used

@@ -14,7 +14,7 @@ from tests.served import InProcess, ManualClock
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
 def shared_controller(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
     database: Path | str = tmp_path_factory.mktemp("seeds") / "store.db"
     if request.param == "postgresql":

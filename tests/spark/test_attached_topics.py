@@ -18,7 +18,7 @@ from tests.spark.attached import WIDTH_MS, Topic, finish, settle
 
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.spark_delay import STEPS, HeardBatch, steps
 from strandline.wire.streams import WireMark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 def mark(time: int, cut: int, created_at: int) -> WireMark:

@@ -12,7 +12,7 @@ from strandline.logs import Event
 from strandline_demo.job import STARTS, TOO_SLOW, Count, read
 from strandline_demo.world import WINDOW_MS
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 class Failing(Count):

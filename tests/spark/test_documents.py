@@ -24,7 +24,7 @@ START_MS = 1_700_000_000_000
 LOGS = ("orders", "totals")
 JOBS = ("job-1", "job-2")
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")

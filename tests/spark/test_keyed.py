@@ -19,7 +19,7 @@ from strandline.logs.sqlite import SqliteLog
 
 Read = Callable[..., DataFrame]
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 def tagged(df: DataFrame) -> set[str]:

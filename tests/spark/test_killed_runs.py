@@ -38,7 +38,7 @@ Windows = dict[int, int]
 PATIENCE_S = 240
 TIMES = [1_000, 12_000, 3_000, 24_000, 11_000, 31_000]
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from benchmarks.spark_exactness import Stage
 from spark_integration import detach
 from tests.kafka import Kafka
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ STATES = "org.apache.spark.sql.execution.streaming.state"
 BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=3_600_000)
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 class Devices:

@@ -27,7 +27,7 @@ FULL = os.environ.get("STORY") == "full"
 PACED_MS = 1_500  # of the live run, at its end, if it is not to be paced in full
 FAST = 100
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 @pytest.fixture(params=["generated", "recorded"])

@@ -13,6 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks.starting import STARTS, TOO_SLOW, patiently
 from tests.spark.queries import Query, all_progress, last_progress
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def start(spark: SparkSession, tmp_path: Path) -> Callable[[list[str], list[int]], Query]:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.spark_throughput import Contest, fill, own_kinds
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 ROWS = 400
 

@@ -27,7 +27,7 @@ WIDTH_MS = 10_000
 # A writer that is away for less than an hour is waited for.
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=3_600_000)
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 def count_windows(df: DataFrame) -> DataFrame:

@@ -36,7 +36,7 @@ CHAINED_JOB = Path(__file__).with_name("chained_job.py")
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 # A job may be started several times, on a machine that is too busy for Spark's bound of ten seconds.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.full]
 
 
 def test_operators_give_the_truth_through_a_lost_executor_and_driver(

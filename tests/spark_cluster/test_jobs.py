@@ -12,6 +12,8 @@ import pytest
 from benchmarks.starting import STARTS, TOO_SLOW
 from tests.spark_cluster.conftest import Job
 
+pytestmark = pytest.mark.full
+
 SLOW = f"raise SystemExit('failed: {TOO_SLOW}')"
 
 

@@ -22,7 +22,7 @@ START_MS = 1_700_000_000_000
 DEADLINE_S = 280
 COUNTED = 'spark.read.parquet("counts").orderBy("start").selectExpr("unix_millis(start)", "events")'
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.full]
 
 
 def shown(expression: str) -> str:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tools.website import OUR_WORKER, THEIR_WORKER, searchable_as_files
+
+pytestmark = pytest.mark.full
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

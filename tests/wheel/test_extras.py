@@ -14,6 +14,8 @@ import pytest
 from tools.reference.dependencies import brought_by
 from tools.try_wheel import PROGRAMS, ROOT, USERS_OWN, built
 
+pytestmark = pytest.mark.full
+
 # Run in a Python without what is installed (-S): it finds a user's own modules first, then packages in two folders.
 PREFIX = "import os, sys; sys.path[:0] = [os.getcwd(), sys.argv.pop(1), sys.argv.pop(1)]\n"
 SERVE = "from controller.cli import main; sys.exit(main(['serve', '--port', '0']))"

@@ -14,6 +14,8 @@ from strandline.client.retry import Outcome
 from writer_client import Background, BackgroundWriter
 from writer_client.limits import CALLS_AT_ONCE
 
+pytestmark = pytest.mark.full
+
 WRITERS = int(os.environ.get("MANY_WRITERS", "2500"))  # ten thousand in `make soak`
 
 
