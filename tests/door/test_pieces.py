@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import time
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -155,3 +158,23 @@ def test_each_pipelined_request_is_judged_by_its_own_headers(guarded: OwnProcess
 
         assert [raw.answer().status for _ in range(5)] == [200, 401, 403, 200, 401]
     assert time_of(guarded, "mixed") == 320
+
+
+def test_a_request_that_begins_before_another_fails_is_judged_by_its_own_headers(guarded: OwnProcess) -> None:
+    with Raw(guarded) as raw:
+        for moment in (330, 331):  # a head that came before
+            raw.send(note(moment, "failing", bearer(WRITER)))
+            assert raw.answer().status == 200
+        with closing(sqlite3.connect(guarded.database, isolation_level=None)) as store:
+            store.execute("BEGIN IMMEDIATE")  # the first one's commit waits for this, and fails by the trigger
+            store.execute("CREATE TRIGGER refuse BEFORE INSERT ON writer_change BEGIN SELECT RAISE(ABORT, 'no'); END")
+            second = note(333, "failing")
+            for piece in (note(332, "failing", bearer(WRITER)), second[:60]):
+                raw.send(piece)
+                time.sleep(0.1)  # so that they are read one after the other
+            store.execute("COMMIT")
+            assert raw.answer().status == 503
+            store.execute("DROP TRIGGER refuse")
+        raw.send(second[60:])
+        assert raw.answer().status == 401
+    assert time_of(guarded, "failing") == 331
