@@ -55,6 +55,7 @@ from strandline.wire.streams import (
     JsonObject,
     MarksAt,
     MarksPage,
+    NoteReply,
     SegmentsReply,
     StreamDescription,
     StreamNames,
@@ -341,10 +342,10 @@ def group_window(group: str) -> Call[CommandAnswer[GroupWindow]]:
     return ask("GET", f"{group_path(group)}/time-window", _both(reader_of(GroupWindow)))
 
 
-def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[CommandAnswer[MarksPage]]:
+def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[CommandAnswer[NoteReply]]:
     """Reports where a log ends; returns the marks that this brought about."""
     body = {"reporter": reporter, "time": time, "position": dict(position)}
-    return ask("POST", f"{stream_path(stream)}/tail", _marked, body)
+    return ask("POST", f"{stream_path(stream)}/tail", _both(reader_of(NoteReply)), body)
 
 
 def _both(typed: Callable[[bytes], Value]) -> Callable[[bytes], CommandAnswer[Value]]:
