@@ -10,7 +10,7 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, key_option, option, position, stream_argument, times_option
 from controller.format import NOTHING, Times, fields, indented, yes
 from controller.terminal import say
-from strandline.client.calls import time_window
+from strandline.client.calls import window_of
 
 
 @click.command
@@ -30,7 +30,7 @@ def command(
     client: ControllerClient, stream: str, position: dict[str, int], key: str, as_json: bool, times: Times
 ) -> None:
     """Show the time window at a position: everything older than its lower bound has been read."""
-    window = client.run(time_window(stream, position, key=key))
+    window, identity = client.run(window_of(stream, position, key=key))
     shown = fields(
         [
             ("lower", times.show(window.lower)),
@@ -40,4 +40,4 @@ def command(
             ("mark", NOTHING if window.mark_seq is None else str(window.mark_seq)),
         ]
     )
-    say(indented(asdict(window)) if as_json else "\n".join(shown))
+    say(indented({**asdict(window), "identity": identity}) if as_json else "\n".join(shown))

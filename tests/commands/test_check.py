@@ -103,7 +103,7 @@ def test_what_cannot_be_looked_at_is_told_and_exits_with_2(
             change(path, "CREATE TABLE mine (id INTEGER)")
         case "older":
             open_database(str(path)).close()
-            change(path, "UPDATE alembic_version SET version_num = '0005'")
+            change(path, "UPDATE alembic_version SET version_num = '0000'")
         case "folder":
             path.mkdir()
         case "no database":
