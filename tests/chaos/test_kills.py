@@ -26,7 +26,7 @@ def told(verdict: Verdict) -> str:
     return f"{found}\n{verdict}\nagain: {verdict.round.command}\nhistory: {verdict.history}"
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
 def test_kills_and_lost_answers_under_load_break_no_promise(
     store: str, launcher: Launcher, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -39,6 +39,7 @@ def test_kills_and_lost_answers_under_load_break_no_promise(
     assert not verdict.violations, told(verdict)
 
 
+@pytest.mark.full
 def test_faults_of_three_controllers_under_load_break_no_promise(
     launcher: Launcher, mortal_postgres: Postgres, tmp_path: Path
 ) -> None:

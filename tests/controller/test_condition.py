@@ -312,6 +312,7 @@ def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> No
     assert [(each["details"]["writer"], each["details"]["from"]) for each in told] == [("slow", began)]
 
 
+@pytest.mark.full
 def test_a_hold_goes_on_after_the_controller_was_killed(database: Path, serve: Callable[..., OwnProcess]) -> None:
     process = serve()
 

@@ -17,6 +17,8 @@ from strandline.errors import StoreUnavailable
 from tests.postgres import Postgres
 from tests.served import InProcess, ManualClock, OwnProcess
 
+pytestmark = pytest.mark.full
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 3_000}
 TIMEOUT_MS = 5_000
 LONGER_S = 6.0  # than that timeout

@@ -10,6 +10,8 @@ from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.dashboard.conftest import PHONE, WIDE, Theme, choose, found_on, look
 
+pytestmark = pytest.mark.full
+
 if TYPE_CHECKING:
     from tests.dashboard.conftest import Visitor, World
 

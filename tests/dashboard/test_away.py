@@ -17,6 +17,8 @@ from tests.dashboard.conftest import now
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 
+pytestmark = pytest.mark.full
+
 FRAMES = 20
 # What Python says of a package that is not installed.
 NOT_INSTALLED = """

@@ -17,6 +17,8 @@ from tests.ports import free_port
 from tests.postgres import Postgres
 from tests.served import NOON, OwnProcess
 
+pytestmark = pytest.mark.full
+
 PATTERNS = {"anna": (Role.ADMIN, "*"), "ben": (Role.READER, "orders*"), "carl": (Role.READER, "*")}
 PATIENCE_S = 30
 

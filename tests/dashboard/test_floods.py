@@ -17,6 +17,8 @@ from strandline.access import Grant, Role
 from strandline.redaction import TOKEN_PREFIX
 from tests.served import NOON, OwnProcess
 
+pytestmark = pytest.mark.full
+
 CHANNEL = "/_nicegui_ws/socket.io/?EIO=4"
 MIB = 1 << 20
 

@@ -4,9 +4,13 @@ import csv
 import io
 import json
 
+import pytest
+
 from controller.dashboard.journal_cards import Folded, folded
 from controller.dashboard.tables import as_csv, as_json
 from controller.storage.journal import StoredEntry
+
+pytestmark = pytest.mark.full
 
 COLUMNS = [("name", "Stream"), ("lag", "Lag"), ("held", "Held by")]
 

@@ -13,6 +13,8 @@ from controller.cli import main
 from controller.cluster.records import Kind
 from tests.joint.pair import OF_ONE, OF_TWO, names_in, pair
 
+pytestmark = pytest.mark.full
+
 HERE = names_in(Kind.STREAM, OF_ONE, 1, "orders-")[0]
 THERE = names_in(Kind.STREAM, OF_TWO, 1, "clicks-")[0]
 GROUP = names_in(Kind.GROUP, OF_TWO, 1, "billing-")[0]

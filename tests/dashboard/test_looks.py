@@ -17,6 +17,8 @@ from controller.status.stream_status import StreamDetails, status_steps
 from controller.storage.journal import StoredEntry
 from tests.served import NOON, InProcess, ManualClock
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[InProcess]:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from controller.dashboard.limits import RANGE_LEAST_MS
 from controller.dashboard.ranges import moments_between, read_span, written
 
+pytestmark = pytest.mark.full
+
 NOW = 1_700_000_000_000
 
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from controller.dashboard.scaling import successors
 from strandline.core.segment import NewSegment, SegmentGraph
 
+pytestmark = pytest.mark.full
+
 
 @given(st.integers(1, 30), st.data())
 def test_successors_of_neighbours_are_a_scaling_that_the_core_takes(count: int, data: st.DataObject) -> None:

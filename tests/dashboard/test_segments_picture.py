@@ -8,6 +8,8 @@ from controller.dashboard.limits import SEGMENT_BOXES, SEGMENT_PARTS, SEGMENTS_U
 from controller.dashboard.segments_picture import segments_picture
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 
+pytestmark = pytest.mark.full
+
 
 def halved(count: int, times: int) -> list[Segment]:
     """Segments of which the one with the least keys was split in two, so many times."""

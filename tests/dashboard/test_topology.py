@@ -19,6 +19,8 @@ from strandline.core.cut import NOTHING
 from strandline.core.writer import WriterState
 from tests.served import InProcess, ManualClock
 
+pytestmark = pytest.mark.full
+
 CHAIN = {"totalling": "orders", "hourly": "totals", "archive": "hours"}  # groups, and the streams that they read
 WRITERS = {"orders": "shop", "totals": "totalling", "hours": "hourly"}
 

@@ -19,6 +19,8 @@ from strandline.limits import COMMIT_HANGS_MS
 from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Node, Nodes, nodes
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.full
+
 STREAMS = [f"s{number}" for number in range(12)]
 
 

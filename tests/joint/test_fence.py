@@ -16,6 +16,8 @@ from tests.joint.test_served import STREAM, until
 from tests.mute import MuteWire
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.full
+
 
 class SuspendedClock(SystemClock):
     """The host's clocks. While the host is suspended its monotonic clock stands still, and then goes on from there. So

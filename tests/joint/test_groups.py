@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.joint.test_served import PATIENCE_S, STREAMS, Start, create_all, done, note_all, start
 from tests.served import OwnProcess
+
+pytestmark = pytest.mark.full
 
 GROUP = "/v1/reader-groups/g"
 __all__ = ["start"]  # the fixture

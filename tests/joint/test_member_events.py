@@ -19,6 +19,8 @@ from controller.cluster.events import (
 from controller.cluster.records import ControllerRow
 from controller.joint.member_events import MemberEvents
 
+pytestmark = pytest.mark.full
+
 OTHER = ControllerRow(2, "b", "http://b", None, "1", 7, 0, 0, False, None)
 
 

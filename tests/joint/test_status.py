@@ -14,6 +14,8 @@ from controller.cluster.records import Kind
 from tests.joint.pair import OF_ONE, OF_TWO, Pair, names_in, pair
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.full
+
 HERE = names_in(Kind.STREAM, OF_ONE, 3, "a")
 THERE = names_in(Kind.STREAM, OF_TWO, 3, "b")
 GROUP_HERE = names_in(Kind.GROUP, OF_ONE, 1, "g")[0]

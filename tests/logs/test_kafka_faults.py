@@ -15,6 +15,8 @@ from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader
 from tests.kafka import Kafka
 
+pytestmark = pytest.mark.full
+
 NUMBERS = count(1)
 EACH = 20  # events an append
 

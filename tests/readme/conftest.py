@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -23,4 +25,7 @@ def controller(process: OwnProcess) -> str:
         process.client.delete(f"/v1/reader-groups/{group}").raise_for_status()
     for stream in process.client.get("/v1/streams").json()["streams"]:
         process.client.delete(f"/v1/streams/{stream}").raise_for_status()
+    with closing(sqlite3.connect(process.database)) as store:  # else epochs go on from those of the page before
+        store.execute("DELETE FROM deleted_stream")
+        store.commit()
     return process.url

@@ -72,6 +72,7 @@ def test_the_page_about_clocks_has_the_way_out(controller: str, tmp_path: Path) 
         stranger.walk("docs/how-to/clocks.md")
 
 
+@pytest.mark.full
 def test_the_page_about_running_a_controller_rescues_a_store_that_was_removed(tmp_path: Path) -> None:
     with Stranger(tmp_path) as stranger:
         stranger.walk("docs/how-to/keep-it-running.md")

@@ -118,6 +118,7 @@ def test_a_chains_second_job_is_exact_though_the_first_restarts(
     assert chain.written() == 3 * 6
 
 
+@pytest.mark.full
 def test_a_job_notes_all_its_time_over_cut_connections(
     spark: SparkSession,
     read: Read,
@@ -144,6 +145,7 @@ def test_a_job_notes_all_its_time_over_cut_connections(
     assert "refused" not in caplog.text
 
 
+@pytest.mark.full
 def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
     spark: SparkSession,
     read: Read,

@@ -280,6 +280,7 @@ def stream_of(config: StreamConfig) -> StreamReply:
     return StreamReply(
         stream="s",
         **streams.settings_by_name(config),
+        identity="a1",
         segments=tuple(streams.segment_reply(each, None) for each in graph()),
         open=False,
         sealed=False,

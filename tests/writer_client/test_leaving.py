@@ -21,6 +21,8 @@ from writer_client import Background, BackgroundWriter
 from writer_client.limits import EXIT_DRAIN_MS
 from writer_client.outbox import Outbox
 
+pytestmark = pytest.mark.full
+
 SLACK_S = 30  # a busy machine
 
 BEGIN = """
