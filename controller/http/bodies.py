@@ -22,8 +22,8 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     """A body without unknown fields."""
 
 
-class OneNoteBody(Strict, frozen=True):
-    """A note. Code of ours checks which fields belong together."""
+class NoteBody(Strict, frozen=True):
+    """A note, or, with `notes`, many of them. Code of ours checks which fields belong together."""
 
     writer: str | UnsetType = UNSET
     position: Offsets | UnsetType = UNSET
@@ -32,11 +32,6 @@ class OneNoteBody(Strict, frozen=True):
     epoch: int | UnsetType | None = UNSET
     newest: int | dict[str, int] | UnsetType | None = UNSET
     stream: str | UnsetType = UNSET
-
-
-class NoteBody(OneNoteBody, frozen=True):
-    """A note, or, with `notes`, many of them."""
-
     notes: list[NoteBody] | UnsetType = UNSET
 
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope
 
 from controller.controller import Controller
 from controller.http.auth import check_writer, does_not_speak_for, forbidden, grant_of
-from controller.http.bodies import NoteBody, OneNoteBody, RawNotesBody
+from controller.http.bodies import NoteBody, RawNotesBody
 from controller.http.body_errors import body_error
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
@@ -208,14 +208,14 @@ def _check_count(count: int) -> None:
         raise TooMany(what="notes in a request", count=count, limit=NOTES_PER_REQUEST)
 
 
-def note_of(given: OneNoteBody, stream: str | None) -> Note:
+def note_of(given: NoteBody, stream: str | None) -> Note:
     """The note; raises InvalidNote for fields that are missing or do not belong together. `stream` is from the path, or
     None if the note has to name its own."""
     if stream is not None and given.stream is not UNSET:
         raise InvalidNote(name="stream", value=given.stream, wanted="left out: the path has it")
     if stream is None and given.stream is UNSET:
         raise InvalidNote(name="stream", value=None, wanted="the name of the note's stream")
-    if isinstance(given, NoteBody) and given.notes is not UNSET:
+    if given.notes is not UNSET:
         raise InvalidNote(name="notes", value="…", wanted="left out: a note has none within")
     if given.writer is UNSET:
         raise InvalidNote(name="writer", value=None, wanted="the writer's name")
@@ -246,13 +246,13 @@ def _times(time: int | UnsetType, times: dict[str, int] | UnsetType) -> Mapping[
     raise InvalidNote(name="times", value=times, wanted="left out where there is a time")
 
 
-def count_names(given: OneNoteBody) -> int:
+def count_names(given: NoteBody) -> int:
     """How many names a body has in all of its objects, if none occurs twice."""
     count = (given.writer is not UNSET) + (given.time is not UNSET)
     count += (given.epoch is not UNSET) + (given.stream is not UNSET)
     for offsets in (given.position, given.times, given.newest):
         if offsets is not UNSET:
             count += 1 + (len(offsets) if isinstance(offsets, dict) else 0)
-    if isinstance(given, NoteBody) and given.notes is not UNSET:
+    if given.notes is not UNSET:
         count += 1 + sum(map(count_names, given.notes))
     return count
