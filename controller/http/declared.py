@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple, TypeVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from starlette.types import Receive, Scope, Send
 
 from controller.http.bodies import Strict
 from strandline.access import Role
@@ -65,6 +67,19 @@ class DeclaredRoute:
         return f"{self.method} {self.path}"
 
 
+class HotRoute(APIRoute):
+    """A route whose handler takes the request alone, and gives the answer: FastAPI's search for parameters, and its
+    stacks for what handlers open, take longer than a note."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
+        super().__init__(path, endpoint, **more)
+        self.app = self._answer
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response: Response = await self.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+
 class Routes(APIRouter):
     """A router whose routes are declared."""
 
@@ -73,17 +88,27 @@ class Routes(APIRouter):
         self.declared: list[DeclaredRoute] = []
 
     def declare(
-        self, route: str, summary: str, role: Role | None, over: RuleScope = RuleScope.STREAM, **more: Any
+        self,
+        route: str,
+        summary: str,
+        role: Role | None,
+        over: RuleScope = RuleScope.STREAM,
+        *,
+        hot: bool = False,
+        **more: Any,
     ) -> Callable[[Handler], Handler]:
         """Declares a handler: `route` is its method and, behind the router's prefix, its path; `more` is as in
-        `DeclaredRoute`."""
+        `DeclaredRoute`. A `hot` one is a HotRoute: it finds names of the path in `path_params`."""
         method, _, path = route.partition(" ")
         rule = None if role is None else Rule(role, over)
         made = DeclaredRoute(method=method, path=self.prefix + path, summary=summary, rule=rule, **more)
 
         def declared(handler: Handler) -> Handler:
             self.declared.append(made)
-            self.add_api_route(path, handler, methods=[method], summary=summary, status_code=made.status)
+            kind = HotRoute if hot else None
+            self.add_api_route(
+                path, handler, methods=[method], summary=summary, status_code=made.status, route_class_override=kind
+            )
             return handler
 
         return declared

@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from starlette.types import Receive, Scope
+from starlette.requests import Request
+from starlette.types import Scope
 
 from controller.controller import Controller
 from controller.http.auth import check_writer, does_not_speak_for, forbidden, grant_of
@@ -32,11 +33,12 @@ _raw = decoder_of(RawNotesBody)
 OF_SEVERAL_STREAMS: Final = "/v1/notes"
 
 
-async def take_notes(stream: str | None, controller: Controller, scope: Scope, receive: Receive) -> bytes:
+async def take_notes(stream: str | None, request: Request) -> bytes:
     """The answer to one note, or to many. `stream` is None if each note names its own."""
-    notes = controller.notes
+    controller: Controller = request.app.state.controller
+    notes, scope = controller.notes, request.scope
     try:
-        body = await read_body(scope, receive, as_json=True)
+        body = await read_body(scope, request.receive, as_json=True)
         if len(body) <= SMALL_BODY_BYTES:
             given = read_well_made(body) or read_closely(body)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -134,7 +135,15 @@ def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Ma
     operation["security"] = [] if rule is None else [{"token": []}]
     if rule is not None:
         operation["description"] = f"Needs a token with the role `{rule.role}`{_OVER[rule.over]}."
-    for parameter in operation.get("parameters", ()):
+    given: list[JsonSchema] = operation.get("parameters", [])
+    known = {each["name"] for each in given}
+    missing = [name for name in re.findall(r"{(\w+)}", route.path) if name not in known]
+    if missing:  # a hot route's handler has no parameters
+        operation["parameters"] = given = [
+            *({"name": each, "in": "path", "required": True} for each in missing),
+            *given,
+        ]
+    for parameter in given:
         if parameter["in"] == "path":
             parameter["schema"] = _NAME
     if route.takes:

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 from msgspec import UNSET
 
+from controller.controller import Controller
 from controller.http.bodies import EvaluateBody, WindowBody
 from controller.http.declared import Routes
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, body_as, read_as
@@ -31,6 +32,24 @@ from strandline.wire.streams import (
 
 router = Routes("marks", prefix="/v1/streams/{stream}")
 _window_body = decoder_of(WindowBody)
+
+
+@router.declare(
+    "POST /time-window", "The time window at a position", Role.READER, takes=[WindowBody], gives=[WindowReply], hot=True
+)
+async def time_window(request: Request) -> Response:
+    controller: Controller = request.app.state.controller
+    body = await read_body(request.scope, request.receive, as_json=True)
+    asked = well_made(_window_body, body, _count_names) or body_as(WindowBody, body, InvalidNote)
+    key = DEFAULT_KEY if asked.key is UNSET else asked.key
+    meant = None if asked.identity is UNSET else asked.identity
+    return answer(
+        window_reply(*await controller.reading.window_of(request.path_params["stream"], key, asked.position, meant))
+    )
+
+
+def _count_names(asked: WindowBody) -> int:
+    return 1 + len(asked.position) + (asked.key is not UNSET) + (asked.identity is not UNSET)
 
 
 @router.declare(
@@ -89,21 +108,6 @@ async def evaluate(stream: str, request: Request, controller: Served) -> Respons
     mark, holder, graph = await controller.streams.evaluate(stream, check_key(body.key))
     held_by = None if holder is None else holder_reply(holder)
     return answer(EvaluatedReply(mark=mark_or_null(mark, graph), held_by=held_by))
-
-
-@router.declare(
-    "POST /time-window", "The time window at a position", Role.READER, takes=[WindowBody], gives=[WindowReply]
-)
-async def time_window(stream: str, request: Request, controller: Served) -> Response:
-    body = await read_body(request.scope, request.receive, as_json=True)
-    asked = well_made(_window_body, body, _count_names) or body_as(WindowBody, body, InvalidNote)
-    key = DEFAULT_KEY if asked.key is UNSET else asked.key
-    meant = None if asked.identity is UNSET else asked.identity
-    return answer(window_reply(*await controller.reading.window_of(stream, key, asked.position, meant)))
-
-
-def _count_names(asked: WindowBody) -> int:
-    return 1 + len(asked.position) + (asked.key is not UNSET) + (asked.identity is not UNSET)
 
 
 @router.declare(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from controller.http.declared import Routes, RuleScope
-from controller.http.dependencies import Served
 from controller.http.notes import OF_SEVERAL_STREAMS, take_notes
 from controller.http.responses import json_answer
 from strandline.access import Role
@@ -21,9 +20,10 @@ router = Routes("notes")
     takes=["Note", "Notes"],
     gives=[NoteReply, KeyedNoteReply, NoteResults],
     says="An answer, or one result for each of many",
+    hot=True,
 )
-async def notes(stream: str, request: Request, controller: Served) -> Response:
-    return json_answer(await take_notes(stream, controller, request.scope, request.receive))
+async def notes(request: Request) -> Response:
+    return json_answer(await take_notes(request.path_params["stream"], request))
 
 
 @router.declare(
@@ -34,6 +34,7 @@ async def notes(stream: str, request: Request, controller: Served) -> Response:
     takes=["StreamNotes"],
     gives=[NoteResults],
     says="One result for each",
+    hot=True,
 )
-async def notes_of_several_streams(request: Request, controller: Served) -> Response:
-    return json_answer(await take_notes(None, controller, request.scope, request.receive))
+async def notes_of_several_streams(request: Request) -> Response:
+    return json_answer(await take_notes(None, request))
