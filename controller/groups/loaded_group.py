@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from controller.cluster.records import Kind
-from controller.groups.membership import Beginning, Membership, Positions, Reader, Touched
+from controller.groups.membership import Membership, Positions, Reader, StreamStart, Touched
 from controller.limits import JOURNAL_NAMES
 from controller.records.journal import STATES, AdminAction, Journal, log_entries
 from controller.storage import schema
@@ -84,7 +84,7 @@ class LoadedGroup:
         self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), now)
 
     def configure(
-        self, settings: GroupSettings, starts: Mapping[str, Beginning], told: Mapping[str, int | None], moment: Moment
+        self, settings: GroupSettings, starts: Mapping[str, StreamStart], told: Mapping[str, int | None], moment: Moment
     ) -> None:
         """Changes the settings, see `Membership.configure`. A new backlog threshold is evaluated again."""
         if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:

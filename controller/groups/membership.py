@@ -39,7 +39,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class StreamStart:
     """Where a group begins in a stream, and the identity of that stream."""
 
     cut: Cut
@@ -202,7 +202,7 @@ class Membership:
             self._free(places)
 
     def configure(
-        self, settings: GroupSettings, starts: Mapping[str, Beginning], told: Mapping[str, int | None], moment: Moment
+        self, settings: GroupSettings, starts: Mapping[str, StreamStart], told: Mapping[str, int | None], moment: Moment
     ) -> None:
         """Changes the settings. An added stream begins as `starts` says. The positions in a removed stream are
         forgotten, and its readers lose it. The watermarks in `told`, which were reported, never go back: an added
@@ -276,7 +276,7 @@ class Membership:
         """How far each segment of a stream was read."""
         return {segment: offset for (name, segment), offset in self.offsets.items() if name == stream}
 
-    def start(self, stream: str, beginning: Beginning) -> None:
+    def start(self, stream: str, beginning: StreamStart) -> None:
         """Begins in a stream."""
         self.identities[stream] = beginning.identity
         for segment, offset in beginning.cut.items():

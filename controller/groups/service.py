@@ -16,7 +16,7 @@ from controller.commit.damaged_rows import Damaged
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store, kept
 from controller.groups.loaded_group import LoadedGroup, settings_of
-from controller.groups.membership import Beginning, Membership, Positions
+from controller.groups.membership import Membership, Positions, StreamStart
 from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
 from controller.groups.windows import as_of, group_window, questions_of
 from controller.limits import METRICS_LAGGING_SEGMENTS
@@ -251,7 +251,7 @@ class Groups:
             self._committer.keep(loaded)
         return loaded
 
-    async def _starts(self, start: Start, streams: Iterable[str]) -> dict[str, Beginning]:
+    async def _starts(self, start: Start, streams: Iterable[str]) -> dict[str, StreamStart]:
         """Where a group begins in each of these streams."""
         question = StreamQuestion(
             from_head=isinstance(start, FromHead), from_time=start.time if isinstance(start, FromTime) else None
@@ -263,7 +263,7 @@ class Groups:
             else:
                 assert view.start is not None
                 cut = view.start
-            starts[stream] = Beginning(cut, view.identity)
+            starts[stream] = StreamStart(cut, view.identity)
         return starts
 
     async def _ask(self, group: str, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:

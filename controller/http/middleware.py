@@ -19,7 +19,6 @@ from controller.http.auth import Rules, check_group, guarded
 from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import NAMED_PROTECTIONS, Header, protected
 from controller.http.forwarding.forwarding import Forwarding
-from controller.http.forwarding.wire import Headers
 from controller.http.problems import answer_with
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
@@ -44,9 +43,9 @@ class Middleware:
         dashboard: bool = False,
         forwarding: Forwarding | None = None,
     ) -> None:
-        """`app` answers, `owner` has the controller, `rules` say who may call, and request ids
-        begin with `run_id`. A `dashboard` checks tokens for its own paths. `forwarding` passes calls on to other
-        controllers; None if this is the only one."""
+        """`app` answers, `owner` has the controller, `rules` say who may call, and request ids begin with `run_id`. A
+        `dashboard` checks tokens for its own paths. `forwarding` passes calls on to other controllers; None if this is
+        the only one."""
         self._gate = gate
         self._rules = rules
         self._dashboard = dashboard
@@ -63,7 +62,9 @@ class Middleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        controller, request_id = self.begin(scope)
+        scope["app"] = self._owner
+        controller: Controller = self._owner.state.controller
+        request_id = _sent_id(scope) or b"%s-%d" % (self._prefix, next(self._count))
         counts = controller.counts
         REQUEST_ID.set(request_id)
         started = ended = False
@@ -74,16 +75,16 @@ class Middleware:
             if message["type"] == "http.response.start":
                 started = True
                 counts.responses[message["status"]] += 1
-                message["headers"] = self.headers(scope, controller, message.get("headers", ()), request_id)
+                message["headers"] = self._headers(scope, controller, message.get("headers", ()), request_id)
             await send(message)
 
         try:
-            self.check(scope, controller)
+            self._check(scope, controller)
             if not scope["path"].startswith("/"):
                 await _answer_about_server(scope)(scope, receive, send_with_headers)
                 return
             is_free = self._rules.is_open(scope["path"], dashboard=self._dashboard)
-            group = None if is_free else self.admit(scope, controller)
+            group = None if is_free else self._admit(scope, controller)
             if self._forwarding is not None and not is_free:
                 its_own = await self._forwarding.answer(controller, scope, receive, send, request_id)
                 if its_own is None:
@@ -99,44 +100,34 @@ class Middleware:
         except StrandlineError as error:
             await answer_with(scope, error)(scope, receive, send_with_headers)
         except Exception as error:
-            failure = self.failed(scope, error)
+            failure = _failed(scope, error)
             if ended:
                 return  # the application has answered with a problem, and raises the error again
             if started:
                 raise
             await answer_with(scope, failure)(scope, receive, send_with_headers)
 
-    def begin(self, scope: Scope) -> tuple[Controller, bytes]:
-        """The controller and the id of a request."""
-        scope["app"] = self._owner
-        controller: Controller = self._owner.state.controller
-        return controller, _sent_id(scope) or self.new_id()
-
-    def check(self, scope: Scope, controller: Controller) -> None:
+    def _check(self, scope: Scope, controller: Controller) -> None:
         """Raises what the connection found wrong, and refuses what a browser sends for a foreign page."""
         if (refusal := scope.get(REFUSAL)) is not None:
             raise refusal
         self._gate.check(scope, tokens_required=controller.tokens.required)
 
-    def admit(self, scope: Scope, controller: Controller) -> str | None:
+    def _admit(self, scope: Scope, controller: Controller) -> str | None:
         """Lets a call of the API in if its token allows it; returns what `Rules.admit` does."""
         if controller.replaced is not None:
             raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
         return self._rules.admit(scope, controller.tokens)
 
-    def failed(self, scope: Scope, error: Exception) -> InternalFailure:
-        """Logs a bug; returns what the caller hears of it."""
-        log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
-        return InternalFailure(reason=type(error).__name__)
-
-    def headers(self, scope: Scope, controller: Controller, given: Iterable[Header], request_id: bytes) -> list[Header]:
+    def _headers(
+        self, scope: Scope, controller: Controller, given: Iterable[Header], request_id: bytes
+    ) -> list[Header]:
         """The headers of an answer, with those that every answer has."""
-        time, more = self.told(scope, controller.clock.now())
+        more: Iterable[Header] = ()
+        time = controller.clock.now()
+        if self._forwarding is not None:
+            time, more = self._forwarding.told(scope, time)
         return [*protected(given), (b"strandline-time", b"%d" % time), (b"x-request-id", request_id), *more]
-
-    def told(self, scope: Scope, now: int) -> tuple[int, Headers]:
-        """The clock that an answer tells at a moment, and further headers."""
-        return (now, ()) if self._forwarding is None else self._forwarding.told(scope, now)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a websocket through, or answers it with a problem."""
@@ -150,16 +141,18 @@ class Middleware:
         else:
             await self._app(scope, receive, send)
 
-    def new_id(self) -> bytes:
-        """An id for a request whose caller gave none."""
-        return b"%s-%d" % (self._prefix, next(self._count))
-
 
 def _sent_id(scope: Scope) -> bytes | None:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return bytes(value)
     return None
+
+
+def _failed(scope: Scope, error: Exception) -> InternalFailure:
+    """Logs a bug; returns what the caller hears of it."""
+    log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
+    return InternalFailure(reason=type(error).__name__)
 
 
 def _answer_about_server(scope: Scope) -> Response:

@@ -288,9 +288,8 @@ class SqliteLog:
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
-            self._unsettled = (
-                None  # first: after the rollback, an open transaction no longer shows that it was not done
-            )
+            # First this: after the rollback, an open transaction no longer shows that it was not done.
+            self._unsettled = None
             self._connection.execute("ROLLBACK")
 
     def _record_commit(self) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import Column, Row, Table, delete, select, update
 
 from controller.commit.writer_log import WriterLog
 from controller.groups.loaded_group import LoadedGroup
-from controller.groups.membership import Beginning, Membership
+from controller.groups.membership import Membership, StreamStart
 from controller.storage import schema
 from controller.storage.checksums import Values
 from controller.storage.database import Database
@@ -121,7 +121,7 @@ def group(name: str) -> LoadedGroup:
     membership = Membership(name, GroupSettings(streams=("s", "t")))
     graphs = {each: SegmentGraph.equal_shares(2, 0) for each in ("s", "t")}
     membership.register("r", {"s": {"0": 3}}, graphs, Moment(0, 0))
-    membership.start("t", Beginning(Cut({"1": 7}), "1"))
+    membership.start("t", StreamStart(Cut({"1": 7}), "1"))
     membership.held = {"": 5}
     return LoadedGroup(membership, 0, tenure_of(FIRST), stored_fence=None)
 
