@@ -10,7 +10,7 @@ from tests.summary import skip
 
 @pytest.fixture
 def running_in() -> Callable[[Path], set[int]]:
-    """Tells the processes whose folder for temporary files this is. Children inherit it."""
+    """Tells the processes whose folder for temporary files is this one or lies in it. Children inherit it."""
     if not Path("/proc/self/environ").exists():
         skip("processes are looked at through /proc, which is not here", "use a Linux machine")
 
@@ -19,8 +19,9 @@ def running_in() -> Callable[[Path], set[int]]:
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 environment = (process / "environ").read_bytes().split(b"\0")
+                temporary = [Path(entry[7:].decode()) for entry in environment if entry.startswith(b"TMPDIR=")]
                 # One that has ended, and that nobody has asked about, has no command.
-                if f"TMPDIR={folder}".encode() in environment and (process / "cmdline").read_bytes():
+                if any(each.is_relative_to(folder) for each in temporary) and (process / "cmdline").read_bytes():
                     found.add(int(process.name))
             except OSError:
                 continue  # it has ended meanwhile
