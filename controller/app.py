@@ -33,12 +33,15 @@ from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
 from controller.http.openapi import CONTRACT_VERSION, describe
 from controller.http.problems import answer_with
+from controller.http.request_bodies import BodiesRead
 from controller.http.responses import json_answer
 from controller.http.routes import ROUTERS, declared_by
 from controller.joint.ownership import Ownership
+from controller.limits import DEFAULT_LIMITS, Limits
 from controller.settings import Settings
 from controller.status.joint_status import JointStatus
 from controller.status.status_view import StatusViews
+from controller.storage.database import check_store
 from controller.storage.refusals import StoreRefused
 from strandline.errors import (
     BadRequest,
@@ -91,6 +94,18 @@ class Application(FastAPI):
         await self._envelope(scope, receive, send_in_words)
 
 
+def from_environment() -> Application:
+    """The application with the settings of the environment, for servers that make it themselves:
+
+        uvicorn --factory controller.app:from_environment
+
+    A fresh store gets its schema. Without tokens it answers on loopback only, whatever address the server listens on.
+    """
+    settings = Settings.from_environment(os.environ)
+    check_store(settings.database, joint=settings.name is not None)
+    return create_app(settings, dashboard=True)
+
+
 def create_app(
     settings: Settings,
     *,
@@ -102,6 +117,7 @@ def create_app(
     routers: Sequence[Routes] = ROUTERS,
     directory: Directory | None = None,
     peer_tls: ssl.SSLContext | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Application:
     """The controller as an ASGI application.
 
@@ -111,7 +127,7 @@ def create_app(
     store. The store is opened when the application starts. At most one application in a process can have the
     `dashboard`. A request is looked up in the `routers` in this order. Calls for what other controllers own are passed
     on to them: the store says who owns what if the settings have a name, or a `directory` does. `peer_tls` says whom to
-    trust there, None: whom this machine trusts.
+    trust there, None: whom this machine trusts. `limits` are what callers may take.
     """
 
     host = SystemClock() if clock is None else clock
@@ -141,7 +157,12 @@ def create_app(
     routes = declared_by(routers)
     forwarding = None if directory is None else Forwarding(directory, routes, name=settings.name or "", tls=peer_tls)
     app = Application(
-        BrowserGate(settings.allowed_hosts, settings.host, urlsplit(settings.address or "").hostname),
+        BrowserGate(
+            settings.allowed_hosts,
+            settings.host,
+            urlsplit(settings.address or "").hostname,
+            insecure=settings.insecure,
+        ),
         Rules(routes),
         dashboard=dashboard,
         forwarding=forwarding,
@@ -155,6 +176,7 @@ def create_app(
         openapi_url=None,
     )
     app.state.grafana_url = settings.grafana_url
+    app.state.bodies = BodiesRead(limits.bodies_bytes)
     _add_error_handlers(app)
     _add_routes(app, routers)
     if dashboard:

@@ -1,6 +1,28 @@
 """The bounds of the server alone, each named once, with the unit last. Callers' bounds are in `strandline.limits`."""
 
+from dataclasses import dataclass
 from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a stranger's request, or a peer that fails, may take at most. An application gets them as an argument."""
+
+    # Connections
+    connections: int = 10_000  # fewer if the process may open fewer files
+    evicted_after_s: float = 1.0  # one that has waited for its caller for so long makes room for a further one
+    first_byte_s: float = 10.0  # from the beginning of a connection to its first request
+    head_s: float = 10.0  # from the first byte of a request to the end of its headers
+    body_s: float = 20.0  # from the end of the headers to the last byte of the body
+    keep_alive_s: int = 75  # from an answer to the next request
+    unread_answer_s: float = 30.0  # for which a caller may leave an answer unread
+    head_bytes: int = 65_536  # of the request line and headers, or between two pieces of a body
+    unwanted_bytes: int = 16 * 1024 * 1024  # of a body, after its answer
+    pipelined_requests: int = 64  # on one connection, waiting for earlier answers
+    bodies_bytes: int = 256 * 1024 * 1024  # of bodies that are being read; past it 503 overloaded
+
+
+DEFAULT_LIMITS: Final = Limits()
 
 # Group commit
 WAITING_CALLS: Final = 20_000  # applied and not yet durable; beyond it calls get 503 overloaded
@@ -15,14 +37,6 @@ SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn 
 WAITING_BYTES: Final = 2 * 1024 * 1024  # of their bodies; beyond it further requests get 503 overloaded
 
 # Requests
-URL_BYTES: Final = 8_192  # past it 414 url_too_long
-HEADERS: Final = 100  # past it 431 headers_too_large
-HEADER_BYTES: Final = 16_384  # of one header's value; past it 431 headers_too_large
-HEAD_BYTES: Final = 65_536  # of all headers; past it 431 headers_too_large
-FRAMING_BYTES: Final = 16_384  # of chunk sizes, extensions and trailers between two pieces of a body, or after the last
-DISCARDED_BYTES: Final = 16 * 1024 * 1024  # of a request that arrive after its answer; past it the connection is closed
-PIPELINED_REQUESTS: Final = 64  # on one connection, waiting for earlier answers
-BODIES_BYTES: Final = 256 * 1024 * 1024  # of all requests that are being read or answered; past it 503 overloaded
 CONFIGS_REMEMBERED: Final = 1_024  # settings of streams as the store has them; others are read and checked again
 RULES_REMEMBERED: Final = 1_024  # which call needs which role, by method and path; past it they are looked up again
 RULE_CHARACTERS: Final = 512  # a longer path is looked up each time
@@ -31,27 +45,7 @@ DRAIN_DEADLINE_S: Final = 20  # from the signal to stop until the end, whatever 
 HAND_OVER_DEADLINE_S: Final = 10  # of that, at most, for giving shards to other controllers; calls have the rest
 STOP_DEADLINE_S: Final = 5  # of that, reserved for the last commit and for closing the store
 
-# Connections
-CONNECTIONS: Final = 10_000  # fewer if the process may open fewer files; a further one replaces an idle one
-RESERVED_CONNECTIONS: Final = 32  # in addition, when none is idle: they answer /healthz and /readyz only
-OTHER_FILES: Final = 128  # that the process may have open besides connections
-LEAST_CONNECTIONS: Final = 16  # however few files the process may open
-ACCEPTED_AT_ONCE: Final = 16  # before other tasks run
-BACKLOG: Final = 2_048  # connections that the kernel keeps until they are accepted
-FULL_TELLING_S: Final = 10.0  # between two log lines about too many connections
-
-# How long a connection may take
-HANDSHAKE_S: Final = 10.0  # TLS
-FIRST_BYTE_S: Final = 10.0  # from the handshake to the first byte of a request
-HEAD_DEADLINE_S: Final = 10.0  # from the first byte of a request to the end of its headers
-BODY_DEADLINE_S: Final = 20.0  # from the end of the headers to the last byte of the body
-KEEP_ALIVE_S: Final = 75.0  # from an answer to the next request
-SEND_STALL_S: Final = 30.0  # in which a caller has to read at least SEND_STALL_BYTES
-SEND_STALL_BYTES: Final = 65_536  # of an answer, or all that is left of it
-LINGER_S: Final = 2.0  # how long a rejected connection stays open, so that its caller can read why
-EVICTED_AFTER_S: Final = 1.0  # a connection that was idle for less is not closed for another one
-RESERVED_S: Final = 5.0  # the whole lifetime of a reserved connection
-WAITS_LOOK_TICKS: Final = 5  # of the server, 100 ms each, between two checks for connections past their deadline
+HEAD_BYTES: Final = 65_536  # of an answer of another controller
 
 # Memory
 RECENT_MARKS: Final = 2_048  # of each key, packed in memory; older ones are read from the store

@@ -7,6 +7,7 @@ import gc
 import ipaddress
 import logging
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -15,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -23,14 +24,8 @@ import uvicorn
 from controller.app import Application, create_app
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
-from controller.http.connection import HttpConnection, WaitQueues
-from controller.http.listener import Listener, connections_bound
-from controller.limits import (
-    DRAIN_DEADLINE_S,
-    START_DEADLINE_S,
-    STOP_DEADLINE_S,
-    WAITS_LOOK_TICKS,
-)
+from controller.http.connection import Connections, HttpConnection
+from controller.limits import DEFAULT_LIMITS, DRAIN_DEADLINE_S, START_DEADLINE_S, STOP_DEADLINE_S, Limits
 from controller.records.log_lines import log_lines
 from controller.records.operator_log import log_event
 from controller.settings import Settings
@@ -44,11 +39,13 @@ from controller.storage.tokens import has_tokens
 from controller.storage.worker import within
 from controller.terminal import TAKEN_OVER_STATUS, Failure, say
 from strandline.client.addresses import check_addresses
-from strandline.errors import InvalidConfig, InvalidName, Overloaded
+from strandline.errors import InvalidConfig, InvalidName
 from strandline.hosts import AllowedHosts
 from strandline.names import is_name
 
 EXAMPLE: Final = "like http://10.0.0.1:8433"  # of an address
+OTHER_FILES: Final = 160  # that the process may have open besides connections
+LEAST_CONNECTIONS: Final = 16  # however few files the process may open
 GARBAGE_OBJECTS: Final = 50_000  # a collection of young objects starts after this many more allocations than frees
 
 
@@ -70,7 +67,7 @@ class Door:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with bounded connections and listeners of our own.
+    """uvicorn's server, which says when it is ready, and why it ends.
 
     At the end it answers waiting readers first, and then waits for the connections, which would otherwise stay busy.
     """
@@ -81,16 +78,17 @@ class Server(uvicorn.Server):
         app: Application,
         doors: Sequence[Door],
         tell_ready: Callable[[], None],
-        parent: int | None = None,
+        parent: int | None,
+        handshake_s: float,
     ) -> None:
         """`tell_ready` is called once it takes calls. `parent` is a file that ends with the process for which this one
-        works, None if it works for itself."""
+        works, None if it works for itself. A TLS handshake may take `handshake_s`."""
         super().__init__(config)
         self._strandline = app
         self._doors = doors
         self._tell_ready = tell_ready
         self._parent = parent
-        self._waits = WaitQueues()
+        self._handshake_s = handshake_s
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
@@ -102,17 +100,20 @@ class Server(uvicorn.Server):
             return
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(self._parent, self._end_without_parent)
+        loop, state = asyncio.get_running_loop(), self.lifespan.state
+        connect: Callable[[], asyncio.Protocol] = partial(
+            self.config.http_protocol_class,
+            config=self.config,  # type: ignore[call-arg]  # as uvicorn calls it itself
+            server_state=self.server_state,
+            app_state=state,
+        )
         for door in self._doors if self.started else ():
-            listener = Listener(
-                door.socket,
-                self._connect,
-                self.server_state.connections,
-                self._waits,
-                limit=connections_bound(),
-                tls=self.config.ssl if door.tls else None,
+            tls = self.config.ssl if door.tls else None
+            handshake_s = self._handshake_s if door.tls else None
+            listener = await loop.create_server(
+                connect, sock=door.socket, ssl=tls, backlog=self.config.backlog, ssl_handshake_timeout=handshake_s
             )
-            self.servers.append(listener)  # type: ignore[arg-type]  # uvicorn closes them, and asks for nothing else
-            listener.start()
+            self.servers.append(listener)
         gc.freeze()  # the present objects are long-lived: no collection needs to scan them
         # A few dozen calls in flight have more objects than Python's threshold of 700, and few of them are cycles.
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
@@ -127,15 +128,9 @@ class Server(uvicorn.Server):
         log_event("parent_gone", logging.ERROR)
         self.should_exit = True
 
-    def _connect(self, overloaded: Overloaded | None) -> HttpConnection:
-        loop, state = asyncio.get_running_loop(), self.lifespan.state
-        return HttpConnection(self.config, self.server_state, state, loop, self._waits, overloaded=overloaded)
-
     async def on_tick(self, counter: int) -> bool:
         """Checks every tenth of a second whether to stop, also because another controller took the store over, or
         because a call asked this one to drain."""
-        if counter % WAITS_LOOK_TICKS == 0:
-            self._waits.look(asyncio.get_running_loop().time())
         controller = getattr(self._strandline.state, "controller", None)
         if controller is not None and (controller.replaced is not None or controller.stopping):
             self.should_exit = True
@@ -153,14 +148,14 @@ class Server(uvicorn.Server):
         log_event("stopped")
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: Settings, limits: Limits = DEFAULT_LIMITS) -> int:
     """Serves until a signal stops it; raises Failure if it cannot begin."""
     with log_lines(settings.log_format, controller=settings.name):
         check(settings)
         door = Door(listen(settings.host, settings.port), settings.ssl_certfile is not None)
         with door.socket:
             prepare_store(settings)
-            return run(settings, [door], partial(say_ready, door))
+            return run(settings, [door], partial(say_ready, door), limits=limits)
 
 
 def check(settings: Settings) -> None:
@@ -194,22 +189,36 @@ def prepare_store(settings: Settings) -> None:
     log_event("schema_created" if fresh else "schema_found", store=store, revision=REVISION)
 
 
-def _websockets() -> type[asyncio.Protocol] | Literal["none"]:
-    """What serves websockets, which come with the extra `dashboard` and are for its pages alone."""
-    if not is_installed():
-        return "none"
-    from controller.dashboard.socket_connection import SocketConnection
+def connections_bound(limits: Limits) -> int:
+    """How many connections the process can have. Raises the limit of open files as far as it is needed and allowed."""
+    wanted = limits.connections + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return limits.connections
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(OSError, ValueError):  # a system may have a lower bound of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(LEAST_CONNECTIONS, limits.connections - max(0, wanted - soft))
 
-    return SocketConnection
 
-
-def run(settings: Settings, doors: Sequence[Door], tell_ready: Callable[[], None], parent: int | None = None) -> int:
+def run(
+    settings: Settings,
+    doors: Sequence[Door],
+    tell_ready: Callable[[], None],
+    parent: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> int:
     """Serves with settings that were checked, until a signal stops it or its `parent` ends; see `Server`."""
-    app = create_app(settings, dashboard=True, peer_tls=peer_trust(settings))
+    app = create_app(settings, dashboard=True, peer_tls=peer_trust(settings), limits=limits)
+    connections = Connections(limits, connections_bound(limits))
     config = uvicorn.Config(
         app,
+        http=partial(HttpConnection, connections),  # type: ignore[arg-type]  # it makes a protocol, as a class does
+        timeout_keep_alive=limits.keep_alive_s,
         loop="uvloop",
-        ws=_websockets(),
+        ws="websockets-sansio" if is_installed() else "none",  # the dashboard's extra brings them
         ws_max_size=CHANNEL_BYTES,
         lifespan="on",
         log_config=None,
@@ -224,7 +233,7 @@ def run(settings: Settings, doors: Sequence[Door], tell_ready: Callable[[], None
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
     logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # uvicorn set it to its own level
-    server = Server(config, app, doors, tell_ready, parent)
+    server = Server(config, app, doors, tell_ready, parent, limits.first_byte_s)
     signal.signal(signal.SIGTERM, _end)
     with ExitStack() as closed:
         for door in doors:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final, Self
 
 from controller.limits import METRICS_KEYS
+from strandline.errors import InvalidConfig
 
 DATABASE_DEFAULT = "sqlite:///strandline.db"
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8433
 LOG_FORMATS = ("text", "json")
 LOG_FORMAT_DEFAULT = "text"
+BOOLEANS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +48,27 @@ class Settings:
     log_format: str = LOG_FORMAT_DEFAULT
     access_log: bool = False
     grafana_url: str | None = None  # of a stream's dashboard, with `{stream}` for its name: pages have a link to it
+
+    @classmethod
+    def from_environment(cls, variables: Mapping[str, str]) -> Self:
+        """The settings in `STRANDLINE_…`, as `strandline serve` reads them. Raises InvalidConfig."""
+        found: dict[str, object] = {}
+        for each in fields(cls):
+            option = "allowed_host" if each.name == "allowed_hosts" else each.name
+            variable = f"STRANDLINE_{option.upper()}"
+            text = variables.get(variable)
+            if text is None:
+                continue
+            if each.name == "allowed_hosts":
+                found[each.name] = tuple(host.strip() for host in text.split(",") if host.strip())
+            elif isinstance(each.default, bool):
+                if text.lower() not in BOOLEANS:
+                    raise InvalidConfig(name=variable, value=text, wanted="true or false")
+                found[each.name] = BOOLEANS[text.lower()]
+            elif isinstance(each.default, int):
+                if not (text.isascii() and text.isdecimal()):
+                    raise InvalidConfig(name=variable, value=text, wanted="a whole number")
+                found[each.name] = int(text)
+            else:
+                found[each.name] = text
+        return cls(**found)  # type: ignore[arg-type]  # each is of its field's type

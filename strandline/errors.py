@@ -753,31 +753,6 @@ class BadRequest(Invalid):
 
 
 @dataclass(kw_only=True, eq=False)
-class UrlTooLong(Invalid):
-    code: ClassVar[str] = "url_too_long"
-    status: ClassVar[int] = 414
-    limit: int
-
-    @property
-    def detail(self) -> str:
-        return f"the URL is longer than {self.limit} bytes: send less in the query"
-
-
-@dataclass(kw_only=True, eq=False)
-class HeadersTooLarge(Invalid):
-    """`what` names the bound: the headers together, their number, or a single one."""
-
-    code: ClassVar[str] = "headers_too_large"
-    status: ClassVar[int] = 431
-    what: str
-    limit: int
-
-    @property
-    def detail(self) -> str:
-        return f"there are more than {self.limit} {self.what}: send fewer or shorter headers"
-
-
-@dataclass(kw_only=True, eq=False)
 class WrongMediaType(Invalid):
     """`given` is the value of `Content-Type`, null without one."""
 
@@ -825,20 +800,6 @@ class ForeignOrigin(Denied):
             f"{page} may change nothing at {self.host!r}: only the controller's own pages may, and programs other than "
             f"browsers; a proxy in front must pass on Host, or name it in X-Forwarded-Host"
         )
-
-
-@dataclass(kw_only=True, eq=False)
-class RequestTooSlow(Unavailable):
-    """The request did not arrive in time; no part of it was carried out."""
-
-    code: ClassVar[str] = "request_too_slow"
-    status: ClassVar[int] = 408
-    what: str
-    limit_s: int
-
-    @property
-    def detail(self) -> str:
-        return f"{self.what} did not arrive within {self.limit_s} seconds: nothing was changed, send the request again"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -43,7 +43,8 @@ class InThread:
             ssl_certfile=None if certificate is None else certificate[0],
             ssl_keyfile=None if certificate is None else certificate[1],
         )
-        self.server = Server(config, app, [Door(listener, certificate is not None)], lambda: None)
+        doors = [Door(listener, certificate is not None)]
+        self.server = Server(config, app, doors, lambda: None, None, START_DEADLINE_S)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=trusted or True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import signal
@@ -96,23 +97,26 @@ class OwnProcess:
         trusted: ssl.SSLContext | None = None,
         files: int | None = None,
         program: Path = ROOT,
+        **limits: float,
     ) -> None:
         """`trusted` is for TLS; `files` is how many files it may have open, connections among them; `program` is the
-        folder with the program.
+        folder with the program; `limits` are those of the application that it is to have in place of its own.
 
         The process is a fork, which saves most of its start, unless it is to have another program or other bounds."""
         self.database = database
-        arguments = ["serve", "--database", str(database), "--port", str(port), *options]
+        module = "tests.limited" if limits else "controller"
+        arguments = [json.dumps(limits)] if limits else []
+        arguments += ["serve", "--database", str(database), "--port", str(port), *options]
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process; a pipe could fill up
         self.process: Fork | subprocess.Popen[str]
         if sys.platform == "linux" and files is None and program is ROOT:
-            self.process = Fork("controller", arguments, self._said.fileno())
+            self.process = Fork(module, arguments, self._said.fileno())
         else:
             bounds = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
             environment = {**os.environ, "PYTHONPATH": str(program)}
             folder = None if program is ROOT else program  # Python looks there first
             self.process = subprocess.Popen(
-                [*bounds, sys.executable, "-m", "controller", *arguments],
+                [*bounds, sys.executable, "-m", module, *arguments],
                 stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment, cwd=folder,
             )  # fmt: skip
         assert self.process.stdout is not None

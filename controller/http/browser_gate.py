@@ -13,7 +13,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from strandline.errors import BadRequest, ForeignOrigin, WrongHost
+from strandline.errors import BadRequest, ForeignOrigin, Unauthenticated, WrongHost
 from strandline.hosts import AllowedHosts, is_loopback, is_own_page, parse_authority, same_host
 
 CHANNEL: Final = "/_nicegui_ws/"  # over which the dashboard's pages talk to the controller, also by GET
@@ -27,22 +27,28 @@ _CALLED_KEPT: Final = 64  # pairs of a host as it was sent and the address that 
 class BrowserGate:
     """Knows the names of a controller, and which pages are its own."""
 
-    def __init__(self, allowed_hosts: Sequence[str], listens_on: str, peers_call: str | None = None) -> None:
+    def __init__(
+        self, allowed_hosts: Sequence[str], listens_on: str, peers_call: str | None = None, *, insecure: bool = False
+    ) -> None:
         """`allowed_hosts` are those that the operator named; `peers_call` is the host by which other controllers call
-        this one. Raises InvalidConfig for one that cannot be a host."""
+        this one. An `insecure` one needs no tokens beyond this machine. Raises InvalidConfig for one that cannot be a
+        host."""
         beyond = not is_loopback(listens_on)
         own = parse_authority(listens_on)
         named = () if own is None or not beyond else (own.host,)
         by_peers = () if peers_call is None else (peers_call,)
         self._allowed = AllowedHosts.of([*allowed_hosts, *named, *by_peers])
         self._is_open_with_tokens = beyond and not allowed_hosts
+        self._needs_tokens_beyond = not insecure
         self._found: set[tuple[object, object]] = set()
 
     def check(self, scope: Scope, *, tokens_required: bool) -> None:
-        """Lets a request or a socket pass, or raises BadRequest, WrongHost or ForeignOrigin.
+        """Lets a request or a socket pass, or raises BadRequest, WrongHost, ForeignOrigin or Unauthenticated.
 
         Beyond this machine, with tokens and without named hosts, every host is allowed: see decision 0054.
         """
+        if not tokens_required and self._needs_tokens_beyond and not _is_of_this_machine(scope.get("server")):
+            raise Unauthenticated(reason="without tokens it serves its own machine only")
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if len(headers) < len(scope["headers"]):
             _check_once(scope)
@@ -69,6 +75,14 @@ class BrowserGate:
         is_own = is_loopback(host) or (own is not None and same_host(host, str(own[0])))
         if not every and not is_own and not self._allowed.allows(host) and scope["path"] not in PROBES:
             raise WrongHost(host=host)
+
+
+def _is_of_this_machine(called: tuple[str, int | None] | None) -> bool:
+    """Whether the address that was called is one of loopback, or none at all, as that of a socket file."""
+    if called is None:
+        return True
+    host = called[0]
+    return host == "127.0.0.1" or is_loopback(host) or (not host[:1].isdigit() and ":" not in host)
 
 
 def _check_once(scope: Scope) -> None:

@@ -8,10 +8,8 @@ import itertools
 import logging
 import re
 from collections.abc import Iterable
-from typing import Final
 
 from starlette.applications import Starlette
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.controller import Controller
@@ -24,8 +22,6 @@ from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
 from strandline.errors import BadRequest, InternalFailure, StoreUnavailable, StrandlineError
 
-REFUSAL: Final = "strandline.refusal"  # in a scope: the error that the connection has found in the request
-METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 
 
@@ -79,10 +75,9 @@ class Middleware:
             await send(message)
 
         try:
-            self._check(scope, controller)
-            if not scope["path"].startswith("/"):
-                await _answer_about_server(scope)(scope, receive, send_with_headers)
-                return
+            if not scope["path"].startswith("/"):  # such as that of `OPTIONS *`
+                raise BadRequest(reason="its target is no path")
+            self._gate.check(scope, tokens_required=controller.tokens.required)
             is_free = self._rules.is_open(scope["path"], dashboard=self._dashboard)
             group = None if is_free else self._admit(scope, controller)
             if self._forwarding is not None and not is_free:
@@ -106,12 +101,6 @@ class Middleware:
             if started:
                 raise
             await answer_with(scope, failure)(scope, receive, send_with_headers)
-
-    def _check(self, scope: Scope, controller: Controller) -> None:
-        """Raises what the connection found wrong, and refuses what a browser sends for a foreign page."""
-        if (refusal := scope.get(REFUSAL)) is not None:
-            raise refusal
-        self._gate.check(scope, tokens_required=controller.tokens.required)
 
     def _admit(self, scope: Scope, controller: Controller) -> str | None:
         """Lets a call of the API in if its token allows it; returns what `Rules.admit` does."""
@@ -153,10 +142,3 @@ def _failed(scope: Scope, error: Exception) -> InternalFailure:
     """Logs a bug; returns what the caller hears of it."""
     log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
     return InternalFailure(reason=type(error).__name__)
-
-
-def _answer_about_server(scope: Scope) -> Response:
-    """Whether a request asks about the whole server (`OPTIONS *`): only it has a target that is no path."""
-    if scope["path"] != "*" or scope["method"] != "OPTIONS":
-        raise BadRequest(reason="its target is no path")
-    return Response(status_code=204, headers={"Allow": METHODS})

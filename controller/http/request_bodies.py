@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.types import Receive, Scope
 
-from strandline.errors import BadJson, TooLarge, WrongMediaType
+from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
 Body = TypeVar("Body")
@@ -24,24 +24,55 @@ _OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
 async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
     """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type.
 
-    It has no deadline: the connection has one, and refuses a caller that does not send the rest in time.
+    It has no deadline: the connection has one, and ends if a caller does not send the rest in time. Raises Overloaded
+    if the bodies of all callers together take too much memory.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > limit:
             raise TooLarge(limit=limit)
-    parts: list[bytes] = []
-    size, more = 0, True
-    while more and size <= limit:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise BadJson(reason="it was cut short")
-        parts.append(message.get("body", b""))
-        size, more = size + len(parts[-1]), message.get("more_body", False)
-    if size > limit:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        bodies: BodiesRead = scope["app"].state.bodies
+        body = await bodies.rest(body, receive, limit)
+    elif message["type"] == "http.disconnect":
+        raise _cut_short()
+    if len(body) > limit:
         raise TooLarge(limit=limit)
-    if size and as_json:
+    if body and as_json:
         check_media_type(scope)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return body
+
+
+class BodiesRead:
+    """The memory of bodies that are being read, of all callers of an application."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+
+    async def rest(self, first: bytes, receive: Receive, limit: int) -> bytes:
+        """A body that begins with `first`, to its end or until it is longer than `limit`."""
+        body, more = bytearray(first), True
+        self._bytes += len(first)
+        try:
+            while more and len(body) <= limit:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _cut_short()
+                piece = message.get("body", b"")
+                body += piece
+                self._bytes += len(piece)
+                more = message.get("more_body", False)
+                if self._bytes > self._limit:
+                    raise Overloaded(waiting=self._bytes, limit=self._limit, what="bytes are being read")
+            return bytes(body)
+        finally:
+            self._bytes -= len(body)
+
+
+def _cut_short() -> BadJson:
+    return BadJson(reason="it was cut short")
 
 
 async def until_left(receive: Receive) -> None:

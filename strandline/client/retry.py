@@ -6,7 +6,7 @@
 
     outcome of an attempt                      the request is sent again …       and in the end
     NotReached: no part of it arrived          always                            ControllerAway
-    408, 503 with a code of ours: not done     always, after Retry-After         that error
+    503 with a code of ours: not done          always, after Retry-After         that error
     AnswerLost, or 502, 503, 504 of a proxy    only if that is harmless          OutcomeUnknown
     any other response                         never: it is the answer           –
 
@@ -184,7 +184,7 @@ def _reason_of(outcome: Outcome) -> str:
 
 def _nothing_changed(request: Request, response: Response) -> bool:
     """Whether the controller itself says that it could not take the call just now."""
-    return response.status in (408, 503) and isinstance(error_of(request, response), Unavailable)
+    return response.status == 503 and isinstance(error_of(request, response), Unavailable)
 
 
 def _retry_after_ms(response: Response) -> int:

@@ -67,14 +67,6 @@ def test_a_note_that_comes_byte_by_byte_is_taken(served: OwnProcess) -> None:
         assert raw.answer().json["late"] is False
 
 
-def test_a_note_before_garbage_is_answered_before_the_refusal(served: OwnProcess) -> None:
-    with Raw(served) as raw:
-        raw.send(note(30, "before") + b"\0garbage\r\n\r\n")
-
-        assert [raw.answer().status, raw.answer().status] == [200, 400]
-        assert raw.is_closed()
-
-
 def test_what_follows_a_note_that_closes_is_not_answered(served: OwnProcess) -> None:
     with Raw(served) as raw:
         raw.send(note(40, "last", "Connection: close\r\n") + note(41, "last"))

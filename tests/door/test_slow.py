@@ -1,7 +1,4 @@
-"""Callers that send nothing, or slowly, or do not take their answers: each is given up after a while.
-
-It takes half a minute, since the limits are the controller's own; so all of them are slow at the same time.
-"""
+"""Callers that send nothing, or slowly, or do not take their answers: the connection of each ends after a while."""
 
 from __future__ import annotations
 
@@ -12,22 +9,16 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-import pytest
-
-from controller.limits import BODY_DEADLINE_S, FIRST_BYTE_S, HANDSHAKE_S, HEAD_DEADLINE_S, LINGER_S, SEND_STALL_S
 from tests.door.raw import PATIENCE_S, Raw
 from tests.served import OwnProcess
 from tests.tokens.test_serving import Certificate, certificate
 
-pytestmark = pytest.mark.full
-
 __all__ = ["certificate"]
 
-LONGEST_S = max(FIRST_BYTE_S, HEAD_DEADLINE_S, BODY_DEADLINE_S, SEND_STALL_S, HANDSHAKE_S) + LINGER_S + PATIENCE_S
+LIMITS = {"first_byte_s": 0.4, "head_s": 0.4, "body_s": 0.6, "unread_answer_s": 0.8}
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 BODY = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
 ANSWERED = BODY.replace(b"/notes", b"/marks/live")  # which takes no POST, and says so before the body has come
-WINDOW = BODY.replace(b"/notes", b"/time-window").replace(b"1000", b"15")
 LARGE = b"GET /v1/streams/large HTTP/1.1\r\nHost: localhost\r\n"
 ESTABLISHED = "01"
 
@@ -42,7 +33,6 @@ SLOW = {
     "a body that nobody wants": (ANSWERED, b" "),
     "a second head": (HEAD + b"\r\n" + HEAD, b"a"),
 }
-TOO_SLOW = b'"code":"request_too_slow"'
 
 
 class Slow:
@@ -74,13 +64,14 @@ class Slow:
         return self._got
 
 
-def test_who_is_slow_is_given_up_and_hears_why(serve: Callable[..., OwnProcess], certificate: Certificate) -> None:
+def test_the_connection_of_who_is_slow_ends(serve: Callable[..., OwnProcess], certificate: Certificate) -> None:
     trusted = ssl.create_default_context(cafile=certificate.certificate)
-    plain = serve()
+    plain = serve(**LIMITS)
     secured = serve(
         *("--ssl-certfile", certificate.certificate, "--ssl-keyfile", certificate.key),
         database="tls.db",
         trusted=trusted,
+        **LIMITS,
     )
     for process in (plain, secured):
         process.client.put("/v1/streams/s", json={"segments": 1})
@@ -90,15 +81,12 @@ def test_who_is_slow_is_given_up_and_hears_why(serve: Callable[..., OwnProcess],
         for name, (first, drop) in SLOW.items():
             slow.add(name, opened.enter_context(Raw(plain)).send(first), drop)
             slow.add(f"{name}, over TLS", opened.enter_context(Raw(secured, trusted)).send(first), drop)
-        known = opened.enter_context(Raw(plain)).send(WINDOW + b'{"position":{}}')
-        assert known.answer().status == 200
-        slow.add("a body after a head that is known", known.send(WINDOW))
         for name, first in (("nothing", b""), ("half a hello", b"\x16\x03\x01\x02\x00\x01"), ("no TLS", HEAD)):
             slow.add(f"{name} before TLS", opened.enter_context(Raw(secured)).send(first))
         for process, trust in ((plain, None), (secured, trusted)):
             for asked in ((LARGE + b"\r\n") * 60, LARGE + b"Connection: close\r\n\r\n"):
                 stalled.append(opened.enter_context(Raw(process, trust, receives=4_096)).send(asked))
-        deadline = time.monotonic() + LONGEST_S
+        deadline = time.monotonic() + PATIENCE_S
 
         got = slow.wait(deadline)
         wait_until_given_up(stalled, deadline)
@@ -108,11 +96,7 @@ def test_who_is_slow_is_given_up_and_hears_why(serve: Callable[..., OwnProcess],
             case "a body that nobody wants":
                 assert said.startswith(b"HTTP/1.1 405 ") and said.count(b"HTTP/1.1 ") == 1, (name, said)
             case "a second head":
-                assert said.startswith(b"HTTP/1.1 200 ") and said.count(b"HTTP/1.1 408 ") == 1, (name, said)
-            case "nothing":
-                assert said == b"", (name, said)
-            case plainly if plainly in SLOW or plainly == "a body after a head that is known":
-                assert said.startswith(b"HTTP/1.1 408 ") and TOO_SLOW in said, (name, said)
+                assert said.startswith(b"HTTP/1.1 200 ") and said.count(b"HTTP/1.1 ") == 1, (name, said)
             case _:
                 assert said == b"", (name, said)
     for process in (plain, secured):

@@ -18,6 +18,8 @@ from controller.app import create_app
 from controller.settings import PORT_DEFAULT, Settings
 from tests.summary import skip
 
+pytestmark = pytest.mark.full
+
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\$", re.MULTILINE)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 MAVEN = """#!/bin/sh
 echo run >> "{calls}"
 for each in "$@"; do case "$each" in -DoutputDirectory=*) folder="${{each#*=}}" ;; esac; done

@@ -12,6 +12,8 @@ import pytest
 from controller.cli import COMMANDS
 from tools.release import LEFT, git, missing
 
+pytestmark = pytest.mark.full
+
 CHANGELOG = "# Changelog\n\n## [1.2.0] - 2026-01-31\n\n### Added\n\n## [1.1.0] - unreleased\n"
 PROJECT = '[project]\nversion = "1.2.0"\n'
 URLS = '[project.urls]\nSource = "https://example.org/strandline"\n'

@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 JAVA = """#!/bin/sh
 case "$1" in
 -version) echo 'openjdk version "{version}"' >&2 ;;

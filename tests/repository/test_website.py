@@ -11,6 +11,8 @@ import pytest
 
 from tools.website import PUBLIC, PYTHON_PAGES, Nav, configuration, pages, public_names, stage, wrong
 
+pytestmark = pytest.mark.full
+
 
 def entries(nav: Nav) -> list[str]:
     """The pages that a navigation names, in its order."""

@@ -21,6 +21,8 @@ from tools.package_readme import PackageReadme
 from tools.try_wheel import USERS_OWN
 from tools.website import LINK
 
+pytestmark = pytest.mark.full
+
 NEEDS_MORE_THAN_PYTHON = {
     "strandline.core.block",
     "strandline.core.chain",

@@ -30,12 +30,13 @@ def _limits_of(name: str) -> str:
     module = importlib.import_module(name)
     heading, remark = "", ""
     rows: dict[str, list[tuple[str, str, str]]] = {}
-    for line in source_of(name).splitlines():
+    for line in map(str.strip, source_of(name).splitlines()):
         remark = f"{remark} {line[2:]}".strip() if line.startswith("# ") else remark if line else ""
         found = re.match(r"([A-Z][A-Z0-9_]*): Final.*?=.*?(?:\s{2}#\s(.*))?$", line)
-        if found:
+        found = found or re.match(r"(\w+): (?:int|float) = .*?(?:\s{2}#\s(.*))$", line)  # a field of `Limits`
+        if found and found[1] != "DEFAULT_LIMITS":
             heading, remark = remark or heading, ""
-            value = _value(getattr(module, found[1]))
+            value = _value(getattr(module, found[1], None) or getattr(module.DEFAULT_LIMITS, found[1]))
             rows.setdefault(heading, []).append((code(found[1]), value, found[2] or ""))
     tables = ((about, table(("limit", "value", "meaning"), entries)) for about, entries in rows.items())
     return "\n\n".join(f"**{about}**\n\n{text}" if about else text for about, text in tables)
