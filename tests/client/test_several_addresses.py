@@ -33,6 +33,8 @@ from tests.client.conftest import QUICK, Flavour
 from tests.served import Outside, OwnProcess, run_command, served
 from writer_client import AsyncWriter, Background, BackgroundWriter, Writer
 
+pytestmark = pytest.mark.full
+
 OVERLOADED = json.dumps(to_problem(Overloaded(waiting=9, limit=8))).encode()
 
 

@@ -11,6 +11,8 @@ from tests.cluster.mutations import ALONE_AND_SUSPENDED, FAIL_OVERS, HAND_OVERS,
 from tests.cluster.truth import Broken
 from tests.cluster.world import Plan, World
 
+pytestmark = pytest.mark.full
+
 SEEDS = int(os.environ.get("CLUSTER_SEEDS", "60"))
 
 

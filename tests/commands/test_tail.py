@@ -19,6 +19,8 @@ from strandline.logs.sqlite import SqliteLog, system_clock_ms
 from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy
 
+pytestmark = pytest.mark.full
+
 LINES, ROUNDS = 20, 8  # a round of lines, and then a mark
 INTERVAL_MS = "500"  # a replica of a busy machine may need some of that before an append shows
 

@@ -13,6 +13,8 @@ from strandline.logs import Event
 from strandline.logs.kafka import KafkaLog
 from tests.commands.conftest import Run
 
+pytestmark = pytest.mark.full
+
 NOON = 1_700_000_000_000
 # segment, time in seconds after NOON: the fourth event comes 8 s late
 ROWS = [("0", 0), ("1", 1), ("0", 10), ("1", 2), ("0", 70), ("0", 71), ("1", 69)]

@@ -369,6 +369,7 @@ def test_a_hold_that_is_over_is_not_taken_up_again(tmp_path: Path) -> None:
         assert key(served).held_since is None or key(served).held_since == began
 
 
+@pytest.mark.full
 def test_the_age_of_what_began_many_marks_ago_survives_a_restart(tmp_path: Path) -> None:
     clock, ages = ManualClock(), []
     with InProcess(tmp_path / "store.db", clock) as served:

@@ -253,6 +253,7 @@ def test_the_journal_is_paged_and_outlives_a_restart(start: Any) -> None:
     assert controller.told()[-1]["seq"] == 7
 
 
+@pytest.mark.full
 def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
     controller = start()
     controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": None})

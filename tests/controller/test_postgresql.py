@@ -13,6 +13,8 @@ from controller.storage.schema import REVISION
 from tests.postgres import Fault, Postgres, Wire
 from tests.served import run_command
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 

@@ -177,6 +177,7 @@ def test_the_clients_call_reads_all_of_it(troubled: InProcess) -> None:
     assert page.groups[0].group == "readers" and page.controller.ready and page.counts.streams == 1
 
 
+@pytest.mark.full
 def test_a_thousand_streams_are_paged_by_name_while_they_come_and_go(controller: InProcess) -> None:
     every = [f"s{number:04}" for number in range(1_005)]
     create(controller, *every)

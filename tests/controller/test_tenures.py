@@ -39,6 +39,8 @@ from strandline.wire.groups import GroupSettings
 from tests.served import NOON
 from tests.terms import FIRST
 
+pytestmark = pytest.mark.full
+
 CONFIG = {"mark_interval_ms": 0, "max_ahead_ms": None}
 
 

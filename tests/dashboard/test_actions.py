@@ -3,9 +3,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.dashboard.conftest import choose, dim_in_dialog, found_on
+
+pytestmark = pytest.mark.full
 
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World

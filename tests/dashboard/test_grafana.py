@@ -7,6 +7,8 @@ import pytest
 from controller.cli import main
 from tests.served import OwnProcess
 
+pytestmark = pytest.mark.full
+
 
 def test_the_page_of_a_stream_leads_to_its_dashboard_in_grafana(tmp_path: Path) -> None:
     process = OwnProcess(tmp_path / "store.db", "--grafana-url", "https://grafana.test/d/s?var-stream={stream}")

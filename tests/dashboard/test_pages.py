@@ -59,6 +59,7 @@ def test_what_is_new_shows_without_reloading(world: World, open_page: Callable[.
     assert page.evaluate("window.sameDocument") is True
 
 
+@pytest.mark.full
 def test_times_that_are_no_dates_stay_numbers_and_have_no_lag(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/counter")
@@ -74,6 +75,7 @@ def test_splits_and_merges_are_drawn(world: World, open_page: Callable[..., Page
     expect(page.locator("svg path.flowchart-link")).to_have_count(4)
 
 
+@pytest.mark.full
 def test_many_segments_are_drawn_folded_and_unfold_on_a_click(world: World, open_page: Callable[..., Page]) -> None:
     world.put("/v1/streams/split-up", {"segments": 500})
     halves = [{"id": f"{n}-{half}", "low": (2 * n + half) / 1000, "high": (2 * n + half + 1) / 1000}
@@ -112,6 +114,7 @@ def test_a_picture_leads_from_a_stream_to_what_its_readers_write(world: World, o
     expect(flow.get_by_role("list", name="billing reads").get_by_role("link")).to_have_text(["orders", "payments"])
 
 
+@pytest.mark.full
 def test_thousands_of_writers_come_page_by_page_and_filter(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/crowd")
@@ -124,6 +127,7 @@ def test_thousands_of_writers_come_page_by_page_and_filter(world: World, open_pa
     expect(page.get_by_role("link", name="w-2700")).to_be_visible()
 
 
+@pytest.mark.full
 def test_what_is_chosen_in_a_table_is_there_again_after_back_and_a_reload(
     world: World, open_page: Callable[..., Page]
 ) -> None:
@@ -166,6 +170,7 @@ def test_times_are_in_the_zone_that_the_browser_chose(world: World, zone: str, s
     assert f"times in {zone if shown != 'Z' else 'UTC'}" in page.text
 
 
+@pytest.mark.full
 def test_a_link_in_a_row_keeps_the_focus_while_the_row_changes(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/orders")
@@ -227,6 +232,7 @@ def test_the_lag_of_all_streams_is_drawn_over_a_range_that_back_keeps(
     expect(page.get_by_label("Time range")).to_have_value("15 min")
 
 
+@pytest.mark.full
 def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/lossy")
@@ -256,6 +262,7 @@ def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open
     expect(page.get_by_label("From", exact=True)).to_have_value("")
 
 
+@pytest.mark.full
 def test_what_is_typed_before_the_first_updates_of_a_page_is_kept(world: World, open_page: Callable[..., Page]) -> None:
     _, page = open_page(), open_page()  # the first one is that of other tests, too
     page.goto(f"{world.url}/streams/lossy")  # in the visitor's zone from now on

@@ -21,6 +21,8 @@ from strandline.wire.streams import settings_by_name
 from tests.dashboard.conftest import dim_in_dialog, found_on
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
+pytestmark = pytest.mark.full
+
 PATTERNS = {"anna": (Role.ADMIN, "*"), "ben": (Role.READER, "orders*"), "carl": (Role.READER, "*")}
 
 

@@ -14,6 +14,8 @@ from strandline.client.http import AsyncConnection, Connection
 from strandline.core.note import Note
 from tests.forwarding.conftest import STREAM, Cluster, Make, RealController
 
+pytestmark = pytest.mark.full
+
 
 class Client:
     """A client of either kind, to be used in the same way."""

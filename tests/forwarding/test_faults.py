@@ -17,6 +17,8 @@ from strandline.client.retry import Patience
 from strandline.errors import NotOwner, OutcomeUnknown
 from tests.forwarding.conftest import STREAM, Cluster, Make, note
 
+pytestmark = pytest.mark.full
+
 Talk = Callable[[socket.socket], None]
 
 

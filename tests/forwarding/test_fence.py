@@ -9,6 +9,8 @@ from controller.cluster.records import Kind
 from strandline.testing import NOON, ManualClock
 from tests.forwarding.conftest import STREAM, Cluster, Make, RealController, note
 
+pytestmark = pytest.mark.full
+
 Two = tuple[RealController, RealController]
 
 

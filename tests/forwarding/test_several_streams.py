@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from strandline.testing import NOON, ManualClock
 from tests.forwarding.conftest import STREAM, Cluster, Make, RealController, note
+
+pytestmark = pytest.mark.full
 
 
 def three_streams(cluster: Cluster, make: Make) -> list[RealController]:

@@ -9,6 +9,8 @@ import pytest
 from controller.cluster.records import Kind
 from tests.forwarding.conftest import STREAM, Cluster, Make, RealController, note
 
+pytestmark = pytest.mark.full
+
 GROUP = "/v1/reader-groups/g"
 WINDOWS = "/v1/cluster/windows"
 HOP = {"Strandline_Hop": "1", "Strandline_For": "2"}

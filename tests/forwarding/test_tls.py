@@ -10,6 +10,8 @@ import pytest
 from tests.forwarding.conftest import STREAM, Cluster, Make, note
 from tests.tokens.test_serving import openssl
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[str, str]:

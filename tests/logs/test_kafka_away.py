@@ -10,6 +10,8 @@ from strandline.logs.errors import NotAcknowledged
 from strandline.logs.kafka import TrackedProducer
 from strandline.paced_log import OF_THE_PROCESS
 
+pytestmark = pytest.mark.full
+
 
 def test_a_producer_at_a_wrong_broker_says_so_in_two_lines(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture

@@ -21,6 +21,8 @@ from strandline.logs.sqlite import SqliteLog
 from tests.readme.pages import CONTROLLER, ROOT, Block, Stranger, blocks_of
 from tests.served import AT_ONCE
 
+pytestmark = pytest.mark.full
+
 ALERTS = ROOT / "controller" / "operations" / "alerts.yml"
 TIMES = [1_000, 4_000, 11_000, 9_000, 23_000, 31_000]
 

@@ -55,6 +55,7 @@ def attached(spark: SparkSession, folder: Folder, tmp_path: Path) -> Iterator[Ca
     detach(spark)
 
 
+@pytest.mark.full
 def test_a_file_stream_is_exact_through_a_restart_and_to_its_end(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any, tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_sparks_wrapper_for_available_now_is_refused_where_runs_would_fail(
         spark.conf.unset(AVAILABLE_NOW)
 
 
+@pytest.mark.full
 def test_a_second_session_of_one_spark_attaches_as_well(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_second_session_of_one_spark_attaches_as_well(
     detach(session)
 
 
+@pytest.mark.full
 def test_a_query_ends_when_one_of_another_spark_registers_with_its_group(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:
@@ -175,6 +178,7 @@ def test_a_query_ends_when_one_of_another_spark_registers_with_its_group(
         assert settle(spark, again) == folder.truth()
 
 
+@pytest.mark.full
 def test_two_attached_folders_are_read_in_one_query(
     spark: SparkSession, controller: Any, folder: Folder, running: Any, tmp_path: Path
 ) -> None:
@@ -203,6 +207,7 @@ def test_two_attached_folders_are_read_in_one_query(
     detach(spark)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lag", ["5 seconds", 5_000])
 def test_the_longest_delay_of_an_event_is_taken_off_each_mark(
     folder: Folder, attached: Callable[..., DataFrame], spark: SparkSession, running: Any, lag: str | int
@@ -223,6 +228,7 @@ def test_a_delay_that_is_none_is_refused_before_a_query_starts(attached: Callabl
         attached(max_event_time_lag="long")
 
 
+@pytest.mark.full
 def test_an_attached_query_reports_backlog_by_its_groups_settings(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:
@@ -260,6 +266,7 @@ def test_an_attached_query_reports_backlog_by_its_groups_settings(
         assert told == [True, False, True, False]
 
 
+@pytest.mark.full
 def test_a_query_whose_group_lost_its_stream_ends_until_restarted(
     spark: SparkSession, controller: Any, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:

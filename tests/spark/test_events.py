@@ -145,6 +145,7 @@ def test_batches_are_large_in_backlog_and_small_when_caught_up(
     assert (old, new) == ([100, 50], [35, 10, 10, 10, 5])
 
 
+@pytest.mark.full
 def test_a_callers_own_strategy_makes_batches_large(
     spark: SparkSession, running: Any, stream: Any, append: Any, place: Any, tmp_path: Path
 ) -> None:

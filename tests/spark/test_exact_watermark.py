@@ -132,6 +132,7 @@ def test_a_planned_unfinished_batch_runs_again_with_its_mark(
         assert second.settle() == event_log.windows(WIDTH_MS)
 
 
+@pytest.mark.full
 def test_available_now_reads_what_is_there_within_the_budget_fairly_and_stops(
     read: Read, running: Any, stream: Any, event_log: Any
 ) -> None:
@@ -150,6 +151,7 @@ def test_available_now_reads_what_is_there_within_the_budget_fairly_and_stops(
 
 #   segment "0" ──┬── "3" ──┬── "5"      what follows is read when all before it is
 #                 └── "4" ──┘
+@pytest.mark.full
 def test_splits_and_merges_are_read_in_order_and_close_windows(
     read: Read, running: Any, stream: Any, event_log: Any
 ) -> None:

@@ -166,6 +166,7 @@ def test_source_and_connector_give_the_truth_through_partitions_and_restarts(
     assert between.count() == sum(start <= each.event_ms < end for each in events)
 
 
+@pytest.mark.full
 def test_a_kafka_chain_writes_each_batch_once_and_then_ends(
     spark: SparkSession, kafka: Kafka, stream: Any, phones: Phones, controller: Any, tmp_path: Path, running: Any
 ) -> None:
@@ -223,6 +224,7 @@ def send_untracked(stream: Any, kafka: Kafka, times: list[int]) -> None:
     assert producer.flush(60) == 0
 
 
+@pytest.mark.full
 def test_an_untouched_topic_with_a_tail_has_exact_windows(
     spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, controller: Any, running: Any
 ) -> None:
@@ -249,6 +251,7 @@ def test_an_untouched_topic_with_a_tail_has_exact_windows(
     detach(spark)
 
 
+@pytest.mark.full
 def test_a_connector_query_hears_its_backlogs_end_and_shrinks_batches(
     spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, stream: Any, running: Any
 ) -> None:

@@ -111,6 +111,7 @@ def test_the_source_takes_limits_where_spark_passes_them_on(read: Callable[..., 
         read(maxRowsPerBatch=7)
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_available_now_closes_its_windows_with_sparks_wrapper_for_older_sources(
     spark: SparkSession, read: Callable[..., DataFrame], running: Any, stream: Any, event_log: Any

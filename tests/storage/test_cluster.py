@@ -45,6 +45,8 @@ from controller.storage.transaction import decided
 from strandline.core.served_time import Unserved
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.full
+
 Result = TypeVar("Result")
 PATIENCE_S = 30
 

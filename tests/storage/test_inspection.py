@@ -278,6 +278,7 @@ def test_a_look_leaves_nothing_behind(file: Path) -> None:
     assert {path.name: path.read_bytes() for path in file.parent.iterdir()} == before
 
 
+@pytest.mark.full
 def test_a_large_store_takes_no_more_memory_than_a_small_one(file: Path) -> None:
     def peak() -> int:
         tracemalloc.start()

@@ -17,6 +17,8 @@ from controller.storage.postgresql import Timeline, joint_engine, reading_engine
 from controller.storage.refusals import AlreadyServed, DriverMissing
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def commit(postgres_url: str) -> Iterator[Engine]:

@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import strandline.testing
+
+pytestmark = pytest.mark.full
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
 

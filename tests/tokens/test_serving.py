@@ -30,6 +30,8 @@ from tests.readme.pages import Block, Stranger, blocks_of
 from tests.served import OwnProcess, run_command
 from writer_client import AsyncWriter, Writer
 
+pytestmark = pytest.mark.full
+
 SETTINGS = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 ONCE = Patience(attempts=1)
 KNOWN = (  # when the controller has looked for new tokens

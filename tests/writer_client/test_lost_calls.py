@@ -17,6 +17,8 @@ from strandline.limits import ATTEMPTS_DEFAULT
 from strandline.logs.sqlite import SqliteLog
 from writer_client import CommittedWithoutNote, Event, NotesMoving, NotesStuck, Writer
 
+pytestmark = pytest.mark.full
+
 ALL_LOST = ["lost"] * ATTEMPTS_DEFAULT  # of one call, after which it gives up
 
 
