@@ -50,6 +50,7 @@ PARTS: Final = (
     Part("core", 60, "--most 200 --notes 100 --rounds 1"),
     Part("noting", 60, "--notes 500 --rounds 1"),
     Part("clients", 60, "--milliseconds 50 --rounds 1"),
+    Part("calls", 30, "--notes 3"),
     Part("notes", 120, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --postgres 0", "--seconds 2"),
     Part("batches", 60, "--seconds 1 --rounds 1 --writers 1000 --connections 1 --postgres 0", "--seconds 2"),
     Part("dashboard", 60, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --pages 1", "--seconds 2"),

@@ -50,8 +50,8 @@ async def bare(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def serve_bare() -> None:
-    """Serves `bare` as the controller serves itself, and says where."""
+def serve_plainly(app: Any) -> None:
+    """Serves an application as the controller serves itself, and says where."""
     import uvicorn
 
     class Telling(uvicorn.Server):
@@ -60,7 +60,7 @@ def serve_bare() -> None:
             print(f"ready at http://127.0.0.1:{self.servers[0].sockets[0].getsockname()[1]}", flush=True)
 
     config = uvicorn.Config(
-        bare, port=0, http="httptools", loop="uvloop", ws="none", log_level="warning", access_log=False,
+        app, port=0, http="httptools", loop="uvloop", ws="none", log_level="warning", access_log=False,
         proxy_headers=False, server_header=False, date_header=False,
     )  # fmt: skip
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again when it has ended
@@ -248,4 +248,4 @@ def resident_mib(process: int) -> float:
 
 
 if __name__ == "__main__":
-    serve_bare()
+    serve_plainly(bare)
