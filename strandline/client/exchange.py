@@ -31,9 +31,7 @@ class Exchange:
 
     __slots__ = ("_answer_bytes", "address", "body", "connect_s", "content", "headers", "request", "wait_s")
 
-    def __init__(
-        self, request: Request, address: str, headers: Headers, timeout_ms: float, answer_bytes: int
-    ) -> None:
+    def __init__(self, request: Request, address: str, headers: Headers, timeout_ms: float, answer_bytes: int) -> None:
         self.request = request
         self.address = address
         self.connect_s = min(timeout_ms, CONNECT_MS) / 1000

@@ -66,8 +66,7 @@ class BlockingExchanges:
                 raise
             return AnswerLost(_reason(error))  # a client that is closed meanwhile may raise anything
         finally:
-            with self._lock:
-                del self._under_way[sent]
+            self._under_way.pop(sent, None)
 
     def close(self) -> None:
         self._closed.set()
@@ -97,10 +96,11 @@ class BlockingExchanges:
                 if idle > _IDLE_LOOKS:
                     self._watched = False
                     return
-                for sent, (client, left) in self._under_way.items():
+                for sent, (client, left) in tuple(self._under_way.items()):
                     self._under_way[sent] = client, left - 1
                     if left == 0:
                         client.close()
+                        del self._under_way[sent]
 
 
 def blocking(client: Callable[[], httpx.Client] | None, trusted: ssl.SSLContext | None) -> BlockingExchanges:
