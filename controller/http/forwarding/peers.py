@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain, cycle
 from typing import Final, Self, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -43,7 +44,9 @@ TIME: Final = b"strandline-time"
 NOT_ITS_OWN: Final = "the controller that was asked does not own it"
 # The errors of a call of which nothing was sent.
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol)
-_IDLE_CONNECTIONS: Final = 32  # beyond so many connections, one is closed after its call
+# httpx looks at all connections of a client with every call, so the calls are spread over several clients.
+_CLIENTS: Final = 8  # for calls that wait, and as many for those that do not
+_IDLE_CONNECTIONS: Final = 32  # of a client; if it has more connections, one is closed after its call
 
 
 class NotTaken(Exception):
@@ -188,10 +191,14 @@ class Peers:
         self.outcomes: Counter[PassOutcome] = Counter()
         self._by_address: dict[str, _Peer] = {}  # the one that was called last stands last
         verify = tls or ssl.create_default_context()
-        limits = httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=PEER_IDLE_MS / 1000)
-        self._clients = {  # by whether their calls wait: httpx looks at all connections of a client with every call
-            waits: httpx.AsyncClient(verify=verify, limits=limits, trust_env=False) for waits in (False, True)
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=PEER_IDLE_MS / 1000
+        )
+        self._clients = {
+            waits: [httpx.AsyncClient(verify=verify, limits=limits, trust_env=False) for _ in range(_CLIENTS)]
+            for waits in (False, True)
         }
+        self._turns = {waits: cycle(clients) for waits, clients in self._clients.items()}
 
     @asynccontextmanager
     async def ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
@@ -240,11 +247,11 @@ class Peers:
             raise
 
     async def _begin(self, owner: ControllerRow, call: PassedCall) -> httpx.Response:
-        return await self._clients[call.wait_ms is not None].send(call.to(owner), stream=True)
+        return await next(self._turns[call.wait_ms is not None]).send(call.to(owner), stream=True)
 
     async def close(self) -> None:
         """Closes all connections, also those on which a call is under way."""
-        for client in self._clients.values():
+        for client in chain(*self._clients.values()):
             await client.aclose()
 
     def _peer(self, address: str) -> _Peer:
