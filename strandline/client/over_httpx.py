@@ -43,7 +43,7 @@ class BlockingExchanges:
     def __init__(self, make: Callable[[], httpx.Client]) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
+        self._client = make()
         self._under_way: dict[Exchange, tuple[httpx.Client, int]] = {}  # how many looks it has left
         self._watched = False
         self._closed = threading.Event()
@@ -71,14 +71,13 @@ class BlockingExchanges:
     def close(self) -> None:
         self._closed.set()
         with self._lock:
-            if self._client is not None:
-                self._client.close()
+            self._client.close()
 
     def _begin(self, sent: Exchange) -> httpx.Client:
         with self._lock:
             if self._closed.is_set():
                 raise RuntimeError("the connection to the controller is closed")
-            if self._client is None or self._client.is_closed:
+            if self._client.is_closed:
                 self._client = self._make()
             if not self._watched:
                 with suppress(RuntimeError):  # at the interpreter's end no thread begins

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import string
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, cycle
 from typing import Final, Self, TypeAlias, TypeVar
-from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -31,7 +29,7 @@ from controller.limits import (
 )
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.records.rate_limit import RateLimit
-from strandline.errors import BadRequest, NotOwner, Overloaded
+from strandline.errors import NotOwner, Overloaded
 from strandline.limits import ANSWER_BYTES
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
@@ -105,13 +103,12 @@ class PassedCall:
         """The request, for this controller. Raises httpx.InvalidURL if its address is none."""
         hop = ((HOP, ONE_HOP), (FOR, b"%d" % owner.id))
         timeouts = {"connect": PEER_CONNECT_MS / 1000, "write": self.within_s}
-        target = self.target if self.target.isascii() else quote(self.target, safe=string.printable).encode()
         return httpx.Request(
             self.method,
             owner.address,
             headers=(*self.headers, *hop),
             content=self.body,
-            extensions={"target": target, "timeout": timeouts},
+            extensions={"target": self.target, "timeout": timeouts},
         )
 
     @property
@@ -165,8 +162,6 @@ async def _in_time(part: Awaitable[Value], within_s: float) -> Value:
         raise NoAnswer(f"nothing came for {within_s:.0f} s") from None
     except _UNSENT as error:
         raise NotTaken(f"its controller was not reached: {_reason(error)}") from None
-    except httpx.LocalProtocolError as error:
-        raise BadRequest(reason=f"the call cannot be passed on: {error}") from None
     except httpx.TransportError as error:
         raise NoAnswer(_reason(error)) from None
 
@@ -202,8 +197,8 @@ class Peers:
 
     @asynccontextmanager
     async def ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
-        """Sends a call; gives the answer when its head is there. Raises NotTaken, NoAnswer or Overloaded, or BadRequest
-        for a call that HTTP does not allow. Counts what came of it, unless its caller left before."""
+        """Sends a call; gives the answer when its head is there. Raises NotTaken, NoAnswer or Overloaded. Counts what
+        came of it, unless its caller left before."""
         try:
             async with self._ask(owner, call) as answer:
                 yield answer
