@@ -66,7 +66,8 @@ class BlockingExchanges:
                 raise
             return AnswerLost(_reason(error))  # a client that is closed meanwhile may raise anything
         finally:
-            self._under_way.pop(sent, None)
+            with self._lock:
+                self._under_way.pop(sent, None)
 
     def close(self) -> None:
         self._closed.set()
