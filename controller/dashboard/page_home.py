@@ -15,8 +15,7 @@ from starlette.types import Scope, Send
 from controller.cluster.records import ControllerRow
 from controller.controller import JointController
 from controller.http.forwarding.forwarding import Forwarding
-from controller.http.forwarding.peers import HOP, PassedCall
-from controller.http.forwarding.wire import NoAnswer, NotTaken
+from controller.http.forwarding.peers import HOP, NoAnswer, NotTaken, PassedCall
 from strandline.errors import Overloaded
 from strandline.limits import WAIT_BOUND_MS
 

@@ -7,8 +7,7 @@ from contextlib import suppress
 from controller.cluster.records import ControllerRow
 from controller.controller import Controller, JointController
 from controller.http.forwarding.forwarding import Forwarding
-from controller.http.forwarding.peers import PassedCall
-from controller.http.forwarding.wire import NoAnswer, NotTaken
+from controller.http.forwarding.peers import NoAnswer, NotTaken, PassedCall
 from strandline.client.calls import Response, drain_controller
 from strandline.errors import ControllerNotReached, OwnerUndecided, UnknownController
 from strandline.names import check_name

@@ -1,6 +1,6 @@
 """Connections make calls over a transport.
 
-A transport sends one request and returns its outcome; it may use sockets, httpx (`over_httpx.py`), or a test's script.
+A transport sends one request and returns its outcome; it uses httpx (`over_httpx.py`), or a test's script.
 It never raises for a controller that is away: that is an outcome. `retry.py` decides what is repeated.
 """
 
@@ -12,20 +12,17 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, assert_never
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
 from strandline.client.credentials import check_token, find_token, trust
-from strandline.client.exchange import AllInUse, Exchange, Exchanged
+from strandline.client.exchange import AllInUse, Exchange, Exchanged, Headers
 from strandline.client.loop import drive, drive_async
 from strandline.client.owners import OwnerMemory, owner_first
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Steps, Told, persist
-from strandline.client.sockets import KeptConnections
 from strandline.fork import OwningProcess
 from strandline.limits import ANSWER_BYTES
 from strandline.paced_log import PacedLog, Waiting
@@ -60,7 +57,7 @@ def _monotonic_ms() -> float:
 
 
 async def _sleep_async(seconds: float) -> None:
-    import asyncio  # as long to import as sockets and HTTP together, and a blocking client needs none of it
+    import asyncio  # which takes long
 
     await asyncio.sleep(seconds)
 
@@ -270,7 +267,7 @@ class _Transport:
         unreached = []
         with self._owners_lock:
             known = self._owners.recall(request.path, _monotonic_ms())
-        headers = {**self._headers, "Strandline-Fence": str(known.fence)} if known.fence else self._headers
+        headers = (*self._headers, (b"Strandline-Fence", b"%d" % known.fence)) if known.fence else self._headers
         addresses = owner_first(known.owner, self._choice.in_order())
         for address in addresses:
             whose = f"{address}: " if len(addresses) > 1 else ""
@@ -308,7 +305,7 @@ class _Transport:
 
 
 class HttpTransport(_Transport):
-    """Requests over connections of its own; over httpx to an address for which the environment names a proxy.
+    """Requests over httpx, and over the proxy that the environment names for an address.
 
     An attempt may take as much longer than its timeout as it takes to connect.
     """
@@ -319,39 +316,25 @@ class HttpTransport(_Transport):
         *,
         token: str | None = None,
         trusted: ssl.SSLContext | None = None,
-        client: httpx.Client | None = None,
+        client: Callable[[], httpx.Client] | None = None,
         answer_bytes: int = ANSWER_BYTES,
     ) -> None:
-        """`trusted` instead of what the machine trusts; every request goes over a `client` of the caller's, which is
-        closed too."""
-        super().__init__(controller, token, answer_bytes)
-        self._kept = KeptConnections(_machine_trust if trusted is None else lambda: trusted)
-        self._client = client
-        self._trusted = trusted
-        self._is_proxied = lru_cache(_is_proxied) if client is None else lambda _: True
-        self._making = threading.Lock()
-
-    def send(self, request: Request, timeout_ms: float) -> Outcome:
-        return drive(self._attempt(request, timeout_ms), self._exchange)
-
-    def _exchange(self, sent: Exchange) -> Exchanged:
-        if not self._is_proxied(sent.address):
-            return self._kept.exchange(sent)
+        """`trusted` instead of what the machine trusts; `client` makes a client instead of ours, again when an answer
+        was overdue."""
         from strandline.client import over_httpx
 
-        with self._making:
-            if self._client is None:
-                self._client = over_httpx.blocking_client(self._trusted)
-        return over_httpx.exchange(self._client, sent)
+        super().__init__(controller, token, answer_bytes)
+        self._exchanges = over_httpx.blocking(client, trusted)
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        return drive(self._attempt(request, timeout_ms), self._exchanges.exchange)
 
     def close(self) -> None:
-        self._kept.close()
-        if self._client is not None:
-            self._client.close()
+        self._exchanges.close()
 
 
 class AsyncHttpxTransport(_Transport):
-    """The same over httpx, async. It gets slower with concurrency: send many notes at once in one request."""
+    """The same, async. It gets slower with concurrency: send many notes at once in one request."""
 
     def __init__(
         self,
@@ -376,29 +359,15 @@ class AsyncHttpxTransport(_Transport):
         await self._client.aclose()
 
 
-def _is_proxied(address: str) -> bool:
-    """Whether the environment, or the system, names a proxy for an address."""
-    parts, proxies = urlsplit(address), getproxies()
-    return (parts.scheme in proxies or "all" in proxies) and not proxy_bypass(parts.netloc)
-
-
-def _machine_trust() -> ssl.SSLContext:
-    from strandline.client import over_httpx
-
-    return over_httpx.machine_trust()
-
-
 def check_controller(controller: str | Sequence[str]) -> str:
     """Returns the addresses of a controller as one text. Raises InvalidConfig, see `check_addresses`."""
     return ",".join(check_addresses(controller))
 
 
-def _headers(token: str | None) -> dict[str, str]:
-    headers = {
-        "Accept": "application/json, application/problem+json",
-        "Accept-Encoding": "identity",
-        "User-Agent": "strandline",
-    }
-    if token is not None:
-        headers["Authorization"] = f"Bearer {check_token(token)}"
-    return headers
+def _headers(token: str | None) -> Headers:
+    headers = (
+        (b"Accept", b"application/json, application/problem+json"),
+        (b"Accept-Encoding", b"identity"),
+        (b"User-Agent", b"strandline"),
+    )
+    return headers if token is None else (*headers, (b"Authorization", b"Bearer " + check_token(token).encode()))

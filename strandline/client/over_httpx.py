@@ -1,12 +1,17 @@
-"""Exchanges over httpx: all those of asyncio clients, and those of blocking clients through a proxy.
+"""Exchanges over httpx: over a client of the caller's, or one with the limits of ours.
 
-No other module imports httpx. `http.py` imports this one when it is needed, since to import httpx takes as long as
-everything else that a blocking client needs.
+`http.py` imports this module when a transport is made: to import httpx takes as long as the rest of a client.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache, partial
+from typing import Final
 
 import httpx
 
@@ -15,74 +20,134 @@ from strandline.client.exchange import AllInUse, Exchange, Exchanged
 from strandline.client.retry import AnswerLost, NotReached
 from strandline.limits import CONNECTIONS, IDLE_CONNECTION_MS
 
-if TYPE_CHECKING:
-    import ssl
-
 # The errors of an attempt that sent no part of the request.
-UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+_UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+_LIMITS: Final = httpx.Limits(
+    max_connections=CONNECTIONS,
+    max_keepalive_connections=CONNECTIONS,
+    keepalive_expiry=IDLE_CONNECTION_MS / 1000,
+)
+_LOOK_S: Final = 0.25  # between two looks at what is overdue
+_IDLE_LOOKS: Final = 40  # that find no exchange; then the thread ends until there is one again
+_url: Final = lru_cache(256)(httpx.URL)  # a client has few
 
 
-def machine_trust() -> ssl.SSLContext:
-    """Trusts what the machine trusts; httpx takes SSL_CERT_FILE and SSL_CERT_DIR into account."""
-    return httpx.create_ssl_context()
+class BlockingExchanges:
+    """Exchanges of any number of threads over one `httpx.Client`.
+
+    httpx bounds each read of an answer, and none but the thread that reads can end it. So a further thread closes the
+    client of an exchange that is overdue. Its answer is lost, and so are those that other threads read from this client
+    at that moment. The next exchange has a new client.
+    """
+
+    def __init__(self, make: Callable[[], httpx.Client]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._client = make()
+        self._under_way: dict[Exchange, tuple[httpx.Client, int]] = {}  # how many looks it has left
+        self._watched = False
+        self._closed = threading.Event()
+
+    def exchange(self, sent: Exchange) -> Exchanged:
+        """Sends a request and reads its answer. Raises UnexpectedAnswer for one that is too large."""
+        client = self._begin(sent)
+        try:
+            answer = client.send(_request(client, sent), stream=True)
+            try:
+                for chunk in answer.iter_bytes():
+                    sent.add(chunk, answer.status_code)
+            finally:
+                answer.close()
+            return _response(sent, answer)
+        except httpx.TransportError as error:
+            return _outcome_of(error)
+        except Exception as error:
+            if not client.is_closed:
+                raise
+            return AnswerLost(_reason(error))  # a client that is closed meanwhile may raise anything
+        finally:
+            with self._lock:
+                self._under_way.pop(sent, None)
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            self._client.close()
+
+    def _begin(self, sent: Exchange) -> httpx.Client:
+        with self._lock:
+            if self._closed.is_set():
+                raise RuntimeError("the connection to the controller is closed")
+            if self._client.is_closed:
+                self._client = self._make()
+            if not self._watched:
+                with suppress(RuntimeError):  # at the interpreter's end no thread begins
+                    threading.Thread(target=self._watch, name="strandline-overdue", daemon=True).start()
+                    self._watched = True
+            self._under_way[sent] = self._client, 2 + int(sent.whole_s / _LOOK_S)
+            return self._client
+
+    def _watch(self) -> None:
+        """Counts looks instead of reading a clock, so that a pause of the process makes nothing overdue."""
+        idle = 0
+        while not self._closed.wait(_LOOK_S):
+            with self._lock:
+                idle = 0 if self._under_way else idle + 1
+                if idle > _IDLE_LOOKS:
+                    self._watched = False
+                    return
+                for sent, (client, left) in tuple(self._under_way.items()):
+                    self._under_way[sent] = client, left - 1
+                    if left == 0:
+                        client.close()
+                        del self._under_way[sent]
 
 
-def blocking_client(trusted: ssl.SSLContext | None) -> httpx.Client:
-    return httpx.Client(limits=_limits(), verify=trusted or True)
+def blocking(client: Callable[[], httpx.Client] | None, trusted: ssl.SSLContext | None) -> BlockingExchanges:
+    return BlockingExchanges(client or partial(httpx.Client, limits=_LIMITS, verify=trusted or True))
 
 
 def async_client(trusted: ssl.SSLContext | None) -> httpx.AsyncClient:
-    return httpx.AsyncClient(limits=_limits(), verify=trusted or True)
-
-
-def exchange(client: httpx.Client, sent: Exchange) -> Exchanged:
-    try:
-        with client.stream(**_as_httpx_takes(sent)) as answer:
-            for chunk in answer.iter_bytes():
-                sent.add(chunk, answer.status_code)
-            return _response(sent, answer)
-    except (httpx.RequestError, TimeoutError) as error:
-        return _outcome_of(error)
+    return httpx.AsyncClient(limits=_LIMITS, verify=trusted or True)
 
 
 async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged:
-    import asyncio  # a blocking client needs none of it
-
+    """See `BlockingExchanges.exchange`."""
     try:
-        # httpx bounds each part of an answer, and not all of them; this comes after its own timeouts.
-        async with asyncio.timeout(2 * sent.connect_s + sent.wait_s), client.stream(**_as_httpx_takes(sent)) as answer:
-            async for chunk in answer.aiter_bytes():
-                sent.add(chunk, answer.status_code)
-            return _response(sent, answer)
-    except (httpx.RequestError, TimeoutError) as error:
+        async with asyncio.timeout(sent.whole_s):  # httpx bounds each read of an answer
+            answer = await client.send(_request(client, sent), stream=True)
+            try:
+                async for chunk in answer.aiter_bytes():
+                    sent.add(chunk, answer.status_code)
+            finally:
+                await answer.aclose()
+        return _response(sent, answer)
+    except (httpx.TransportError, TimeoutError) as error:
         return _outcome_of(error)
 
 
-def _limits() -> httpx.Limits:
-    return httpx.Limits(
-        max_connections=CONNECTIONS,
-        max_keepalive_connections=CONNECTIONS,
-        keepalive_expiry=IDLE_CONNECTION_MS / 1000,
+def _request(client: httpx.Client | httpx.AsyncClient, sent: Exchange) -> httpx.Request:
+    connect_s = sent.connect_s
+    timeouts = {"connect": connect_s, "read": sent.wait_s, "write": connect_s, "pool": connect_s}
+    return client.build_request(
+        sent.request.method,
+        _url(sent.address + sent.request.path),
+        content=sent.content,
+        headers=sent.headers,
+        extensions={"timeout": timeouts},
     )
 
 
-def _as_httpx_takes(sent: Exchange) -> dict[str, Any]:
-    return {
-        "method": sent.request.method,
-        "url": sent.address + sent.request.path,
-        "content": sent.content,
-        "headers": sent.headers,
-        "timeout": httpx.Timeout(sent.connect_s, read=sent.wait_s),
-    }
-
-
 def _response(sent: Exchange, answer: httpx.Response) -> Response:
-    headers = {name.lower(): value for name, value in answer.headers.items()}
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers.raw}
     return Response(answer.status_code, headers, bytes(sent.body))
 
 
-def _outcome_of(error: httpx.RequestError | TimeoutError) -> Exchanged:
-    reason = str(error) or type(error).__name__
+def _outcome_of(error: httpx.TransportError | TimeoutError) -> Exchanged:
     if isinstance(error, httpx.PoolTimeout):
-        return AllInUse(reason)
-    return NotReached(reason) if isinstance(error, UNSENT) else AnswerLost(reason)
+        return AllInUse("all connections are in use")
+    return NotReached(_reason(error)) if isinstance(error, _UNSENT) else AnswerLost(_reason(error))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from io import BufferedIOBase
 from typing import Any, TypeAlias
 
+import httpx
 import pytest
 
 from strandline.client.calls import Call, Request
@@ -185,6 +186,11 @@ class Flavour:
 
     name: str
     runner: asyncio.Runner | None
+
+    def mocked(self, answer: Callable[[httpx.Request], httpx.Response]) -> Any:
+        """What a transport takes as `client`: one that answers so."""
+        over = httpx.MockTransport(answer)
+        return (lambda: httpx.Client(transport=over)) if self.runner is None else httpx.AsyncClient(transport=over)
 
     def send(
         self, url: str | Sequence[str], request: Request = GET, timeout_ms: float = SILENT_MS, **options: Any

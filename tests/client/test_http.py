@@ -91,21 +91,17 @@ def test_an_answer_that_came_while_the_process_was_stopped_counts(flavour: Flavo
         time.sleep(0.02)  # for longer than the attempt may take; what is measured is time, so time has to pass
         return httpx.Response(200, content=b"{}")
 
-    kind = httpx.Client if flavour.runner is None else httpx.AsyncClient
-    client = kind(transport=httpx.MockTransport(stopped))
-    outcome = flavour.send("http://127.0.0.1:1", timeout_ms=1, client=client)
+    outcome = flavour.send("http://127.0.0.1:1", timeout_ms=1, client=flavour.mocked(stopped))
     assert isinstance(outcome, Response)
     assert outcome.body == b"{}"
 
 
 def test_a_client_of_ones_own_is_used(scripted: Any) -> None:
     scripted.then(scripted.answer())
-    client = httpx.Client(headers={"X-Own": "yes"})
-    transport = HttpTransport(scripted.url, client=client)
+    transport = HttpTransport(scripted.url, client=lambda: httpx.Client(headers={"X-Own": "yes"}))
     transport.send(GET, 200)
     transport.close()
     assert scripted.received[0].headers["x-own"] == "yes"
-    assert client.is_closed
 
 
 # -- whole calls -----------------------------------------------------------------------------------------------

@@ -165,14 +165,9 @@ def test_a_shared_connection_with_other_patience_goes_on_at_the_same_address(scr
     assert (len(scripted.received), len(other.received)) == (1, 2)
 
 
-def mocked(flavour: Flavour, answer: Callable[[httpx.Request], httpx.Response]) -> Any:
-    kind = httpx.Client if flavour.runner is None else httpx.AsyncClient
-    return kind(transport=httpx.MockTransport(answer))
-
-
-def transport_over(client: Any) -> Any:
-    kind = HttpTransport if isinstance(client, httpx.Client) else AsyncHttpxTransport
-    return kind(["http://first", "http://second"], client=client)
+def transport_over(flavour: Flavour, answer: Callable[[httpx.Request], httpx.Response]) -> Any:
+    kind: Any = HttpTransport if flavour.runner is None else AsyncHttpxTransport
+    return kind(["http://first", "http://second"], client=flavour.mocked(answer))
 
 
 def test_a_skipped_address_does_not_shorten_the_answers_timeout(flavour: Flavour) -> None:
@@ -184,7 +179,7 @@ def test_a_skipped_address_does_not_shorten_the_answers_timeout(flavour: Flavour
             raise httpx.ConnectTimeout("timed out")
         return httpx.Response(200)
 
-    client = mocked(flavour, first_is_away)
+    client = flavour.mocked(first_is_away)
     assert isinstance(flavour.send("http://first,http://second", timeout_ms=31_000, client=client), Response)
     assert [(each["connect"], each["read"]) for each in timeouts] == [(2.0, 31.0)] * 2
 
@@ -198,7 +193,7 @@ def test_later_calls_begin_where_an_address_was_reached(flavour: Flavour) -> Non
             raise httpx.ConnectError("refused")
         return httpx.Response(200, content=b'"there"')
 
-    transport = transport_over(mocked(flavour, first_is_away))
+    transport = transport_over(flavour, first_is_away)
     flavour.run(["http://first", "http://second"], call, call, transport=transport)
     assert asked == ["first", "second", "second"]
 
@@ -211,7 +206,7 @@ def test_an_address_is_not_left_because_all_connections_are_in_use(flavour: Flav
         raise httpx.PoolTimeout("all connections are in use")
 
     patience = Patience(attempts=2, first_pause_ms=1)
-    options: dict[str, Any] = {"patience": patience, "transport": transport_over(mocked(flavour, busy))}
+    options: dict[str, Any] = {"patience": patience, "transport": transport_over(flavour, busy)}
     with pytest.raises(ControllerAway):
         flavour.run(["http://first", "http://second"], once, **options)
     assert asked == ["first", "first"]
@@ -225,7 +220,7 @@ def test_an_attempt_whose_time_is_over_passes_over_no_more(flavour: Flavour) -> 
         time.sleep(0.02)  # for longer than the attempt may take; what is measured is time, so time has to pass
         raise httpx.ConnectTimeout("timed out")
 
-    outcome = flavour.send("http://first,http://second", timeout_ms=1, client=mocked(flavour, away))
+    outcome = flavour.send("http://first,http://second", timeout_ms=1, client=flavour.mocked(away))
     assert outcome == NotReached("http://first: timed out")
     assert asked == ["first"]
 

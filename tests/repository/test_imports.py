@@ -32,9 +32,7 @@ IMPURE = {
     *("subprocess", "multiprocessing", "threading", "concurrent", "asyncio", "selectors", "signal"),
     *("socket", "ssl", "http", "urllib", "sqlite3"),
 }
-MAY_BE_IMPURE = {
-    f"strandline.client.{name}" for name in ("http", "over_httpx", "credentials", "exchange", "sockets")
-} | {
+MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "over_httpx", "credentials")} | {
     "strandline.fork",
     "strandline.paced_log",  # what clients log
     "strandline.wire.shapes",

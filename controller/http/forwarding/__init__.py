@@ -3,7 +3,6 @@
 directory.py    who owns what, as the cluster says
 subjects.py     which stream or group a call is about
 batches.py      notes of several streams, by owner, and their results in order
-wire.py         a connection to another controller
 peers.py        calls to the other controllers
 note_queue.py   notes of several callers that go to their owner together
 owners.py       the owner of a stream or group: found, waited for, looked for again

@@ -38,6 +38,9 @@ from controller.http.forwarding.peers import (
     HOP,
     NOT_ITS_OWN,
     ONE_HOP,
+    Headers,
+    NoAnswer,
+    NotTaken,
     PassedCall,
     PeerAnswer,
     Peers,
@@ -45,7 +48,6 @@ from controller.http.forwarding.peers import (
 )
 from controller.http.forwarding.stream_views import TOKEN, StreamsOfAll
 from controller.http.forwarding.subjects import Subject, Subjects
-from controller.http.forwarding.wire import Headers, NoAnswer, NotTaken
 from controller.http.notes import OF_SEVERAL_STREAMS, read_well_made
 from controller.http.request_bodies import read_body, until_left
 from controller.http.responses import JSON, headers_of, to_json
@@ -135,7 +137,7 @@ class Forwarding:
 
     async def close(self) -> None:
         await self._queue.close()
-        self.peers.close()
+        await self.peers.close()
 
     async def answer(
         self, controller: Controller, scope: Scope, receive: Receive, send: Send, request_id: bytes

@@ -17,9 +17,8 @@ from controller.http.bodies import NoteBody
 from controller.http.forwarding.batches import divided, failed_as_one, least, together
 from controller.http.forwarding.note_queue import send_notes
 from controller.http.forwarding.owners import Found, Owners
-from controller.http.forwarding.peers import Peers, told
+from controller.http.forwarding.peers import NoAnswer, NotTaken, Peers, told
 from controller.http.forwarding.subjects import Subject
-from controller.http.forwarding.wire import NoAnswer, NotTaken
 from controller.http.notes import checked, no_list, read_large, take_many
 from controller.http.request_bodies import read_body
 from controller.http.responses import to_json

@@ -15,8 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from controller.cluster.records import ControllerRow
-from controller.http.forwarding.peers import PassedCall, Peers
-from controller.http.forwarding.wire import Headers, NoAnswer, NotTaken
+from controller.http.forwarding.peers import Headers, NoAnswer, NotTaken, PassedCall, Peers
 from controller.http.notes import OF_SEVERAL_STREAMS
 from controller.limits import PASSED_NOTES, PASSED_NOTES_BYTES, WAITING_PASSED_NOTES
 from strandline.errors import Overloaded

@@ -9,10 +9,9 @@ import msgspec
 from controller.cluster.actions import Hold
 from controller.cluster.records import ControllerRow, Kind
 from controller.http.forwarding.owners import Owners
-from controller.http.forwarding.peers import PassedCall, PeerAnswer, Peers
+from controller.http.forwarding.peers import NoAnswer, NotTaken, PassedCall, PeerAnswer, Peers
 from controller.http.forwarding.stream_views import TOKEN
 from controller.http.forwarding.subjects import Subject
-from controller.http.forwarding.wire import NoAnswer, NotTaken
 from controller.status.parts import Nearby, PartAsked, Serving
 from controller.status.status_view import Viewer
 from strandline.errors import NotOwner, OwnerUndecided

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Serve
 from controller.cluster.records import ControllerRow
 from controller.http.forwarding.directory import Directory
+from controller.http.forwarding.peers import NotTaken
 from controller.http.forwarding.subjects import Subject
-from controller.http.forwarding.wire import NotTaken
 from controller.limits import PASS_ON_MS, PASS_ON_PAUSE_MS
 from strandline.errors import NotOwner, StoreUnavailable, StrandlineError
 

@@ -1,33 +1,58 @@
-"""Calls to the other controllers: bounded in number, over connections that are kept for a while."""
+"""Calls to the other controllers, over httpx: bounded in number, each part of an answer in time."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
-from asyncio import get_running_loop
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from itertools import chain, cycle
+from typing import Final, Self, TypeAlias, TypeVar
 
+import httpx
 import msgspec
 
 from controller.cluster.records import ControllerRow
-from controller.http.forwarding.wire import Address, Headers, NoAnswer, NotTaken, Wire
 from controller.http.responses import JSON, to_json
-from controller.limits import PEER_ANSWER_MS, PEER_CALLS, PEER_IDLE_MS, PEER_TELLING_MS, PEER_WAITING_CALLS, PEERS_KEPT
+from controller.limits import (
+    PEER_ANSWER_MS,
+    PEER_CALLS,
+    PEER_CONNECT_MS,
+    PEER_IDLE_MS,
+    PEER_TELLING_MS,
+    PEER_WAITING_CALLS,
+    PEERS_KEPT,
+)
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.records.rate_limit import RateLimit
 from strandline.errors import NotOwner, Overloaded
 from strandline.limits import ANSWER_BYTES
+
+Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+Value = TypeVar("Value")
 
 HOP: Final = b"strandline-hop"
 FOR: Final = b"strandline-for"
 ONE_HOP: Final = b"1"
 TIME: Final = b"strandline-time"
 NOT_ITS_OWN: Final = "the controller that was asked does not own it"
+# The errors of a call of which nothing was sent.
+_UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol)
+# httpx looks at all connections of a client with every call, so the calls are spread over several clients.
+_CLIENTS: Final = 8  # for calls that wait, and as many for those that do not
+_IDLE_CONNECTIONS: Final = 32  # of a client; if it has more connections, one is closed after its call
+
+
+class NotTaken(Exception):
+    """Nothing was done: the call may be made again, also elsewhere."""
+
+
+class NoAnswer(Exception):
+    """It is not known whether the call was carried out."""
 
 
 class PassOutcome(StrEnum):
@@ -74,20 +99,17 @@ class PassedCall:
         headers = ((b"content-type", JSON), *((name, value) for name, value in named if value is not None))
         return cls(method, path.encode("ascii"), headers, b"" if body is None else to_json(body))
 
-    def encoded(self, authority: bytes, owner: int) -> bytes:
-        """The request, for the controller with this id."""
-        fields = (
-            (b"host", authority),
-            *self.headers,
-            (HOP, ONE_HOP),
-            (FOR, b"%d" % owner),
-            (b"content-length", b"%d" % len(self.body)),
+    def to(self, owner: ControllerRow) -> httpx.Request:
+        """The request, for this controller. Raises httpx.InvalidURL if its address is none."""
+        hop = ((HOP, ONE_HOP), (FOR, b"%d" % owner.id))
+        timeouts = {"connect": PEER_CONNECT_MS / 1000, "write": self.within_s}
+        return httpx.Request(
+            self.method,
+            owner.address,
+            headers=(*self.headers, *hop),
+            content=self.body,
+            extensions={"target": self.target, "timeout": timeouts},
         )
-        lines = (b"%b %b HTTP/1.1" % (self.method.encode(), self.target), *(b"%b: %b" % each for each in fields))
-        head = b"\r\n".join(lines)
-        if head.count(b"\n") != len(fields) or head.count(b"\r") != len(fields):
-            raise ValueError("a header of the call has a character that would end it")
-        return head + b"\r\n\r\n" + self.body
 
     @property
     def within_s(self) -> float:
@@ -98,11 +120,11 @@ class PassedCall:
 class PeerAnswer:
     """What the owner answers, of which the body may still come."""
 
-    def __init__(self, wire: Wire, within_s: float, client_address: str | None) -> None:
-        self.status = wire.status
-        self.headers: Headers = tuple(wire.headers)
+    def __init__(self, answer: httpx.Response, within_s: float, client_address: str | None) -> None:
+        self.status = answer.status_code
+        self.headers: Headers = tuple((name.lower(), value) for name, value in answer.headers.raw)
         self.client_address = client_address  # at which clients may call the owner themselves
-        self._wire = wire
+        self._coming = answer.aiter_raw()
         self._within_s = within_s
         self._body: bytes | None = None
 
@@ -111,7 +133,7 @@ class PeerAnswer:
         if self._body is not None:
             yield self._body
             return
-        async for piece in self._wire.pieces(self._within_s):
+        while (piece := await _in_time(anext(self._coming, None), self._within_s)) is not None:
             yield piece
 
     async def whole(self) -> bytes:
@@ -131,45 +153,29 @@ class PeerAnswer:
         return next((int(value) for name, value in self.headers if name == TIME and value.isdigit()), None)
 
 
+async def _in_time(part: Awaitable[Value], within_s: float) -> Value:
+    """Waits for a part of an answer. Raises NotTaken if nothing of the call was sent, or else NoAnswer."""
+    try:
+        async with asyncio.timeout(within_s):
+            return await part
+    except TimeoutError:
+        raise NoAnswer(f"nothing came for {within_s:.0f} s") from None
+    except _UNSENT as error:
+        raise NotTaken(f"its controller was not reached: {_reason(error)}") from None
+    except httpx.TransportError as error:
+        raise NoAnswer(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
 class _Peer:
     """Another controller. Calls that wait for marks are counted by themselves: many of them keep none from others."""
 
-    def __init__(self, address: str, tls: ssl.SSLContext | None) -> None:
-        self.address = Address(address, tls)
+    def __init__(self, now: int) -> None:
         self.under_way: Counter[bool] = Counter()  # by whether they wait
-        self._free: list[Wire] = []  # the one that was used last stands last
-        self._url = address
-        self._pace = RateLimit(1, PEER_TELLING_MS, self._now())
-
-    async def take(self) -> Wire:
-        """A connection for a call. Raises NotTaken."""
-        now = get_running_loop().time()
-        while self._free:
-            wire = self._free.pop()
-            if wire.is_free and now - wire.free_since < PEER_IDLE_MS / 1000:
-                return wire
-            wire.close()
-        try:
-            return await self.address.connect()
-        except NotTaken as error:
-            if (untold := self._pace.let_in(self._now())) is not None:
-                log_event("peer_not_reached", logging.WARNING, address=self._url, reason=str(error), untold=untold)
-            raise
-
-    def _now(self) -> int:
-        return round(get_running_loop().time() * 1000)
-
-    def give_back(self, wire: Wire) -> None:
-        """Keeps a connection for another call, or ends it and the call on it."""
-        if wire.is_free:
-            wire.free_since = get_running_loop().time()
-            self._free.append(wire)
-        else:
-            wire.close()
-
-    def close(self) -> None:
-        while self._free:
-            self._free.pop().close()
+        self.pace = RateLimit(1, PEER_TELLING_MS, now)
 
 
 class Peers:
@@ -178,8 +184,16 @@ class Peers:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         """`tls` says whom to trust at addresses with https, None: as this machine does."""
         self.outcomes: Counter[PassOutcome] = Counter()
-        self._tls = tls
         self._by_address: dict[str, _Peer] = {}  # the one that was called last stands last
+        verify = tls or ssl.create_default_context()
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=PEER_IDLE_MS / 1000
+        )
+        self._clients = {
+            waits: [httpx.AsyncClient(verify=verify, limits=limits, trust_env=False) for _ in range(_CLIENTS)]
+            for waits in (False, True)
+        }
+        self._turns = {waits: cycle(clients) for waits, clients in self._clients.items()}
 
     @asynccontextmanager
     async def ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
@@ -208,29 +222,42 @@ class Peers:
             raise Overloaded(waiting=limit, limit=limit, what="calls are passed on to another controller")
         peer.under_way[waits] += 1
         try:
-            wire = await peer.take()
+            answer = await self._send(owner, call, peer)
             try:
-                wire.send(call.encoded(peer.address.authority, owner.id))
-                await wire.head(call.within_s)
-                answer = PeerAnswer(wire, call.within_s, owner.client_address)
-                if answer.status == NotOwner.status and told(await answer.whole()).code == NotOwner.code:
+                given = PeerAnswer(answer, call.within_s, owner.client_address)
+                if given.status == NotOwner.status and told(await given.whole()).code == NotOwner.code:
                     raise NotTaken(NOT_ITS_OWN)
-                yield answer
+                yield given
             finally:
-                peer.give_back(wire)
+                await answer.aclose()
         finally:
             peer.under_way[waits] -= 1
 
-    def close(self) -> None:
-        """Closes the connections on which no call is under way."""
-        for peer in self._by_address.values():
-            peer.close()
+    async def _send(self, owner: ControllerRow, call: PassedCall, peer: _Peer) -> httpx.Response:
+        try:
+            return await _in_time(self._begin(owner, call), call.within_s)
+        except NotTaken as error:
+            if (untold := peer.pace.let_in(_now())) is not None:
+                log_event("peer_not_reached", logging.WARNING, address=owner.address, reason=str(error), untold=untold)
+            raise
+
+    async def _begin(self, owner: ControllerRow, call: PassedCall) -> httpx.Response:
+        return await next(self._turns[call.wait_ms is not None]).send(call.to(owner), stream=True)
+
+    async def close(self) -> None:
+        """Closes all connections, also those on which a call is under way."""
+        for client in chain(*self._clients.values()):
+            await client.aclose()
 
     def _peer(self, address: str) -> _Peer:
-        peer = self._by_address.pop(address, None) or _Peer(address, self._tls)
+        peer = self._by_address.pop(address, None) or _Peer(_now())
         self._by_address[address] = peer
         if len(self._by_address) > PEERS_KEPT:
             unused = next((each for each, kept in self._by_address.items() if not kept.under_way.total()), address)
             if unused != address:
-                self._by_address.pop(unused).close()
+                del self._by_address[unused]
         return peer
+
+
+def _now() -> int:
+    return round(asyncio.get_running_loop().time() * 1000)

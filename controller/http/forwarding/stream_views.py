@@ -20,9 +20,8 @@ from msgspec.structs import replace
 from controller.cluster.records import ControllerRow, Kind
 from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView, StreamViews
 from controller.http.forwarding.owners import Owners
-from controller.http.forwarding.peers import PassedCall, Peers
+from controller.http.forwarding.peers import NoAnswer, NotTaken, PassedCall, Peers
 from controller.http.forwarding.subjects import Subject
-from controller.http.forwarding.wire import NoAnswer, NotTaken
 from controller.limits import PEER_VIEW_MS, VIEWED_STREAMS
 from strandline.core.cut import Cut
 from strandline.core.segment import Segment, SegmentGraph

@@ -1,4 +1,4 @@
-"""Connections that are kept open between requests, and requests that go over a proxy."""
+"""Connections that are kept open between requests, answers that come in part or late, and requests over a proxy."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from strandline.client.calls import Request, Response
-from strandline.client.exchange import Exchange
 from strandline.client.http import HttpTransport
 from strandline.client.retry import AnswerLost, NotReached
-from strandline.client.sockets import KeptConnections
 from strandline.limits import CONNECTIONS
 from tests.client.conftest import GET, SILENT_MS, Flavour
+from tests.in_thread import url_of
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
-
-
-def no_certificates() -> Any:
-    raise AssertionError("no address here has https")
 
 
 def eventually(happens: Callable[[], bool]) -> None:
@@ -32,10 +26,6 @@ def eventually(happens: Callable[[], bool]) -> None:
     while not happens():
         assert time.monotonic() < until
         time.sleep(0.005)
-
-
-def to(address: str) -> Exchange:
-    return Exchange(GET, address, {}, SILENT_MS, 1_000)
 
 
 def test_a_proxy_of_the_environment_gets_the_request(
@@ -63,23 +53,21 @@ def test_the_path_of_an_address_stands_before_that_of_a_call(flavour: Flavour, s
     assert scripted.received[0].line == "GET /a%20base/v1/x HTTP/1.1"
 
 
-def test_a_connection_that_the_server_closed_is_not_used_again(scripted: Any) -> None:
-    closed = threading.Event()
-    answer = scripted.answer()
+def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as thread:
 
-    def answer_and_close(out: Any, over: threading.Event) -> bool:
-        answer(out, over)
-        closed.set()
-        return False
+        def answer_and_close() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(ANSWER)
 
-    scripted.then(answer_and_close, answer)
-    kept = KeptConnections(no_certificates)
-    assert isinstance(kept.exchange(to(scripted.url)), Response)
-    assert closed.wait(60)
-    eventually(lambda: not kept._idle[0].is_open())
-    assert isinstance(kept.exchange(to(scripted.url)), Response)
-    assert [received.connection for received in scripted.received] == [1, 2]
-    kept.close()
+        transport = HttpTransport(url_of(listener))
+        for _ in range(2):
+            closed = thread.submit(answer_and_close)
+            assert isinstance(transport.send(GET, SILENT_MS), Response)
+            closed.result(60)
+        transport.close()
 
 
 @pytest.mark.parametrize("end", range(1, len(ANSWER)))
@@ -90,40 +78,6 @@ def test_an_answer_that_is_cut_anywhere_is_lost(flavour: Flavour, scripted: Any,
 
     scripted.then(answer_in_part)
     assert isinstance(flavour.send(scripted.url), AnswerLost)
-
-
-def test_head_and_body_of_a_request_are_sent_at_once() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
-
-        def first_packet() -> bytes:
-            caller, _ = listener.accept()
-            with caller:
-                first = caller.recv(65_536)
-                caller.sendall(ANSWER)
-                return first
-
-        packet = pool.submit(first_packet)
-        kept = KeptConnections(no_certificates)
-        noted = replace(GET, method="POST", body={"time": 1})
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        assert isinstance(kept.exchange(Exchange(noted, address, {}, SILENT_MS, 1_000)), Response)
-        kept.close()
-        assert packet.result(60).endswith(b'\r\n\r\n{"time":1}')
-
-
-def test_further_addresses_take_the_place_of_the_oldest_idle_connection(scripted: Any) -> None:
-    scripted.then(scripted.answer())
-    kept = KeptConnections(no_certificates)
-    for each in range(CONNECTIONS + 1):
-        kept.exchange(to(f"{scripted.url}/{each}"))
-    kept.exchange(to(f"{scripted.url}/{CONNECTIONS}"))
-    kept.exchange(to(f"{scripted.url}/0"))
-    kept.close()
-    assert [received.connection for received in scripted.received[-3:]] == [
-        CONNECTIONS + 1,
-        CONNECTIONS + 1,
-        CONNECTIONS + 2,
-    ]
 
 
 def test_a_request_for_which_no_connection_is_free_is_not_sent(scripted: Any) -> None:
@@ -149,7 +103,7 @@ def test_an_answer_counts_that_came_before_the_request_was_read() -> None:
                 connection.sendall(b"HTTP/1.1 413 X\r\nContent-Length: 2\r\n\r\n{}")
 
         refused = thread.submit(refuse)
-        transport = HttpTransport(f"http://127.0.0.1:{server.getsockname()[1]}")
+        transport = HttpTransport(url_of(server))
         request = Request(method="POST", path="/v1/x", body={"a": "x" * 20_000_000}, repeatable=True)
         outcome = transport.send(request, SILENT_MS)
         refused.result()
@@ -176,6 +130,14 @@ def test_an_answer_that_drips_is_lost_in_time(flavour: Flavour, scripted: Any, b
     began = time.monotonic()
     assert isinstance(flavour.send(scripted.url, timeout_ms=200), AnswerLost)
     assert time.monotonic() - began < 30
+
+
+def test_a_client_goes_on_after_an_answer_that_drips(scripted: Any) -> None:
+    scripted.then(scripted.dripping(b"", b"H"), scripted.answer())
+    transport = HttpTransport(scripted.url)
+    assert isinstance(transport.send(GET, 200), AnswerLost)
+    assert isinstance(transport.send(GET, SILENT_MS), Response)
+    transport.close()
 
 
 def test_a_closed_transport_sends_nothing(scripted: Any) -> None:
