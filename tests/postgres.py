@@ -207,12 +207,11 @@ SYNC = b"S\0\0\0\4"  # the end of what a client sends together
 
 
 class Fault(Enum):
-    """What happens to the next COMMIT that passes a Wire. The connection is cut for who sent it, except in the last."""
+    """What happens to the next COMMIT that passes a Wire. The connection is cut for who sent it."""
 
     LOSE = auto()  # the server never gets it
     ANSWER_LOST = auto()  # the server carries it out
     HOLD = auto()  # the server gets it when the test says so, and carries it out then
-    NO_SYNC = auto()  # the server carries it out, and gets the Sync behind it when the test says so
 
 
 class Wire:
@@ -248,13 +247,9 @@ class Wire:
             while data := client.recv(65_536):
                 if self.fault is None or b"COMMIT\0" not in data:
                     server.sendall(data)
-                elif self.fault is not Fault.NO_SYNC:
+                else:
                     self._strike(client, server, data)
                     return
-                elif data.endswith(SYNC):
-                    self._hold_sync(server, data)
-                else:
-                    server.sendall(data)  # of a reader, who sends it alone
         _shut(server)
 
     def _strike(self, client: socket.socket, server: socket.socket, data: bytes) -> None:
@@ -266,13 +261,6 @@ class Wire:
         if fault is not Fault.LOSE:
             server.sendall(data)
         _shut(server, socket.SHUT_WR)  # the server reads what was sent, and then the end
-
-    def _hold_sync(self, server: socket.socket, data: bytes) -> None:
-        self.fault = None
-        server.sendall(data.removesuffix(SYNC))
-        self.struck.set()
-        self.timed_out.wait(60)
-        server.sendall(SYNC)
 
     def _back(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
