@@ -79,7 +79,7 @@ class Postgres:
         while not self._answers():
             if self._server.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise RuntimeError(f"PostgreSQL did not start: {(self._folder / 'log').read_text()}")
+                raise RuntimeError(f"PostgreSQL did not start: {self.log()}")
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Ends the server and all sessions: SIGINT in order, SIGQUIT as a crash would."""
@@ -90,6 +90,10 @@ class Postgres:
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()
+
+    def log(self) -> str:
+        """What the server has said so far."""
+        return (self._folder / "log").read_text()
 
     @property
     def process_id(self) -> int:
@@ -201,9 +205,6 @@ def _empty(connection: Connection[Any]) -> None:
 def _unprivileged_user() -> pwd.struct_passwd:
     known = {each.pw_name: each for each in pwd.getpwall()}
     return next(known[name] for name in USERS if name in known)
-
-
-SYNC = b"S\0\0\0\4"  # the end of what a client sends together
 
 
 class Fault(Enum):
