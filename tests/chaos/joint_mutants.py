@@ -40,7 +40,7 @@ LEASE_MS: Final = 3_000
 
 def take_the_second_fence_away() -> None:
     """What is written twice is written over."""
-    patch(save, "_ADDING", lambda _: save._PUTTING["postgresql"])
+    patch(save, "_ADDING", lambda _: save._PUTTING)
 
 
 def wait_before_the_check(most_s: float, chance: float) -> None:
