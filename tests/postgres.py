@@ -79,7 +79,7 @@ class Postgres:
         while not self._answers():
             if self._server.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise RuntimeError(f"PostgreSQL did not start: {(self._folder / 'log').read_text()}")
+                raise RuntimeError(f"PostgreSQL did not start: {self.log()}")
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Ends the server and all sessions: SIGINT in order, SIGQUIT as a crash would."""
@@ -90,6 +90,10 @@ class Postgres:
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()
+
+    def log(self) -> str:
+        """What the server has said so far."""
+        return (self._folder / "log").read_text()
 
     @property
     def process_id(self) -> int:
@@ -203,16 +207,12 @@ def _unprivileged_user() -> pwd.struct_passwd:
     return next(known[name] for name in USERS if name in known)
 
 
-SYNC = b"S\0\0\0\4"  # the end of what a client sends together
-
-
 class Fault(Enum):
-    """What happens to the next COMMIT that passes a Wire. The connection is cut for who sent it, except in the last."""
+    """What happens to the next COMMIT that passes a Wire. The connection is cut for who sent it."""
 
     LOSE = auto()  # the server never gets it
     ANSWER_LOST = auto()  # the server carries it out
     HOLD = auto()  # the server gets it when the test says so, and carries it out then
-    NO_SYNC = auto()  # the server carries it out, and gets the Sync behind it when the test says so
 
 
 class Wire:
@@ -248,13 +248,9 @@ class Wire:
             while data := client.recv(65_536):
                 if self.fault is None or b"COMMIT\0" not in data:
                     server.sendall(data)
-                elif self.fault is not Fault.NO_SYNC:
+                else:
                     self._strike(client, server, data)
                     return
-                elif data.endswith(SYNC):
-                    self._hold_sync(server, data)
-                else:
-                    server.sendall(data)  # of a reader, who sends it alone
         _shut(server)
 
     def _strike(self, client: socket.socket, server: socket.socket, data: bytes) -> None:
@@ -266,13 +262,6 @@ class Wire:
         if fault is not Fault.LOSE:
             server.sendall(data)
         _shut(server, socket.SHUT_WR)  # the server reads what was sent, and then the end
-
-    def _hold_sync(self, server: socket.socket, data: bytes) -> None:
-        self.fault = None
-        server.sendall(data.removesuffix(SYNC))
-        self.struck.set()
-        self.timed_out.wait(60)
-        server.sendall(SYNC)
 
     def _back(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):

@@ -32,7 +32,7 @@ from controller.storage import upgrade
 from controller.storage.database import Database
 from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
 from controller.storage.refusals import AlreadyServed, StoreRefused
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import Commit, settle, write_commit
 from controller.storage.session import StoreConnection, StoreFailed
 from controller.storage.terms import Term, taken_over
 from controller.storage.transaction import CommitUnknown
@@ -66,15 +66,14 @@ class Store:
         database: Database,
         term: Term | None,
         health: StoreHealth | None = None,
-        settle: Callable[[StoreConnection], object] | None = None,
+        settle: Callable[[StoreConnection], object] = settle,
     ) -> None:
-        """`term` is None for a controller that serves together with others. Then `settle` waits for a commit of which
-        it is not known how it ended."""
+        """`term` is None for a controller that serves together with others. `settle` waits for a commit of which it is
+        not known how it ended."""
         self._database = database
         self._term = term
         self._health = health if health is not None else StoreHealth(time.perf_counter)
-        self._commit_writer = CommitWriter(database.writer)
-        self._settle_last = self._commit_writer.settle if settle is None else partial(settle, database.writer)
+        self._settle_last = partial(settle, database.writer)
         self._writer = Lane("store-writer", database.sessions.writer)
         self._reader = Lane("store-reader", database.sessions.reader)
         self._loader = Lane("store-loader", database.sessions.loader)
@@ -82,7 +81,7 @@ class Store:
         self._settled = True
 
     async def commit(self, commit: Commit) -> None:
-        """Raises what `CommitWriter.commit` does, and StoreTrouble. Only CommitUnknown leaves open what changed."""
+        """Raises what `write_commit` does, and StoreTrouble. Only CommitUnknown leaves open what changed."""
         order = CommitOrder()
         try:
             await self._writer.call(COMMIT_DEADLINE_S, partial(self._commit, commit, order))
@@ -97,7 +96,7 @@ class Store:
     def _commit(self, commit: Commit, order: CommitOrder) -> None:
         self._database.check_files()
         try:
-            self._commit_writer.commit(commit, order.give)
+            write_commit(self._database.writer, commit, order.give)
             self._check_files_again()
         except CommitUnknown:
             self._settled = False

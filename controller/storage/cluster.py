@@ -1,7 +1,7 @@
 """Many controllers on one PostgreSQL store: who may write, and who owns which shard.
 
-Each function takes one request of `controller.cluster.records` and is one transaction, except for `put_check` and
-`put_release`, which are parts of a commit. Each raises CommitUnknown if it is not known whether it was carried out;
+Each function takes one request of `controller.cluster.records` and is one transaction, except for `check_commit` and
+`release`, which are parts of a commit. Each raises CommitUnknown if it is not known whether it was carried out;
 with any other error nothing was changed. Isolation must be READ COMMITTED: a statement sees all that was committed
 before it began, also what it waited for in the one before it.
 
@@ -9,19 +9,31 @@ Who may write is decided by one row. A commit holds the row of its controller FO
 that controller go on. Whoever ends a controller locks its row FOR UPDATE, and so waits for its commit. No shard can be
 taken from a controller before it was ended: so a commit locks no shard.
 
-Locks are taken in this order: rows of controllers by id, shards by id, the row of `cluster`.
+Locks are taken in this order: rows of controllers by id, shards by id, the row of `cluster`. Nobody waits long for a
+process that stopped in the middle: the server ends a session that says nothing within a transaction (`joint_engine`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Final
 
-from sqlalchemy import Connection, Table, or_, select, text, update
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Table,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from controller.cluster.records import (
     Adopt,
@@ -41,12 +53,11 @@ from controller.cluster.records import (
 from controller.limits import ENDED_KEPT_MS, FENCES_SINCE_S, IDLE_BEGIN_MS, LEASE_MS
 from controller.storage import schema, upgrade
 from controller.storage.diagnosis import Cause, StoreTrouble
-from controller.storage.dialect import StoreDialect, dialect_of
+from controller.storage.postgresql import STORE_NOW
 from controller.storage.save import Claim
 from controller.storage.shards import fill_shards
-from controller.storage.statements import Prepared, StatementRunner
 from controller.storage.terms import end_terms
-from controller.storage.transaction import decided, transaction
+from controller.storage.transaction import transaction
 
 
 class ControllerEnded(StoreTrouble):
@@ -107,90 +118,102 @@ class Due:
 
 # -- statements ------------------------------------------------------------------------------------------------------
 
-_NOW: Final = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
-_CONTROLLER: Final = (
-    "id, name, address, client_address, version, beat, clock_bound, served_until, draining, ended_at, began_at"
+_controller, _shard = schema.controller.c, schema.shard.c
+_CONTROLLER: Final = [schema.controller.c[each.name] for each in fields(ControllerRow)]
+_SHARD: Final = [schema.shard.c[each.name] for each in fields(ShardRow)]
+_ME: Final = _controller.id == bindparam("me")
+_LIVES: Final = _controller.ended_at.is_(None)
+_THESE: Final = _shard.id.in_(bindparam("shards", expanding=True))
+_UNTIL: Final = bindparam("until", type_=BigInteger)
+_WITH_OWNERS: Final = schema.shard.outerjoin(schema.controller, _controller.id == _shard.owner)
+
+_ALIVE: Final = select(_controller.id).where(_ME, _LIVES)
+_LOCK: Final = select(_controller.id).where(_ME).with_for_update()
+_HOLD: Final = _ALIVE.with_for_update(read=True, key_share=True)
+_HELD: Final = select(_shard.id, _shard.fence).where(_THESE, _shard.owner == bindparam("me"))
+
+_EXTEND: Final = (
+    update(schema.controller)
+    .where(_ME, _LIVES)
+    .values(
+        beat=_controller.beat + 1,
+        clock_bound=func.greatest(_controller.clock_bound, STORE_NOW + LEASE_MS),
+        served_until=func.greatest(_controller.served_until, _UNTIL),
+        draining=bindparam("drains"),
+    )
 )
-_SHARD: Final = "shard.id, shard.owner, shard.fence, shard.served_until, shard.clock_floor, shard.unserved_ms"
-_IDS: Final = "CAST(:shards AS integer[])"
-
-_ALIVE: Final = "SELECT id FROM controller WHERE id = :me AND ended_at IS NULL"
-_LOCK: Final = "SELECT id FROM controller WHERE id = :me FOR UPDATE"
-_HOLD: Final = f"{_ALIVE} FOR KEY SHARE"
-_HELD: Final = """
-SELECT shard.id FROM shard
-JOIN unnest(CAST(:shards AS integer[]), CAST(:fences AS integer[])) AS given (id, fence) USING (id, fence)
-WHERE shard.owner = :me"""
-
-_EXTEND: Final = f"""
-UPDATE controller SET beat = beat + 1, clock_bound = greatest(clock_bound, {_NOW} + :lease),
-served_until = greatest(served_until, :served_until), draining = :draining
-WHERE id = :me AND ended_at IS NULL"""
 # Before the controllers: so the owner of each shard is among them if it lives.
-_READ_SHARDS: Final = f"""
-SELECT {_NOW} AS store_now, cluster.version, {_SHARD} FROM cluster
-LEFT JOIN shard ON cluster.version IS DISTINCT FROM :known ORDER BY shard.id"""
-_READ_CONTROLLERS: Final = f"SELECT {_CONTROLLER} FROM controller WHERE ended_at IS NULL OR id = :me ORDER BY id"
-
-_END: Final = f"UPDATE controller SET ended_at = {_NOW} WHERE id = :me AND beat = :beat AND ended_at IS NULL"
-_LEAVE: Final = f"""
-UPDATE controller SET ended_at = {_NOW}, clock_bound = least(clock_bound, CAST(:clock_shown AS bigint) + 1)
-WHERE id = :me AND ended_at IS NULL"""
-
-_LOCK_SHARDS: Final = f"SELECT id FROM shard WHERE id = ANY({_IDS}) ORDER BY id FOR NO KEY UPDATE"
-# `greatest` leaves out nulls, which a shard without an owner has here. One that nobody ever had was never unserved.
-_TAKE: Final = f"""
-WITH former AS (
-    SELECT shard.id, greatest(shard.clock_floor, owner.clock_bound, {_NOW}, :now) AS floor,
-    greatest(shard.served_until, owner.served_until) AS served
-    FROM shard LEFT JOIN controller AS owner ON owner.id = shard.owner
-    WHERE shard.id = ANY({_IDS}) AND (shard.owner IS NULL OR owner.ended_at IS NOT NULL)
-), taken AS (
-    UPDATE shard SET owner = :me, fence = shard.fence + 1, clock_floor = former.floor, served_until = former.floor,
-    unserved_ms = shard.unserved_ms + CASE shard.fence WHEN 0 THEN 0 ELSE greatest(0, former.floor - former.served) END
-    FROM former WHERE shard.id = former.id
-    AND EXISTS (SELECT FROM controller WHERE id = :me AND ended_at IS NULL)
-    RETURNING {_SHARD}
-), moved AS (
-    UPDATE cluster SET version = version + 1 WHERE EXISTS (SELECT FROM taken)
+_READ_SHARDS: Final = (
+    select(STORE_NOW, schema.cluster.c.version, *_SHARD)
+    .select_from(schema.cluster.outerjoin(schema.shard, schema.cluster.c.version.is_distinct_from(bindparam("known"))))
+    .order_by(_shard.id)
 )
-SELECT {_SHARD} FROM taken AS shard ORDER BY id"""
-_READ_NOW: Final = f"SELECT {_NOW}"
-_READ_OWN: Final = f"""
-SELECT {_SHARD} FROM shard JOIN controller ON controller.id = shard.owner
-WHERE controller.id = :me AND controller.ended_at IS NULL ORDER BY shard.id"""
+_READ_CONTROLLERS: Final = select(*_CONTROLLER).where(or_(_LIVES, _ME)).order_by(_controller.id)
 
-_ADD_UNSERVED: Final = """
-UPDATE shard SET unserved_ms = greatest(shard.unserved_ms, given.unserved_ms),
-served_until = greatest(shard.served_until, :served_until)
-FROM unnest(CAST(:shards AS integer[]), CAST(:unserved AS bigint[])) AS given (id, unserved_ms)
-WHERE shard.id = given.id AND shard.owner = :me"""
-
-_RELEASE: Final = f"""
-WITH released AS (
-    UPDATE shard SET owner = NULL, served_until = greatest(served_until, :served_until),
-    clock_floor = greatest(clock_floor, :clock_floor)
-    WHERE id = ANY({_IDS}) AND owner = :me RETURNING id
+_END: Final = (
+    update(schema.controller).where(_ME, _LIVES, _controller.beat == bindparam("at_beat")).values(ended_at=STORE_NOW)
 )
-UPDATE cluster SET version = version + 1 WHERE EXISTS (SELECT FROM released)"""
-
-_READ_BOUND: Final = f"""
-SELECT {_NOW}, max(greatest(shard.clock_floor, owner.clock_bound))
-FROM shard LEFT JOIN controller AS owner ON owner.id = shard.owner WHERE shard.fence > 0"""
-_REWIND: Final = """
-WITH former AS (
-    SELECT shard.id, greatest(shard.served_until, owner.served_until) AS served
-    FROM shard LEFT JOIN controller AS owner ON owner.id = shard.owner WHERE shard.fence > 0
+_LEAVE: Final = (
+    update(schema.controller)
+    .where(_ME, _LIVES)
+    .values(
+        ended_at=STORE_NOW,
+        clock_bound=func.least(_controller.clock_bound, bindparam("shown", type_=BigInteger) + 1),
+    )
 )
-UPDATE shard SET owner = NULL, served_until = :now, clock_floor = :now,
-unserved_ms = shard.unserved_ms - (former.served - :now)
-FROM former WHERE shard.id = former.id"""
+_FORGET: Final = delete(schema.controller).where(
+    _controller.ended_at < STORE_NOW - ENDED_KEPT_MS, ~exists().where(_shard.owner == _controller.id)
+)
+
+_LOCK_SHARDS: Final = select(_shard.id).where(_THESE).order_by(_shard.id).with_for_update(key_share=True)
 
 
-@cache
-def _prepared(statement: str) -> Prepared:
-    kind: Any = PGDialect_psycopg
-    return Prepared(text(statement), kind(paramstyle="numeric_dollar"))
+# The shards as they were. `greatest` leaves out nulls, which a shard without an owner has here.
+_was, _owner = schema.shard.alias("was"), schema.controller.alias("owner")
+_NOW_BY_CALLER: Final = bindparam("now", type_=BigInteger)
+_FORMER: Final = select(
+    _was.c.id,
+    func.greatest(_was.c.clock_floor, _owner.c.clock_bound, STORE_NOW, _NOW_BY_CALLER).label("floor"),
+    func.greatest(_was.c.served_until, _owner.c.served_until).label("served"),
+).select_from(_was.outerjoin(_owner, _owner.c.id == _was.c.owner))
+_free = _FORMER.where(
+    _was.c.id.in_(bindparam("shards", expanding=True)), or_(_was.c.owner.is_(None), _owner.c.ended_at.is_not(None))
+).subquery("free")
+_TAKE: Final = (
+    update(schema.shard)
+    .where(_shard.id == _free.c.id)
+    .values(
+        owner=bindparam("me"),
+        fence=_shard.fence + 1,
+        clock_floor=_free.c.floor,
+        served_until=_free.c.floor,
+        # One that nobody ever had was never unserved.
+        unserved_ms=_shard.unserved_ms
+        + case((_shard.fence == 0, 0), else_=func.greatest(0, _free.c.floor - _free.c.served)),
+    )
+    .returning(*_SHARD)
+)
+_MOVE: Final = update(schema.cluster).values(version=schema.cluster.c.version + 1)
+_READ_NOW: Final = select(STORE_NOW)
+_READ_OWN: Final = select(*_SHARD).select_from(_WITH_OWNERS).where(_ME, _LIVES).order_by(_shard.id)
+
+_ADD_UNSERVED: Final = (
+    update(schema.shard)
+    .where(_shard.id == bindparam("at_shard"), _shard.owner == bindparam("me"))
+    .values(
+        unserved_ms=func.greatest(_shard.unserved_ms, bindparam("unserved", type_=BigInteger)),
+        served_until=func.greatest(_shard.served_until, _UNTIL),
+    )
+)
+_RELEASE: Final = (
+    update(schema.shard)
+    .where(_THESE, _shard.owner == bindparam("me"))
+    .values(
+        owner=None,
+        served_until=func.greatest(_shard.served_until, _UNTIL),
+        clock_floor=func.greatest(_shard.clock_floor, bindparam("floor", type_=BigInteger)),
+    )
+)
 
 
 # -- beginning and ending --------------------------------------------------------------------------------------------
@@ -204,12 +227,12 @@ def begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
     """
     own, who = request.id, request.identity
     with transaction(connection):
-        connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_BEGIN_MS}"))
+        connection.execute(select(func.set_config("idle_in_transaction_session_timeout", str(IDLE_BEGIN_MS), True)))
         # Of several that begin with one name at once, each sees the one before it.
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name), 0)"), {"name": f"controller/{who.name}"})
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"controller/{who.name}"), 0)))
         upgrade.none_meanwhile(connection)
         upgrade.check(connection)
-        there = select(schema.controller.c.id).where(schema.controller.c.id == own)
+        there = select(_controller.id).where(_controller.id == own)
         if connection.execute(there).one_or_none() is None:
             return _begin(connection, request)
     return BeginAnswer(beat(connection, Beat(own, 0, False, None)), ())
@@ -217,42 +240,42 @@ def begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
 
 def _begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
     own, who, previous = request.id, request.identity, request.previous
-    same = [row for row in _live(connection) if row.name == who.name and row.id != previous]
+    live = connection.execute(select(*_CONTROLLER).where(_LIVES).order_by(_controller.id))
+    same = [ControllerRow(*row) for row in live if row.name == who.name and row.id != previous]
     if same and not request.restart:
         return NameTaken(same[0])
     ended = _end_all(connection, [row.id for row in same])
     if previous is not None:
         ended += _end_all(connection, [previous], request.clock_shown)
     _take_from_terms(connection)
-    connection.execute(_forget(), {"kept": ENDED_KEPT_MS})
-    connection.execute(_insert(), {"id": own, "lease": LEASE_MS, "revision": schema.REVISION, **_identity(request)})
+    connection.execute(_FORGET)
+    connection.execute(
+        insert(schema.controller).values(
+            **asdict(who),
+            id=own,
+            beat=1,
+            clock_bound=STORE_NOW + LEASE_MS,
+            served_until=STORE_NOW,
+            draining=False,
+            began_at=STORE_NOW,
+            revision=schema.REVISION,
+        )
+    )
     former = [*ended, *([] if previous is None else [previous])]
-    theirs = select(schema.shard.c.id).where(schema.shard.c.owner.in_(former))
-    shards = _array(connection.execute(theirs).scalars())
-    connection.execute(text(_LOCK_SHARDS), {"shards": shards})
-    connection.execute(text(_TAKE), {"shards": shards, "me": own, "now": 0})
-    told = connection.execute(text(_READ_SHARDS), {"known": None}).all()
-    controllers = connection.execute(text(_READ_CONTROLLERS), {"me": own}).all()
-    answer = _answer(told, controllers)
-    return BeginAnswer(answer, tuple(ended))
-
-
-def _live(connection: Connection) -> list[ControllerRow]:
-    found = connection.execute(text(f"SELECT {_CONTROLLER} FROM controller WHERE ended_at IS NULL ORDER BY id"))
-    return [ControllerRow(*row) for row in found]
+    theirs = connection.execute(select(_shard.id).where(_shard.owner.in_(former))).scalars().all()
+    connection.execute(_LOCK_SHARDS, {"shards": theirs})
+    _take(connection, own, theirs, 0)
+    return BeginAnswer(_answer(connection, own, None), tuple(ended))
 
 
 def _end_all(connection: Connection, controllers: Sequence[int], clock_shown: int | None = None) -> list[int]:
     """Ends these controllers, after their commits; returns those that had not ended yet."""
-    table = schema.controller
-    locked = select(table.c.id).where(table.c.id.in_(controllers), table.c.ended_at.is_(None)).order_by(table.c.id)
+    locked = select(_controller.id).where(_controller.id.in_(controllers), _LIVES).order_by(_controller.id)
     ended = list(connection.execute(locked.with_for_update()).scalars())
-    values: dict[str, Any] = {"ended_at": text(_NOW)}
+    end = update(schema.controller).where(_controller.id.in_(ended)).values(ended_at=STORE_NOW)
     if clock_shown is not None:
-        values["clock_bound"] = text("least(clock_bound, CAST(:clock_shown AS bigint) + 1)").bindparams(
-            clock_shown=clock_shown
-        )
-    connection.execute(update(table).where(table.c.id.in_(ended)).values(values))
+        end = end.values(clock_bound=func.least(_controller.clock_bound, clock_shown + 1))
+    connection.execute(end)
     return ended
 
 
@@ -275,64 +298,39 @@ def _take_from_terms(connection: Connection) -> None:
     )
 
 
-def _forget() -> Any:
-    return text(
-        f"DELETE FROM controller WHERE ended_at < {_NOW} - :kept "
-        "AND NOT EXISTS (SELECT FROM shard WHERE shard.owner = controller.id)"
-    )
-
-
-def _insert() -> Any:
-    return text(
-        f"INSERT INTO controller ({_CONTROLLER}, revision) VALUES (:id, :name, :address, :client_address, :version, 1, "
-        f"{_NOW} + :lease, {_NOW}, false, NULL, {_NOW}, :revision)"
-    )
-
-
-def _identity(request: Begin) -> dict[str, str | None]:
-    who = request.identity
-    return {
-        "name": who.name,
-        "address": who.address,
-        "client_address": who.client_address,
-        "version": who.version,
-    }
-
-
 def beat(connection: Connection, request: Beat) -> BeatAnswer:
-    """Extends the lease of a controller and tells what it may not know yet. One trip to the server. See `Beat`."""
-    with _in_one_trip(connection) as runner:
-        given = {"served_until": request.served_until, "draining": request.draining, "lease": LEASE_MS}
-        runner.run(_prepared(_EXTEND), {"me": request.id, **given})
-        told = runner.run(_prepared(_READ_SHARDS), {"known": request.known_version})
-        controllers = runner.run(_prepared(_READ_CONTROLLERS), {"me": request.id})
-    return _answer(told.fetchall(), controllers.fetchall())
+    """Extends the lease of a controller and tells what it may not know yet. See `Beat`."""
+    with transaction(connection):
+        connection.execute(_EXTEND, {"me": request.id, "until": request.served_until, "drains": request.draining})
+        return _answer(connection, request.id, request.known_version)
 
 
-def _answer(told: Sequence[Any], controllers: Iterable[Any]) -> BeatAnswer:
-    (store_now, version, first, *_), *_ = told
+def _answer(connection: Connection, controller: int, known_version: int | None) -> BeatAnswer:
+    shards = connection.execute(_READ_SHARDS, {"known": known_version}).all()
+    controllers = connection.execute(_READ_CONTROLLERS, {"me": controller})
+    store_now, version, first, *_ = shards[0]
     return BeatAnswer(
         store_now=store_now,
         controllers=tuple(ControllerRow(*row) for row in controllers),
-        shards=None if first is None else tuple(ShardRow(*row[2:]) for row in told),
+        shards=None if first is None else tuple(ShardRow(*row[2:]) for row in shards),
         cluster_version=version,
     )
 
 
 def end(connection: Connection, request: End) -> bool:
     """Ends another controller after its commit, if its beat is the one that was seen; returns whether it has ended."""
-    with _in_one_trip(connection) as runner:
-        runner.run(_prepared(_LOCK), {"me": request.id})  # the UPDATE alone would not wait for FOR KEY SHARE
-        runner.run(_prepared(_END), {"me": request.id, "beat": request.beat})
-        alive = runner.run(_prepared(_ALIVE), {"me": request.id})
-    return not alive.fetchall()
+    me = {"me": request.id}
+    with transaction(connection):
+        connection.execute(_LOCK, me)  # the UPDATE alone would not wait for FOR KEY SHARE
+        connection.execute(_END, {**me, "at_beat": request.beat})
+        return connection.execute(_ALIVE, me).first() is None
 
 
 def leave(connection: Connection, request: Leave) -> None:
     """Ends the own row. See `Leave`."""
-    with _in_one_trip(connection) as runner:
-        runner.run(_prepared(_LOCK), {"me": request.id})
-        runner.run(_prepared(_LEAVE), {"me": request.id, "clock_shown": request.clock_shown})
+    with transaction(connection):
+        connection.execute(_LOCK, {"me": request.id})
+        connection.execute(_LEAVE, {"me": request.id, "shown": request.clock_shown})
 
 
 # -- shards ----------------------------------------------------------------------------------------------------------
@@ -340,26 +338,27 @@ def leave(connection: Connection, request: Leave) -> None:
 
 def take(connection: Connection, request: Take) -> Taken:
     """Takes those of the shards that are free. See `Take`."""
-    given = {"me": request.id, "shards": _array(request.shards)}
-    with _in_one_trip(connection) as runner:
-        runner.run(_prepared(_HOLD), given)
-        runner.run(_prepared(_LOCK_SHARDS), given)
-        taken = runner.run(_prepared(_TAKE), {**given, "now": request.now})
-        now = runner.run(_prepared(_READ_NOW), {})
-    return _taken(taken.fetchall(), now.fetchall())
+    with transaction(connection):
+        lives = connection.execute(_HOLD, {"me": request.id}).first() is not None
+        connection.execute(_LOCK_SHARDS, {"shards": request.shards})
+        taken = _take(connection, request.id, request.shards, request.now) if lives else []
+        return Taken(tuple(taken), store_now=connection.execute(_READ_NOW).scalar_one())
+
+
+def _take(connection: Connection, controller: int, shards: Sequence[int], now: int) -> list[ShardRow]:
+    """Takes those of these locked shards that are free, for a controller that lives."""
+    rows = connection.execute(_TAKE, {"me": controller, "shards": shards, "now": now}).all()
+    if rows:
+        connection.execute(_MOVE)
+    return sorted((ShardRow(*row) for row in rows), key=lambda shard: shard.id)
 
 
 def adopt(connection: Connection, request: Adopt) -> Taken:
     """Waits for what a lost session had under way; returns all own shards, none if this controller was ended."""
-    with _in_one_trip(connection) as runner:
-        runner.run(_prepared(_LOCK), {"me": request.id})
-        own = runner.run(_prepared(_READ_OWN), {"me": request.id})
-        now = runner.run(_prepared(_READ_NOW), {})
-    return _taken(own.fetchall(), now.fetchall())
-
-
-def _taken(rows: Iterable[Any], now: Sequence[Any]) -> Taken:
-    return Taken(shards=tuple(ShardRow(*row) for row in rows), store_now=now[0][0])
+    with transaction(connection):
+        connection.execute(_LOCK, {"me": request.id})
+        own = connection.execute(_READ_OWN, {"me": request.id}).all()
+        return Taken(tuple(ShardRow(*row) for row in own), store_now=connection.execute(_READ_NOW).scalar_one())
 
 
 def restores(connection: Connection, shards: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
@@ -393,68 +392,56 @@ def _due(connection: Connection, table: Table, shards: Sequence[int], until: int
 # -- parts of a commit -----------------------------------------------------------------------------------------------
 
 
-def put_check(runner: StatementRunner, request: Check) -> Callable[[], None]:
-    """Adds the check of a commit to the statements of a runner; call what it returns once they have run.
+def check_commit(connection: Connection, request: Check) -> None:
+    """Checks, in the transaction of a commit, whether it may be written. Raises ControllerEnded and ShardsLost.
 
-    That raises ControllerEnded or ShardsLost if the commit may not be written. Else nobody can end this controller, or
-    take its shards, before the transaction ends. `ShardCheck` uses it so:
-
-        begun = connection.begin()
-        with runner.together():
-            judge = put_check(runner, check)
-        judge()
-        with decided(connection, begun, runner), runner.together():
-            …the rows of the commit…
-            put_release(runner, check.id, release)
-            runner.commit()
+    If it may, nobody can end this controller, or take its shards, before the transaction ends.
     """
-    shards, fences = [shard for shard, _ in request.fences], [fence for _, fence in request.fences]
-    held = runner.run(_prepared(_HOLD), {"me": request.id})
+    if connection.execute(_HOLD, {"me": request.id}).first() is None:
+        raise ControllerEnded(request.id)
+    if not request.fences:
+        return
     # A statement of its own, behind the lock: one that began before could miss what was committed meanwhile.
-    owned = runner.run(_prepared(_HELD), {"me": request.id, "shards": _array(shards), "fences": _array(fences)})
-
-    def judge() -> None:
-        if not held.fetchall():
-            raise ControllerEnded(request.id)
-        lost = sorted(set(shards).difference(shard for (shard,) in owned.fetchall()))
-        if lost:
-            raise ShardsLost(lost)
-
-    return judge
+    held = connection.execute(_HELD, {"me": request.id, "shards": [shard for shard, _ in request.fences]})
+    lost = set(request.fences).difference((shard, fence) for shard, fence in held)
+    if lost:
+        raise ShardsLost(sorted(shard for shard, _ in lost))
 
 
-def put_release(runner: StatementRunner, controller: int, request: Release) -> None:
-    """Adds the release of shards to the statements of a runner, in a commit whose check named them."""
-    given = {"me": controller, "shards": _array(request.shards)}
-    bounds = {"served_until": request.served_until, "clock_floor": request.clock_floor}
-    runner.run(_prepared(_LOCK_SHARDS), given)  # in order, as a take does
-    runner.run(_prepared(_RELEASE), {**given, **bounds})
+def put_release(connection: Connection, controller: int, request: Release) -> None:
+    """Releases shards, in the transaction of a commit whose check named them."""
+    connection.execute(_LOCK_SHARDS, {"shards": request.shards})  # in order, as a take does
+    given = {"me": controller, "shards": request.shards, "until": request.served_until, "floor": request.clock_floor}
+    if connection.execute(_RELEASE, given).rowcount:
+        connection.execute(_MOVE)
 
 
 @dataclass(slots=True)
 class ShardCheck:
-    """The check of a commit, as `CommitWriter` makes it, and perhaps a release of shards. See `ServingCheck`."""
+    """The check of a commit, and perhaps a release of shards. See `ServingCheck`."""
 
-    check: Check  # its shards are checked besides those of the claims
+    request: Check  # its shards are checked besides those of the claims
     release: Release | None
     unserved: Mapping[int, int]  # by shard, how long nobody could be heard, if that has grown since the last commit
     served_until: int  # the moment up to which `unserved` counts
 
-    def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
-        """What it returns raises ControllerEnded and ShardsLost."""
-        fences = dict(self.check.fences)
+    def check(self, connection: Connection, claims: Sequence[Claim]) -> None:
+        """Raises ControllerEnded and ShardsLost."""
+        fences = dict(self.request.fences)
         fences.update((claim.tenure.shard, claim.tenure.fence) for claim in claims if claim.tenure.shard is not None)
-        return put_check(runner, Check(self.check.id, tuple(sorted(fences.items()))))
+        check_commit(connection, Check(self.request.id, tuple(sorted(fences.items()))))
 
-    def finish(self, runner: StatementRunner) -> None:
+    def finish(self, connection: Connection) -> None:
         """Nobody owns the released shards once the commit is durable."""
         if self.unserved:
             released = self.release.shards if self.release is not None else ()
-            runner.run(_prepared(_LOCK_SHARDS), {"shards": _array(sorted({*self.unserved, *released}))})
-            given = {"shards": _array(self.unserved), "unserved": _array(self.unserved.values())}
-            runner.run(_prepared(_ADD_UNSERVED), {**given, "me": self.check.id, "served_until": self.served_until})
+            connection.execute(_LOCK_SHARDS, {"shards": sorted({*self.unserved, *released})})
+            given = {"me": self.request.id, "until": self.served_until}
+            connection.execute(
+                _ADD_UNSERVED, [{**given, "at_shard": each, "unserved": ms} for each, ms in self.unserved.items()]
+            )
         if self.release is not None:
-            put_release(runner, self.check.id, self.release)
+            put_release(connection, self.request.id, self.release)
 
 
 # -- restoring, and setting the clock back ---------------------------------------------------------------------------
@@ -466,24 +453,16 @@ def restore_shards(connection: Connection, now: int) -> int | None:
     The restored store does not know which fences were given out since. So the next ones are taken from the seconds of
     `now`, and what was written under lesser ones begins anew when it is loaded. Runs within the caller's transaction.
     """
-    fence = max(0, now // 1000 - FENCES_SINCE_S)
-    served: int | None = connection.execute(
-        text(
-            "SELECT max(greatest(shard.served_until, controller.served_until)) FROM shard "
-            "LEFT JOIN controller ON controller.id = shard.owner WHERE shard.fence > 0"
-        )
-    ).scalar_one()
-    connection.execute(text("UPDATE controller SET ended_at = :now WHERE ended_at IS NULL"), {"now": now})
-    connection.execute(
-        text(
-            "UPDATE shard SET fence = greatest(shard.fence + 1, :fence), "
-            "restored_fence = greatest(shard.fence + 1, :fence), "
-            "restored_at = greatest(:now, shard.clock_floor, (SELECT clock_bound FROM controller WHERE id = owner)) "
-            "WHERE fence > 0"
-        ),
-        {"fence": fence, "now": now},
-    )
-    connection.execute(text("UPDATE cluster SET version = version + 1"))
+    least = max(0, now // 1000 - FENCES_SINCE_S)
+    last = select(func.max(func.greatest(_shard.served_until, _controller.served_until)))
+    served: int | None = connection.execute(last.select_from(_WITH_OWNERS).where(_shard.fence > 0)).scalar_one()
+    connection.execute(update(schema.controller).where(_LIVES).values(ended_at=now))
+    fence = func.greatest(_shard.fence + 1, least)
+    bound = select(_controller.clock_bound).where(_controller.id == _shard.owner).scalar_subquery()
+    restored_at = func.greatest(literal(now, BigInteger), _shard.clock_floor, bound)
+    values = {"fence": fence, "restored_fence": fence, "restored_at": restored_at}
+    connection.execute(update(schema.shard).where(_shard.fence > 0).values(values))
+    connection.execute(_MOVE)
     return served
 
 
@@ -493,28 +472,14 @@ def rewind_shards(connection: Connection) -> tuple[int, int]:
 
     Served time continues where it was in each shard. Runs within the caller's transaction.
     """
-    now, bound = connection.execute(text(_READ_BOUND)).one()
+    greatest = func.max(func.greatest(_shard.clock_floor, _controller.clock_bound))
+    now, bound = connection.execute(select(STORE_NOW, greatest).select_from(_WITH_OWNERS).where(_shard.fence > 0)).one()
     if bound is None or bound <= now:
         return now, 0
-    connection.execute(text("UPDATE controller SET ended_at = :now WHERE ended_at IS NULL"), {"now": now})
-    connection.execute(text(_REWIND), {"now": now})
-    connection.execute(text("UPDATE cluster SET version = version + 1"))
+    connection.execute(update(schema.controller).where(_LIVES).values(ended_at=now))
+    former = _FORMER.where(_was.c.fence > 0).subquery("former")
+    served_since = former.c.served - now
+    values = {"owner": None, "served_until": now, "clock_floor": now, "unserved_ms": _shard.unserved_ms - served_since}
+    connection.execute(update(schema.shard).where(_shard.id == former.c.id).values(values), {"now": now})
+    connection.execute(_MOVE)
     return now, bound - now
-
-
-# -- helpers ---------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _in_one_trip(connection: Connection) -> Iterator[StatementRunner]:
-    """A transaction whose statements are sent together, COMMIT included: nobody waits for a process that stopped in
-    the middle. Results are there on exit."""
-    runner = StatementRunner(connection, dialect_of(connection.dialect).left_undone)
-    with decided(connection, connection.begin(), runner), runner.together():
-        yield runner
-        runner.commit()
-
-
-def _array(numbers: Iterable[int]) -> str:
-    """As PostgreSQL reads it."""
-    return f"{{{','.join(map(str, numbers))}}}"

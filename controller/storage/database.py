@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, assert_never
 
-from sqlalchemy import URL, Connection, Engine, make_url, text
+from sqlalchemy import URL, Connection, Engine, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from controller.limits import MIGRATE_LOCK_MS, MIGRATE_PAUSE_MS, MIGRATE_TRIES, SHARDS
@@ -267,7 +267,7 @@ def migrate_beside(
             time.sleep(MIGRATE_PAUSE_MS / 1000)
         try:
             with engine.connect() as connection, transaction(connection):
-                connection.execute(text(f"SET LOCAL lock_timeout = {MIGRATE_LOCK_MS}"))
+                connection.execute(select(func.set_config("lock_timeout", str(MIGRATE_LOCK_MS), True)))
                 return _migrate(connection, url, part, shards)
         except DBAPIError as error:
             if getattr(error.orig, "sqlstate", None) not in (NOT_IN_TIME, DEADLOCK):

@@ -12,7 +12,6 @@ from sqlalchemy import Connection, func, select
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, check_name_of
 from controller.storage.journal import JOURNAL_OF_GROUP, Ends, ends_of
-from controller.storage.queries import StoreReader
 from controller.storage.rows import ALONE, AnyRow, InShard, Values, to_json
 from strandline.access import EVERYTHING
 
@@ -75,7 +74,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         for table, rows in ((reader, readers), (place, places)):
             for each in rows:
                 CHECKSUMS[table].check(each)
-        journal = ends_of(StoreReader(connection).rows(JOURNAL_OF_GROUP.ends, {"owner": name}))
+        journal = ends_of(connection.execute(JOURNAL_OF_GROUP.ends, {"owner": name}))
     return StoredGroup(
         name=name,
         settings=settings,

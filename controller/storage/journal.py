@@ -15,7 +15,6 @@ from sqlalchemy import (
     bindparam,
     func,
     literal,
-    literal_column,
     or_,
     select,
     true,
@@ -25,7 +24,6 @@ from sqlalchemy import (
 from controller.limits import JOURNAL_ENTRIES, JOURNAL_RESUMED
 from controller.storage import schema
 from controller.storage.checksums import corrupt
-from controller.storage.queries import Query
 from controller.storage.rows import AnyRow, Values, to_json
 from strandline.access import EVERYTHING
 from strandline.errors import StoreCorrupt
@@ -82,12 +80,10 @@ class JournalTable:
             .group_by(column.topic)
             .subquery("newest")
         )
-        self.ends = Query(
-            select(column.topic, column.slot, column.seq).join(newest, column.seq == newest.c.seq).where(whose)
-        )
-        resumed = or_(*(column.topic == literal_column(f"'{topic}'") for topic in RESUMED))
-        in_order = select(table).where(whose, resumed).order_by(column.seq.desc())
-        self.resumed = Query(in_order.limit(literal_column(str(JOURNAL_RESUMED))).offset(literal_column("0")))
+        ends = select(column.topic, column.slot, column.seq)
+        self.ends = ends.join(newest, column.seq == newest.c.seq).where(whose)
+        resumed = or_(*(column.topic == topic for topic in RESUMED))
+        self.resumed = select(table).where(whose, resumed).order_by(column.seq.desc()).limit(JOURNAL_RESUMED)
         after = column.seq > bindparam("after")
         self.newest = select(table).where(whose).order_by(column.seq.desc()).limit(bindparam("entries"))
         self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
 
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
 from controller.slices import Steps, at_once, next_step
@@ -16,21 +16,20 @@ from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt
 from controller.storage.counts import StoredCounts, counts_of
 from controller.storage.journal import JOURNAL_OF_STREAM, RESUMED, Ends, StoredEntry, ends_of, resumed_entries
-from controller.storage.queries import Query, StoreReader
 from controller.storage.rows import (
     AnyRow,
     StreamOrigin,
-    Values,
     config_of,
     cut_of,
     mark_of,
     origin_of,
+    page_of,
     remainders_of,
     rows_of,
     segment_of,
 )
-from controller.storage.steps import Step, first_page, pages
-from controller.storage.writer_states import CHANGES, STATES, StoredLog, writer_steps
+from controller.storage.steps import Step, pages
+from controller.storage.writer_states import StoredLog, writer_steps
 from strandline.core.aggregate import Remainder
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig
@@ -44,19 +43,17 @@ from strandline.errors import StoreCorrupt, StrandlineError
 
 # Built once: building a query costs more than running it.
 _of_counts = schema.stream_counts.c
-_STREAM: Final = Query(
+_STREAM: Final = (
     select(schema.stream, _of_counts.counts)
     .outerjoin(schema.stream_counts, _of_counts.stream == schema.stream.c.name)
     .where(schema.stream.c.name == bindparam("stream"))
 )
 _segment = schema.segment.c
-_SEGMENTS: Final = Query(
-    rows_of(schema.segment).where(_segment.id > bindparam("after")).order_by(_segment.id), paged=True
-)
+_SEGMENTS: Final = page_of(rows_of(schema.segment).where(_segment.id > bindparam("after")).order_by(_segment.id))
 _mark = schema.mark.c
 
 
-def _keys() -> Query:
+def _keys() -> Select[Any]:
     """The keys of a stream, in order, each with the seqs of its oldest and newest mark. It looks each of them up, since
     there may be millions of marks."""
     of_stream = _mark.stream == bindparam("stream")
@@ -64,19 +61,19 @@ def _keys() -> Query:
     def first_key(*further: ColumnElement[bool]) -> ScalarSelect[str]:
         # By the primary key: a damaged row need not be what an index still says.
         in_order = select(_mark.key).where(of_stream, *further).order_by(_mark.key, _mark.seq)
-        return in_order.limit(literal_column("1")).offset(literal_column("0")).scalar_subquery()
+        return in_order.limit(1).scalar_subquery()
 
     keys = select(first_key().label("key")).cte("keys", recursive=True)
     keys = keys.union_all(select(first_key(_mark.key > keys.c.key)).where(keys.c.key.is_not(None)))
     of_key = of_stream, _mark.key == keys.c.key
     first, last = (select(end(_mark.seq)).where(*of_key).scalar_subquery() for end in (func.min, func.max))
     found = select(keys.c.key, first.label("first"), last.label("last"))
-    return Query(found.where(keys.c.key.is_not(None)))
+    return found.where(keys.c.key.is_not(None))
 
 
 _KEYS: Final = _keys()
 _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
-_NEWEST: Final = Query(_OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq), paged=True)
+_NEWEST: Final = page_of(_OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq))
 _MARK_ROWS: Final = CHECKSUMS[schema.mark]
 
 
@@ -109,9 +106,7 @@ def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps
     The time is proportional to the number of rows and to the size of each.
     """
     with connection.begin():
-        reader = StoreReader(connection)
-        (first,) = _first_pages(reader, [name])
-        return (yield from _stream_steps(reader, name, unserved, first))
+        return (yield from _stream_steps(connection, name, unserved))
 
 
 class Large(Enum):
@@ -128,12 +123,8 @@ def streams_at_hand(connection: Connection, wanted: Sequence[tuple[str, Unserved
     """Loads several streams from one snapshot, as far as STEPS_AT_HAND suffice for all of them. A damaged stream is
     found as its error."""
     with connection.begin():
-        reader, steps_left = StoreReader(connection), iter(range(STEPS_AT_HAND))
-        firsts = _first_pages(reader, [name for name, _ in wanted])
-        return [
-            _at_hand(_stream_steps(reader, name, unserved, first), steps_left)
-            for (name, unserved), first in zip(wanted, firsts, strict=True)
-        ]
+        steps_left = iter(range(STEPS_AT_HAND))
+        return [_at_hand(_stream_steps(connection, name, unserved), steps_left) for name, unserved in wanted]
 
 
 def _at_hand(steps: Steps[StoredStream | None], steps_left: Iterator[int]) -> FoundStream:
@@ -147,73 +138,16 @@ def _at_hand(steps: Steps[StoredStream | None], steps_left: Iterator[int]) -> Fo
     return LARGE
 
 
-class _FirstPages(NamedTuple):
-    """What is there of a stream, or the first rows of it."""
-
-    stream: list[AnyRow]
-    segments: list[AnyRow]
-    states: list[AnyRow]
-    changes: list[AnyRow]
-    keys: list[AnyRow]
-    journal: list[AnyRow]
-    newest: Sequence[AnyRow] = ()  # marks of the first key
-    told: Sequence[AnyRow] = ()  # entries of the journal
-
-
-# For the first pages, in their order; each with the parameter `after`, if it has that.
-_FIRST_QUERIES: Final[Sequence[tuple[Query, Any]]] = (
-    (_STREAM, None),
-    (_SEGMENTS, ""),
-    (STATES, ""),
-    (CHANGES, 0),
-    (_KEYS, None),
-    (JOURNAL_OF_STREAM.ends, None),
-)
-
-
-def _first_pages(reader: StoreReader, names: Sequence[str]) -> list[_FirstPages]:
-    """In two round trips: the marks are looked up by the keys and seqs that the first one finds, and entries of a
-    journal only where it has some that matter."""
-    rows = reader.rows_together(
-        [
-            (query, first_page({"stream": name, "owner": name}, after))
-            for name in names
-            for query, after in _FIRST_QUERIES
-        ]
-    )
-    found = [_FirstPages(*each) for each in zip(*[iter(rows)] * len(_FIRST_QUERIES), strict=True)]
-    asked: list[tuple[Query, Values]] = []
-    for name, each in zip(names, found, strict=True):
-        if each.keys:
-            asked.append((_NEWEST, _newest_of(name, each.keys[0])))
-        if _tells(each):
-            asked.append((JOURNAL_OF_STREAM.resumed, {"owner": name}))
-    more = iter(reader.rows_together(asked))
-    return [
-        each._replace(newest=next(more) if each.keys else (), told=next(more) if _tells(each) else ()) for each in found
-    ]
-
-
-def _tells(found: _FirstPages) -> bool:
-    """Whether the journal has entries that say since when something holds."""
-    return any(row.topic in RESUMED for row in found.journal)
-
-
-def _newest_of(stream: str, key: AnyRow) -> Values:
-    """The parameters for the first of the newest marks that are loaded."""
-    return first_page({"stream": stream, "key": key.key}, max(key.first, key.last - LOADED_MARKS + 1) - 1)
-
-
-def _stream_steps(reader: StoreReader, name: str, unserved: Unserved, first: _FirstPages) -> Steps[StoredStream | None]:
-    if not first.stream:
+def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps[StoredStream | None]:
+    row = connection.execute(_STREAM, {"stream": name}).one_or_none()
+    if row is None:
         return None
-    (row,) = first.stream
     config, origin, head, remainders = CHECKSUMS[schema.stream].decoded(row, stream_of)
     step = Step()
-    chains, heads, first_seqs = yield from _newest_marks(reader, name, first, step)
+    chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
     last_marks = [chain.last for chain in chains.values() if chain.last is not None]
-    graph, places, noted_at = yield from _segments(reader, name, first.segments, row.open, step)
-    stored = yield from writer_steps(reader, name, first.states, first.changes)
+    graph, places, noted_at = yield from _segments(connection, name, row.open, step)
+    stored = yield from writer_steps(connection, name)
     stream = Stream.restored(
         name,
         config,
@@ -228,6 +162,8 @@ def _stream_steps(reader: StoreReader, name: str, unserved: Unserved, first: _Fi
         unserved=unserved,
     )
     last_times = {mark.key: mark.time for mark in last_marks}
+    journal = ends_of(connection.execute(JOURNAL_OF_STREAM.ends, {"owner": name}))
+    resumes = not journal.keys().isdisjoint(RESUMED)
     for writer in stored.writers.values():
         _forget_passed(writer, last_times)
         stream.restore_writer(writer)
@@ -242,9 +178,9 @@ def _stream_steps(reader: StoreReader, name: str, unserved: Unserved, first: _Fi
         first_seqs=first_seqs,
         places=places,
         noted_at=noted_at,
-        journal=ends_of(first.journal),
+        journal=journal,
         counts=counts_of(row.counts),
-        told=resumed_entries(first.told),
+        told=resumed_entries(connection.execute(JOURNAL_OF_STREAM.resumed, {"owner": name})) if resumes else (),
         log=stored.log,
     )
 
@@ -261,21 +197,15 @@ def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
 
 
 def _newest_marks(
-    reader: StoreReader, name: str, found: _FirstPages, step: Step
+    connection: Connection, name: str, step: Step
 ) -> Steps[tuple[dict[str, MarkChain], dict[str, list[Mark]], dict[str, int]]]:
     """By key: the newest marks, the same without their cuts, and the seq of the oldest stored mark."""
     chains, heads, first_seqs = dict[str, MarkChain](), dict[str, list[Mark]](), dict[str, int]()
-    for each in found.keys:
-        key, first = each.key, each.first
-        of_key = _newest_of(name, each)  # the pages of the first key begin with what has been read
-        newest = reader.rows(_NEWEST, of_key) if chains else found.newest
-        if not newest:
-            raise corrupt(
-                schema.mark, {"stream": name, "key": key, "seq": first}, "its key is not one that can be looked up"
-            )
-        chain = chains[key] = MarkChain(key, first_seq=of_key["after"] + 1)
+    for key, first, last in connection.execute(_KEYS, {"stream": name}).all():
+        of_key, before = {"stream": name, "key": key}, max(first, last - LOADED_MARKS + 1) - 1
+        chain = chains[key] = MarkChain(key, first_seq=before + 1)
         heads[key], first_seqs[key] = [], first
-        for rows in pages(reader, _NEWEST, of_key, newest, "seq", lambda row: len(row.cut)):
+        for rows in pages(connection, _NEWEST, of_key, before, "seq", lambda row: len(row.cut)):
             for row in rows:
                 mark = _MARK_ROWS.decoded(row, mark_of)
                 try:
@@ -285,17 +215,19 @@ def _newest_marks(
                 heads[key].append(replace(mark, cut=NOTHING))
                 if step.did(MARK_ITEMS + len(row.cut) // ITEM_CHARACTERS):
                     yield
+        if chain.last is None:
+            raise corrupt(schema.mark, {**of_key, "seq": first}, "its key is not one that can be looked up")
         if step.did(2 * QUERY_ITEMS):
             yield
     return chains, heads, first_seqs
 
 
 def _segments(
-    reader: StoreReader, name: str, first: list[AnyRow], open: bool, step: Step
+    connection: Connection, name: str, open: bool, step: Step
 ) -> Steps[tuple[SegmentGraph, dict[str, int], dict[str, int]]]:
     """The segments of a stream, their places, and when each was last noted."""
     segments, places, noted_at = dict[int, Segment](), dict[str, int](), dict[str, int]()
-    for page in pages(reader, _SEGMENTS, {"stream": name}, first, "id", lambda row: len(row.predecessors)):
+    for page in pages(connection, _SEGMENTS, {"stream": name}, "", "id", lambda row: len(row.predecessors)):
         for row in page:
             segments[row.place] = CHECKSUMS[schema.segment].decoded(row, segment_of)
             places[row.id] = row.place

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,9 +10,7 @@ from sqlalchemy import Connection, Select, bindparam, func, select
 
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISMATCH, MISSING, corrupt
-from controller.storage.dialect import StoreDialect, dialect_of
 from controller.storage.rows import cut_of, mark_of, names_of, offsets_of, rows_of
-from controller.storage.statements import Prepared, StatementRunner
 from strandline.core.block import FieldColumns, NotRising
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
@@ -35,12 +32,11 @@ _START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc
 _ROWS: Final = CHECKSUMS[schema.mark]
 _COLUMNS = [column for column in schema.mark.columns if column.name not in ("stream", "key")]
 _SEQ, _TIME, _UPPER, _CUT, _NEWEST, _EXCLUDED, _CREATED, _FENCE, _CHECKSUM = range(len(_COLUMNS))
-
-
-@cache
-def _marks(dialect: StoreDialect) -> Prepared:
-    query = select(*_COLUMNS).where(*_ITS_SEQS, _mark.seq >= bindparam("first"), _mark.seq <= bindparam("last"))
-    return dialect.prepared(query.order_by(_mark.seq))
+_BETWEEN: Final = (
+    select(*_COLUMNS)
+    .where(*_ITS_SEQS, _mark.seq >= bindparam("first"), _mark.seq <= bindparam("last"))
+    .order_by(_mark.seq)
+)
 
 
 class MarksGone(Exception):
@@ -57,9 +53,6 @@ class StoredMarks:
     def __init__(self, connection: Connection, stream: str, key: str) -> None:
         self._connection = connection
         self._of_key = {"stream": stream, "key": key}
-        dialect = dialect_of(connection.dialect)
-        self._runner = StatementRunner(connection, dialect.left_undone)
-        self._query = _marks(dialect)
 
     def between(self, first: int, last: int) -> list[Mark]:
         """The marks from seq `first` to `last`, oldest first, without those that retention has removed. `last` is at
@@ -129,12 +122,12 @@ class StoredMarks:
         row = self._connection.execute(query, {**self._of_key, "time": time}).one_or_none()
         return None if row is None else _ROWS.decoded(row, mark_of)
 
-    def _rows(self, first: int, last: int) -> list[Any]:
+    def _rows(self, first: int, last: int) -> Sequence[Any]:
         """The rows of the marks that `between` returns, whose checksums match."""
-        rows = self._runner.rows(self._query, {**self._of_key, "first": first, "last": last})
+        rows = self._connection.execute(_BETWEEN, {**self._of_key, "first": first, "last": last}).all()
         names = tuple(self._of_key.values())
         for row in rows:
-            if _ROWS.of_covered(names + row[:_CHECKSUM]) != row[_CHECKSUM]:
+            if _ROWS.of_covered((*names, *row[:_CHECKSUM])) != row[_CHECKSUM]:
                 raise self._corrupt(row[_SEQ], MISMATCH)
         for seq, row in enumerate(rows, start=rows[0][_SEQ] if rows else first):
             if row[_SEQ] != seq:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Connection,
+    Engine,
+    cast,
+    create_engine,
+    event,
+    extract,
+    func,
+    literal,
+    select,
+)
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
@@ -22,6 +34,7 @@ from controller.storage.refusals import AlreadyServed, DriverMissing
 from strandline.redaction import redact
 
 LOCK: Final = int.from_bytes(b"strand")  # the key of the advisory lock
+STORE_NOW: Final = cast(func.floor(extract("epoch", func.clock_timestamp()) * 1000), BigInteger)  # the server's clock
 NOT_IN_TIME: Final = "55P03"  # lock_not_available
 DEADLOCK: Final = "40P01"  # deadlock_detected
 _TIMELINE: Final = """
@@ -70,7 +83,7 @@ def reading_engine(
     url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS, timeline: Timeline | None = None
 ) -> Engine:
     """An engine for read-only transactions, each on one snapshot of the store."""
-    engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms, preparing=False)
+    engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms)
     if timeline is not None:
         _follow(timeline, engine, leading=False)
     return engine.execution_options(postgresql_readonly=True)
@@ -129,8 +142,6 @@ def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str,
                     "SELECT set_config('synchronous_commit', 'on', false) "
                     "WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
                 )
-                # Nor may another isolation be set than ours: a pipeline begins its transactions without naming one.
-                cursor.execute("SET default_transaction_isolation = 'read committed'")
                 for name, value in settings.items():
                     chosen = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = %s"
                     cursor.execute(chosen, [str(value), name])
@@ -142,7 +153,7 @@ def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str,
             raise
 
     # Statements that compare fences must see every earlier commit, so no higher isolation level will do.
-    engine = _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms, preparing=False)
+    engine = _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
     event.listen(engine, "connect", take_lock)
     return engine
 
@@ -154,16 +165,12 @@ def sharing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
 
 def check_none_alone(connection: Connection, store: str) -> None:
     """Raises AlreadyServed if a controller serves the store alone; none can begin to before this transaction ends."""
-    free = connection.execute(text(f"SELECT pg_try_advisory_xact_lock_shared({LOCK})")).scalar_one()
+    free = connection.execute(select(func.pg_try_advisory_xact_lock_shared(literal(LOCK, BigInteger)))).scalar_one()
     if not free:
         raise AlreadyServed(store)
 
 
-def _engine(
-    url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS, preparing: bool = True
-) -> Engine:
-    """`preparing`: psycopg prepares what it runs often. When a transaction is rolled back, it frees all statements that
-    are prepared in the session, also those of a `Pipeline`: so a session that has one must not."""
+def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
     settings = {
         "statement_timeout": statement_timeout_ms,
         "tcp_keepalives_idle": LOST_PEER_S // 2,  # on the server: it ends the session of a controller that vanished
@@ -184,7 +191,6 @@ def _engine(
                 "keepalives_count": 2,
                 "tcp_user_timeout": LOST_PEER_S * 1000,
                 "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
-                **({} if preparing else {"prepare_threshold": None}),
             },
         )
     except (ImportError, NoSuchModuleError):

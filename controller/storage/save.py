@@ -5,20 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Protocol
+from typing import Any, Final, Protocol
 
-from sqlalchemy import Connection, RootTransaction, Table, delete, func, insert, select, update
+from sqlalchemy import (
+    JSON,
+    Column,
+    Connection,
+    Delete,
+    String,
+    Table,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import DBAPIError
 
 from controller.cluster.records import Kind
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, with_checksum
-from controller.storage.dialect import RowStatement, StoreDialect, dialect_of
 from controller.storage.load import greatest_deleted_epoch
-from controller.storage.rows import Values, cut_json, cut_of
-from controller.storage.statements import StatementRunner
+from controller.storage.rows import Values, cut_json, cut_of, to_json
 from controller.storage.tenure import Tenure
-from controller.storage.transaction import abandon, decided, transaction
+from controller.storage.transaction import transaction
 
 
 @dataclass(slots=True)
@@ -34,20 +48,18 @@ class Claim:
 class ServingCheck(Protocol):
     """A controller's right to serve, as a commit finds it in the store."""
 
-    def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
-        """Runs the statements that show whether the controller may write these claims, within `runner.together`.
+    def check(self, connection: Connection, claims: Sequence[Claim]) -> None:
+        """Raises unless the controller may write these claims. If it may, that cannot change before the transaction of
+        the connection ends."""
 
-        Call what it returns after `together`: it raises unless the controller may. If it may, that cannot change before
-        the transaction ends.
-        """
-
-    def finish(self, runner: StatementRunner) -> None:
-        """Runs the statements that follow the rows of the commit."""
+    def finish(self, connection: Connection) -> None:
+        """Writes what follows the rows of the commit."""
 
 
 @dataclass(slots=True)
 class Commit:
-    """Everything that one transaction changes. It removes rows before it puts and adds any."""
+    """Everything that one transaction changes. It removes rows before it puts and adds any; of several rows that it
+    puts under one key, the last one counts."""
 
     serving: ServingCheck
     claims: list[Claim] = field(default_factory=list)
@@ -83,129 +95,133 @@ class Commit:
 
 
 # Changes no value, but is a commit like any other: when it is durable, so is every earlier commit.
-_TOUCH = (
+_TOUCH: Final = (
     update(schema.served)
     .where(schema.served.c.fence == select(func.max(schema.served.c.fence)).scalar_subquery())
     .values(served_until=schema.served.c.served_until)
 )
 
 
-class _Statements:
-    """The statements of a CommitWriter for one database, compiled once in a process."""
+def _adding_all(table: Table) -> Any:  # an insert of PostgreSQL
+    """Inserts the rows of the JSON document `rows` at once: the driver takes longer for a row than the server does."""
+    document = func.json_to_recordset(cast(bindparam("rows", type_=String), JSON))
+    columns: list[Column[Any]] = [Column(each.name, each.type) for each in table.columns]
+    given = document.table_valued(*columns).render_derived(name="given", with_types=True)
+    return postgresql_insert(table).from_select(table.columns.keys(), select(*given.c))
 
-    def __init__(self, dialect: StoreDialect) -> None:
-        self._dialect = dialect
-        self.tables = schema.metadata.sorted_tables  # each after the tables that it refers to
-        self.puts = {table: dialect.putting(table) for table in self.tables}
-        self.adds = {table: dialect.adding(table) for table in self.tables}
-        self.trim = dialect.removing(schema.writer_change, ["stream"], below="seq")
-        self.prune = dialect.removing(schema.mark, ["stream", "key"], below="seq")
-        self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
 
-    def removal(self, table: Table, columns: tuple[str, ...]) -> RowStatement:
-        """The statement that removes the rows with equal values in these columns."""
-        found = self._removals.get((table, columns))
-        if found is None:
-            found = self._removals[table, columns] = self._dialect.removing(table, columns)
-        return found
+def _putting(statement: Any, table: Table) -> Any:  # an insert of either database
+    """The insert, which also overwrites rows with the same key."""
+    fixed = {*table.primary_key.columns.keys(), schema.SHARD}
+    replaced = {each.name: statement.excluded[each.name] for each in table.columns if each.name not in fixed}
+    return statement.on_conflict_do_update(index_elements=table.primary_key.columns, set_=replaced)
+
+
+# Built once: building a statement costs more than running it.
+_TABLES: Final = schema.metadata.sorted_tables  # each after the tables that it refers to
+_ADDING: Final = {
+    "sqlite": {table: insert(table) for table in _TABLES},
+    "postgresql": {table: _adding_all(table) for table in _TABLES},
+}
+_PUTTING: Final = {
+    "sqlite": {table: _putting(sqlite_insert(table), table) for table in _TABLES},
+    "postgresql": {table: _putting(_adding_all(table), table) for table in _TABLES},
+}
 
 
 @cache
-def _statements_of(dialect: StoreDialect) -> _Statements:
-    return _Statements(dialect)
+def _removing(table: Table, columns: tuple[str, ...], below: str | None = None) -> Delete:
+    """Deletes the rows with equal values in these columns and, if `below` names a column, a lesser value there."""
+    statement = delete(table).where(*(table.c[name] == bindparam(name) for name in columns))
+    return statement if below is None else statement.where(table.c[below] < bindparam(below))
 
 
-class CommitWriter:
-    """Writes Commits to one connection."""
+_TRIM: Final = _removing(schema.writer_change, ("stream",), below="seq")
+_PRUNE: Final = _removing(schema.mark, ("stream", "key"), below="seq")
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._dialect = dialect_of(connection.dialect)
-        self._runner = StatementRunner(connection, self._dialect.left_undone)
-        self._statements = _statements_of(self._dialect)
 
-    def commit(self, commit: Commit, may_write: Callable[[], None] = lambda: None) -> None:
-        """Writes everything; or writes nothing and raises what the check of serving does, or an error of SQLAlchemy.
+def write_commit(connection: Connection, commit: Commit, may_commit: Callable[[], None] = lambda: None) -> None:
+    """Writes everything; or writes nothing and raises what the check of serving does, or an error of SQLAlchemy.
 
-        Raises CommitUnknown if either may be so. Reconnects once if the connection was lost before the commit began.
-        `may_write` is called before anything is sent that may lead to a commit, and stops it by raising.
-        """
-        try:
-            self._commit(commit, may_write)
-        except DBAPIError as error:
-            if not error.connection_invalidated:
-                raise
-            self._commit(commit, may_write)
-
-    def settle(self) -> None:
-        """Returns once every commit that was ever sent is durable or undone, so that a read shows which.
-
-        Raises CommitUnknown or an error of SQLAlchemy if that cannot be found out now.
-        """
-        with transaction(self._connection):  # a lost connection is made again, and waits for the lock of the old one
-            self._connection.execute(_TOUCH)
-
-    def _commit(self, commit: Commit, may_write: Callable[[], None]) -> None:
-        begun = self._begin(commit)
-        with decided(self._connection, begun, self._runner):
-            may_write()
-            self._write(commit)
-
-    def _begin(self, commit: Commit) -> RootTransaction:
-        """Begins a transaction and checks that it may write this commit; else raises and changes nothing."""
-        begun = self._connection.begin()
-        try:
-            with self._runner.together():
-                confirm = commit.serving.ask(self._runner, self._dialect, commit.claims)
-            confirm()
-            for stream, segment in commit.dropped:
-                self._drop_from_marks(stream, segment)
-            for stream, epochs in commit.deleted.items():
-                self._keep_epochs(stream, epochs)
-        except BaseException:
-            abandon(self._connection, begun)
+    Raises CommitUnknown if either may be so. Reconnects once if the connection was lost before COMMIT was sent.
+    `may_commit` is called before that, and prevents it by raising.
+    """
+    try:
+        _write(connection, commit, may_commit)
+    except DBAPIError as error:
+        if not error.connection_invalidated:
             raise
-        return begun
+        _write(connection, commit, may_commit)
 
-    def _write(self, commit: Commit) -> None:
-        """Sends the rows and the COMMIT."""
-        runner, statements = self._runner, self._statements
-        with runner.together():
-            self._remove(commit)
-            for table in statements.tables:
-                if table in commit.put:
-                    statements.puts[table].run_all(runner, commit.put[table])
-                if table in commit.added:
-                    statements.adds[table].run_all(runner, commit.added[table])
-            commit.serving.finish(runner)
-            runner.commit()
 
-    def _remove(self, commit: Commit) -> None:
-        if commit.logged:
-            self._statements.trim.run_all(self._runner, commit.logged)
-        if commit.pruned:
-            self._statements.prune.run_all(self._runner, commit.pruned)
-        for (table, columns), keys in commit.removed.items():
-            self._statements.removal(table, columns).run_all(self._runner, keys)
+def settle(connection: Connection) -> None:
+    """Returns once every commit that was ever sent is durable or undone, so that a read shows which.
 
-    def _keep_epochs(self, stream: str, epochs: int) -> None:
-        """Remembers the greatest epoch of a stream that is deleted. Rare, so it may be slow."""
-        of_stream, deleted = schema.stream.c, schema.deleted_stream
-        known = self._connection.execute(select(of_stream.epochs).where(of_stream.name == stream)).scalar_one_or_none()
-        greatest = max(epochs, known or 0, greatest_deleted_epoch(self._connection, stream))
-        self._connection.execute(delete(deleted).where(deleted.c.name == stream))
-        if greatest:
-            self._connection.execute(insert(deleted).values(name=stream, epochs=greatest))
+    Raises CommitUnknown or an error of SQLAlchemy if that cannot be found out now.
+    """
+    with transaction(connection):  # a lost connection is made again, and waits for the lock of the old one
+        connection.execute(_TOUCH)
 
-    def _drop_from_marks(self, stream: str, segment: str) -> None:
-        """Rewrites the cuts that reach into a segment which the log does not have. Rare, so it may be slow.
 
-        A damaged mark stays as it is: reading it raises StoreCorrupt.
-        """
-        mark = schema.mark
-        reaching = select(mark).where(mark.c.stream == stream, mark.c.cut.contains(f'"{segment}":', autoescape=True))
-        for row in self._connection.execute(reaching).all():
-            if CHECKSUMS[mark].matches(row):
-                values = with_checksum(mark, row._asdict() | {"cut": cut_json(cut_of(row.cut).without(segment))})
-                of_row = (mark.c.stream == stream, mark.c.key == row.key, mark.c.seq == row.seq)
-                self._connection.execute(update(mark).where(*of_row).values(values))
+def _write(connection: Connection, commit: Commit, may_commit: Callable[[], None]) -> None:
+    with transaction(connection, may_commit):
+        commit.serving.check(connection, commit.claims)
+        _write_rows(connection, commit)
+        commit.serving.finish(connection)
+
+
+def _write_rows(connection: Connection, commit: Commit) -> None:
+    for stream, segment in commit.dropped:
+        _drop_from_marks(connection, stream, segment)
+    for stream, epochs in commit.deleted.items():
+        _keep_epochs(connection, stream, epochs)
+    if commit.logged:
+        connection.execute(_TRIM, commit.logged)
+    if commit.pruned:
+        connection.execute(_PRUNE, commit.pruned)
+    for (table, columns), keys in commit.removed.items():
+        connection.execute(_removing(table, columns), keys)
+    kind = connection.dialect.name
+    given: Callable[[list[Values]], Any] = _document if kind == "postgresql" else list
+    adding, putting = _ADDING[kind], _PUTTING[kind]
+    for table in _TABLES:
+        if table in commit.put:
+            connection.execute(putting[table], given(_last_of_each(table, commit.put[table])))
+        if table in commit.added:
+            connection.execute(adding[table], given(commit.added[table]))
+
+
+def _last_of_each(table: Table, rows: list[Values]) -> list[Values]:
+    """Of rows with the same key the last one: one statement of PostgreSQL overwrites no row twice."""
+    if len(rows) == 1:
+        return rows
+    key = table.primary_key.columns.keys()
+    return list({tuple([row[name] for name in key]): row for row in rows}.values())
+
+
+def _document(rows: list[Values]) -> dict[str, str]:
+    return {"rows": to_json(rows)}
+
+
+def _keep_epochs(connection: Connection, stream: str, epochs: int) -> None:
+    """Remembers the greatest epoch of a stream that is deleted. Rare, so it may be slow."""
+    of_stream, deleted = schema.stream.c, schema.deleted_stream
+    known = connection.execute(select(of_stream.epochs).where(of_stream.name == stream)).scalar_one_or_none()
+    greatest = max(epochs, known or 0, greatest_deleted_epoch(connection, stream))
+    connection.execute(delete(deleted).where(deleted.c.name == stream))
+    if greatest:
+        connection.execute(insert(deleted).values(name=stream, epochs=greatest))
+
+
+def _drop_from_marks(connection: Connection, stream: str, segment: str) -> None:
+    """Rewrites the cuts that reach into a segment which the log does not have. Rare, so it may be slow.
+
+    A damaged mark stays as it is: reading it raises StoreCorrupt.
+    """
+    mark = schema.mark
+    reaching = select(mark).where(mark.c.stream == stream, mark.c.cut.contains(f'"{segment}":', autoescape=True))
+    for row in connection.execute(reaching).all():
+        if CHECKSUMS[mark].matches(row):
+            values = with_checksum(mark, row._asdict() | {"cut": cut_json(cut_of(row.cut).without(segment))})
+            of_row = (mark.c.stream == stream, mark.c.key == row.key, mark.c.seq == row.seq)
+            connection.execute(update(mark).where(*of_row).values(values))

@@ -30,7 +30,7 @@ def add_shards(connection: sa.Connection, shards: int, code_from: str) -> None:
 
 def fill_shards(connection: sa.Connection) -> None:
     """Enters the shards of all streams and reader groups that have none, SLICE_ROWS at a time."""
-    shards = connection.execute(sa.text("SELECT shards FROM cluster")).scalar_one()
+    shards = connection.execute(sa.select(sa.table("cluster", sa.column("shards", sa.Integer())).c.shards)).scalar_one()
     for name, kind in KINDS.items():
         table = sa.table(name, sa.column("name", sa.String()), sa.column("shard", sa.Integer()))
         without = sa.select(table.c.name).where(table.c.shard.is_(None)).limit(SLICE_ROWS)

@@ -113,11 +113,7 @@ def _prepare(connection: Any, _record: Any) -> None:  # the driver's connection
 
 
 def _begin(connection: Connection) -> None:
-    driver: Any = connection.connection.driver_connection
-    try:
-        driver.execute("BEGIN")  # through SQLAlchemy this costs as much as the rows of a commit
-    except sqlite3.Error:
-        connection.exec_driver_sql("BEGIN")  # fails again, but with an error of SQLAlchemy
+    connection.exec_driver_sql("BEGIN")
 
 
 def _begin_writing(connection: Connection) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from sqlalchemy import Connection, Select
+
 from controller.limits import PAGE_CHARACTERS, PAGE_FIRST_ROWS, PAGE_GROWTH_TIMES, PAGE_ROWS, STEP_ITEMS
-from controller.storage.queries import Query, StoreReader
 from controller.storage.rows import AnyRow, Values
 
 
@@ -27,26 +28,21 @@ class Step:
         return True
 
 
-def first_page(values: Values, after: Any) -> Values:
-    """The parameters of a query for its first page."""
-    return {**values, "after": after, "rows": PAGE_FIRST_ROWS}
-
-
 def pages(
-    reader: StoreReader,
-    query: Query,
+    connection: Connection,
+    query: Select[Any],
     values: Values,
-    page: Sequence[AnyRow],
+    after: Any,
     place: str,
     weight: Callable[[AnyRow], int],
 ) -> Iterator[Sequence[AnyRow]]:
     """The rows of a query with the parameters `after` and `rows`, a page at a time, in the order of the column `place`.
-    The first page has been read.
 
     `weight` returns the characters of a row. A page has about PAGE_CHARACTERS, however long its rows are.
     """
     rows = PAGE_FIRST_ROWS
     while True:
+        page = connection.execute(query, {**values, "after": after, "rows": rows}).all()
         if page:
             yield page
         if len(page) < rows:
@@ -54,4 +50,3 @@ def pages(
         after = getattr(page[-1], place)
         fitting = PAGE_CHARACTERS * rows // max(1, sum(map(weight, page)))
         rows = max(1, min(PAGE_ROWS, PAGE_GROWTH_TIMES * rows, fitting))
-        page = reader.rows(query, {**values, "after": after, "rows": rows})

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage.diagnosis import StoreTrouble
-from controller.storage.dialect import dialect_of
-from controller.storage.pipeline import Fate
-from controller.storage.statements import StatementRunner
 from strandline.redaction import redact
+
+_SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
 class CommitUnknown(StoreTrouble):
@@ -28,50 +28,44 @@ class CommitUnknown(StoreTrouble):
 
 
 @contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
-    """A transaction outside of the hot path. It is committed on exit, and rolled back by an exception.
+def transaction(connection: Connection, may_commit: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """A transaction, which is committed on exit, and rolled back by an exception.
 
-    Raises CommitUnknown if COMMIT was sent and its outcome is unknown; with any other exception nothing was changed.
+    `may_commit` is called before COMMIT is sent, and prevents that by raising. Raises CommitUnknown if COMMIT was sent
+    and its outcome is unknown; with any other exception nothing was changed.
     """
     begun = connection.begin()
     try:
         yield
+        may_commit()
     except BaseException:
-        abandon(connection, begun)
+        _abandon(connection, begun)
         raise
-    with _listening(connection) as warnings:
+    with _warnings(connection) as warnings:
         try:
             begun.commit()
         except DBAPIError as error:
-            abandon(connection, begun)
-            if dialect_of(connection.dialect).left_undone(error.orig):
+            _abandon(connection, begun)
+            if left_undone(error.orig):
                 raise
-            raise CommitUnknown(reason_of(error)) from error
+            raise CommitUnknown(_reason_of(error)) from error
     if warnings:
         raise CommitUnknown(warnings[0])
 
 
-@contextmanager
-def decided(connection: Connection, begun: RootTransaction, runner: StatementRunner) -> Iterator[None]:
-    """Around the statements of a runner that end with COMMIT. Raises as `transaction` does."""
-    try:
-        yield
-        begun.commit()
-    except DBAPIError as error:
-        abandon(connection, begun)
-        match runner.fate:
-            case Fate.DONE:
-                return  # the connection was lost after the answer had arrived
-            case Fate.UNKNOWN:
-                raise CommitUnknown(reason_of(error)) from error
-            case Fate.UNDONE:
-                raise
-    except BaseException:
-        abandon(connection, begun)
-        raise
+def left_undone(error: BaseException | None) -> bool:
+    """Whether a COMMIT that failed with this error of the driver certainly changed nothing.
+
+    SQLite       unless a sync failed: the commit was written then, and may be there after a crash
+    PostgreSQL   if the error leaves the session open: with any other, the server may have committed before
+    """
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR_FSYNC) not in _SYNCS
+    said = getattr(error, "diag", None)  # of psycopg, which may not be installed
+    return said is not None and bool(said.severity_nonlocalized == "ERROR")
 
 
-def abandon(connection: Connection, begun: RootTransaction) -> None:
+def _abandon(connection: Connection, begun: RootTransaction) -> None:
     """Rolls a failed transaction back. If that fails too, the connection is made again when it is next needed."""
     try:
         begun.rollback()
@@ -80,14 +74,14 @@ def abandon(connection: Connection, begun: RootTransaction) -> None:
             connection.invalidate()
 
 
-def reason_of(error: DBAPIError) -> str:
+def _reason_of(error: DBAPIError) -> str:
     """The driver's error, in one line."""
     said = str(error.orig).strip().splitlines()
     return redact(said[0]) if said else type(error.orig).__name__
 
 
 @contextmanager
-def _listening(connection: Connection) -> Iterator[list[str]]:
+def _warnings(connection: Connection) -> Iterator[list[str]]:
     """Collects PostgreSQL's warnings meanwhile. It warns of a COMMIT that a standby may lack."""
     heard: list[str] = []
     if connection.dialect.driver != "psycopg":

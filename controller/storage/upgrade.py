@@ -17,15 +17,16 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    func,
     insert,
     inspect,
     select,
-    text,
     update,
 )
 
 from controller.limits import SHARDS
 from controller.storage import schema
+from controller.storage.postgresql import STORE_NOW
 from controller.storage.refusals import ForeignStore, ServedByOlder, StepsInTheWay, WrongSchema
 from controller.storage.schema import LEAST_REVISION, REVISION
 from controller.storage.shards import add_shards
@@ -75,12 +76,12 @@ def is_empty(connection: Connection) -> bool:
 def one_at_a_time(connection: Connection) -> None:
     """PostgreSQL: waits until nobody else creates or changes the schema, and lets nobody begin to before this
     transaction ends."""
-    connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('schema'), 1)"))
+    connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("schema"), 1)))
 
 
 def none_meanwhile(connection: Connection) -> None:
     """PostgreSQL: waits until nobody changes the schema, and lets nobody begin to before this transaction ends."""
-    connection.execute(text("SELECT pg_advisory_xact_lock_shared(hashtext('schema'), 1)"))
+    connection.execute(select(func.pg_advisory_xact_lock_shared(func.hashtext("schema"), 1)))
 
 
 def check_ours(connection: Connection, store: str) -> None:
@@ -159,8 +160,7 @@ def end_all(connection: Connection) -> None:
     """PostgreSQL: ends the rows of all controllers. Whoever comes back begins anew, and its version is checked then."""
     table = schema.controller
     if inspect(connection).has_table(table.name):
-        now = text("CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
-        connection.execute(update(table).where(table.c.ended_at.is_(None)).values(ended_at=now))
+        connection.execute(update(table).where(table.c.ended_at.is_(None)).values(ended_at=STORE_NOW))
 
 
 def check_all_know(connection: Connection) -> None:

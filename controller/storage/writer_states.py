@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import bindparam
+from sqlalchemy import Connection, bindparam
 
 from controller.limits import ITEM_CHARACTERS
 from controller.slices import Steps
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
-from controller.storage.queries import Query, StoreReader
-from controller.storage.rows import AnyRow, Values, rows_of
+from controller.storage.rows import AnyRow, Values, page_of, rows_of
 from controller.storage.steps import Step, pages
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.writer import KeptNote, KeyState, Phase, Writer
@@ -118,12 +117,8 @@ def change_values(stream: str, seq: int, writers: Sequence[Document], fence: int
 
 
 _state, _change = schema.writer_state.c, schema.writer_change.c
-STATES: Final = Query(
-    rows_of(schema.writer_state).where(_state.name > bindparam("after")).order_by(_state.name), paged=True
-)
-CHANGES: Final = Query(
-    rows_of(schema.writer_change).where(_change.seq > bindparam("after")).order_by(_change.seq), paged=True
-)
+STATES: Final = page_of(rows_of(schema.writer_state).where(_state.name > bindparam("after")).order_by(_state.name))
+CHANGES: Final = page_of(rows_of(schema.writer_change).where(_change.seq > bindparam("after")).order_by(_change.seq))
 
 
 _STATE_ROWS: Final = CHECKSUMS[schema.writer_state]
@@ -189,8 +184,8 @@ class StoredWriters:
     log: StoredLog
 
 
-def writer_steps(reader: StoreReader, stream: str, states: list[AnyRow], changes: list[AnyRow]) -> Steps[StoredWriters]:
-    """Loads the writers of a stream, and its log, from their first pages on. Runs within the caller's transaction."""
+def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
+    """Loads the writers of a stream, and its log. Runs within the caller's transaction."""
     found, step = StoredWriters({}, StoredLog()), Step()
     of_stream = {"stream": stream}
     writers, log, through = found.writers, found.log, dict[str, int]()
@@ -199,14 +194,14 @@ def writer_steps(reader: StoreReader, stream: str, states: list[AnyRow], changes
         writer = writers[stored.name] = _applied(stored, before)
         return writer.name
 
-    for page in pages(reader, STATES, of_stream, states, "name", lambda row: len(row.state)):
+    for page in pages(connection, STATES, of_stream, "", "name", lambda row: len(row.state)):
         for row in page:
             name = take(_STATE_ROWS.decoded(row, state_of), None)
             through[name] = row.through
             log.seq = max(log.seq, row.through)
             if step.did(1 + len(writers[name].key_states) + len(row.state) // ITEM_CHARACTERS):
                 yield
-    for page in pages(reader, CHANGES, of_stream, changes, "seq", lambda row: len(row.writers)):
+    for page in pages(connection, CHANGES, of_stream, 0, "seq", lambda row: len(row.writers)):
         for row in page:
             if step.did(len(row.writers) // ITEM_CHARACTERS):
                 yield

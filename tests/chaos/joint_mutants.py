@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
+
+from sqlalchemy import Connection, func, select
 
 from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
 from controller.cluster.lease import Lease
@@ -22,9 +25,9 @@ from controller.groups.service import Groups
 from controller.joint.shard_tenures import ShardTenures
 from controller.joint.store_time import StoreTime
 from controller.limits import NEVER
-from controller.storage import cluster, database
-from controller.storage.dialect import PostgresqlDialect
-from controller.storage.save import CommitWriter
+from controller.storage import cluster, database, save
+from controller.storage.cluster import ControllerEnded, ShardsLost
+from controller.storage.postgresql import STORE_NOW
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from tests.chaos.mutants import Mutant, patch, show_marks_before_they_are_durable
@@ -37,35 +40,35 @@ LEASE_MS: Final = 3_000
 
 def take_the_second_fence_away() -> None:
     """What is written twice is written over."""
-    patch(PostgresqlDialect, "adding", lambda _: PostgresqlDialect.putting)
+    patch(save, "_ADDING", lambda _: save._PUTTING)
 
 
 def wait_before_the_check(most_s: float, chance: float) -> None:
     """Some commits wait in their thread before they are sent: a process may be stopped there."""
 
     def make(commit: Any) -> Any:
-        def slow(self: CommitWriter, *given: Any) -> None:
+        def slow(*given: Any) -> None:
             if random.random() < chance:
                 time.sleep(random.random() * most_s)
-            commit(self, *given)
+            commit(*given)
 
         return slow
 
-    patch(CommitWriter, "_commit", make)
+    patch(save, "_write", make)
 
 
 def wait_in_the_store(seconds: float, chance: float) -> None:
     """The store takes so long for some commits, whether or not the controller is there."""
 
-    def make(remove: Any) -> Any:
-        def slow(self: CommitWriter, commit: Any) -> None:
+    def make(write_rows: Any) -> Any:
+        def slow(connection: Connection, commit: Any) -> None:
             if random.random() < chance:
-                self._runner.run(cluster._prepared(f"SELECT pg_sleep({seconds})"), {})
-            remove(self, commit)
+                connection.execute(select(func.pg_sleep(seconds)))
+            write_rows(connection, commit)
 
         return slow
 
-    patch(CommitWriter, "_remove", make)
+    patch(save, "_write_rows", make)
 
 
 def wait_after_a_commit(seconds: float) -> None:
@@ -80,37 +83,26 @@ def wait_after_a_commit(seconds: float) -> None:
     patch(Store, "_commit", make)
 
 
-def replace_in(name: str, old: str, new: str) -> None:
-    """Changes a statement of the store."""
-
-    def make(statement: str) -> str:
-        if old not in statement:
-            raise ValueError(f"{name} does not have {old!r}")
-        return statement.replace(old, new)
-
-    patch(cluster, name, make)
-
-
 # -- who may write ---------------------------------------------------------------------------------------------------
 
 
 def write_without_a_check() -> None:
     """Neither that this controller has not ended is checked, nor that the shards are its own."""
 
-    def make(put_check: Any) -> Any:
-        def broken(runner: Any, request: Any) -> Callable[[], None]:
-            put_check(runner, request)
-            return lambda: None
+    def make(check_commit: Any) -> Any:
+        def broken(connection: Connection, request: Any) -> None:
+            with suppress(ControllerEnded, ShardsLost):
+                check_commit(connection, request)
 
         return broken
 
-    patch(cluster, "put_check", make)
+    patch(cluster, "check_commit", make)
     take_the_second_fence_away()
     wait_before_the_check(0.3, 0.5)
 
 
 def end_without_waiting_for_a_commit() -> None:
-    replace_in("_LOCK", " FOR UPDATE", "")
+    patch(cluster, "_LOCK", lambda _: select(cluster._controller.id).where(cluster._ME))
     take_the_second_fence_away()
     wait_in_the_store(9.0, 0.01)
 
@@ -189,16 +181,17 @@ def take_time_from_the_host() -> None:
 
 def begin_at_the_stores_clock() -> None:
     """Not at or above what the former owner may have shown."""
-    replace_in("_TAKE", "greatest(shard.clock_floor, owner.clock_bound, ", "greatest(0, ")
+    floor = func.greatest(STORE_NOW, cluster._NOW_BY_CALLER)
+    patch(cluster, "_TAKE", lambda take: take.values(clock_floor=floor))
 
 
 def count_the_time_between_two_owners_as_silence() -> None:
-    replace_in("_TAKE", "greatest(0, former.floor - former.served)", "0")
+    patch(cluster, "_TAKE", lambda take: take.values(unserved_ms=cluster._shard.unserved_ms))
 
 
 def say_that_callers_are_heard_to_the_end_of_the_lease() -> None:
-    told = "greatest(served_until, :served_until)"
-    replace_in("_EXTEND", told, f"{told} + {LEASE_MS}")
+    told = func.greatest(cluster._controller.served_until, cluster._UNTIL) + LEASE_MS
+    patch(cluster, "_EXTEND", lambda extend: extend.values(served_until=told))
 
 
 # -- standing still --------------------------------------------------------------------------------------------------
@@ -213,15 +206,15 @@ def keep_a_transaction_open_for_ever() -> None:
 
         return broken
 
-    def wait(write: Any) -> Any:
-        def slow(self: CommitWriter, commit: Any) -> None:
+    def wait(write_rows: Any) -> Any:
+        def slow(connection: Connection, commit: Any) -> None:
             time.sleep(0.3)
-            write(self, commit)
+            write_rows(connection, commit)
 
         return slow
 
     patch(database, "joint_engine", make)
-    patch(CommitWriter, "_write", wait)
+    patch(save, "_write_rows", wait)
 
 
 LOST: Final = ("durable_notes", "marks_agree", "pages", "windows", "refusals", "group_positions", "epochs", "floors")

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
-from controller.storage.dialect import dialect_of
+from controller.storage.transaction import left_undone
 from tests.served import OwnProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process from outside")
@@ -92,4 +91,4 @@ def test_a_commit_refused_by_a_full_disk_recovers_without_loss(serve: Any) -> No
 def test_after_a_failed_sync_a_crashs_outcome_is_unknown(code: int, undone: bool) -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = code
-    assert dialect_of(SQLiteDialect()).left_undone(error) is undone
+    assert left_undone(error) is undone

@@ -12,7 +12,7 @@ import pytest
 from controller.limits import STEP_ITEMS, STEPS_AT_HAND
 from controller.storage.database import open_database
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import CommitWriter
+from controller.storage.save import write_commit
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import Note
@@ -38,7 +38,7 @@ def fill(database: Path, writers: int = WRITERS) -> None:
                 stream.note(Note(writer=f"w{number}", times={"": NOON}, position={"0": number}), NOON)
             origin = StreamOrigin("1", NOON, None)
             LoadedStream(stream, origin, tenure_of(term), stored_fence=None, watch=lambda _: None).write(commit)
-        CommitWriter(store.writer).commit(commit)
+        write_commit(store.writer, commit)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from controller.storage.database import open_database
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import CommitWriter
+from controller.storage.save import write_commit
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
@@ -38,7 +38,6 @@ def filled(database: Path) -> Path:
     )
     with open_database(str(database)) as store:
         term = begin_term(store.writer, "test", NOON)
-        scribe = CommitWriter(store.writer)
         for first in range(0, STREAMS, AT_ONCE):
             commit = commit_of(term, NOON)
             for number in range(first, min(STREAMS, first + AT_ONCE)):
@@ -47,7 +46,7 @@ def filled(database: Path) -> Path:
                     position = {str(writer % 2): 10 + writer}
                     stream.note(Note(writer=f"w{writer}", times={"": NOON + writer}, position=position), NOON)
                 LoadedStream(stream, origin, tenure_of(term), stored_fence=None, watch=lambda _: None).write(commit)
-            scribe.commit(commit)
+            write_commit(store.writer, commit)
     return database
 
 

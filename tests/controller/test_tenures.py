@@ -21,10 +21,9 @@ from controller.commit.store import Store, kept
 from controller.groups.service import Groups
 from controller.joint.shard_record import NoLease
 from controller.storage.database import Database, open_database
-from controller.storage.dialect import StoreDialect
 from controller.storage.load import load_stream
 from controller.storage.save import Claim
-from controller.storage.statements import StatementRunner
+from controller.storage.session import StoreConnection
 from controller.storage.tenure import Tenure, not_served
 from controller.streams.cache import LoadingCache
 from controller.streams.loaded_stream import LoadedStream
@@ -82,12 +81,11 @@ class Shards:
             raise NoLease
         return self
 
-    def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
+    def check(self, connection: StoreConnection, claims: Sequence[Claim]) -> None:
         for claim in claims:
             assert self._present[claim.name[-1]] is claim.tenure
-        return lambda: None
 
-    def finish(self, runner: StatementRunner) -> None: ...
+    def finish(self, connection: StoreConnection) -> None: ...
 
     def succeed(self) -> None: ...
 

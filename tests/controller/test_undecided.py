@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from controller.cli import main
-from tests.postgres import Fault, Postgres, Wire
+from tests.postgres import Postgres
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 DEADLINE_S = 60
@@ -92,32 +92,8 @@ class TestEnded:
     """A session that PostgreSQL ends while it commits."""
 
     @pytest.fixture
-    def wire(self, postgres: Postgres) -> Iterator[Wire]:
-        wire = Wire(postgres.port)
-        yield wire
-        wire.close()
-
-    @pytest.fixture
-    def database(self, wire: Wire, postgres_url: str) -> str:
-        return wire.url(postgres_url)
-
-    def test_after_the_server_said_that_it_committed_the_call_was_done(
-        self, controller: Any, wire: Wire, postgres: Postgres, postgres_url: str, change: Change
-    ) -> None:
-        #   ours     … COMMIT │                    Sync, too late
-        #   server            │ carries it out │ ended
-        begin(controller)
-        wire.fault = Fault.NO_SYNC
-        answer = soon(controller, change)
-        assert wire.struck.wait(DEADLINE_S)
-        until(lambda: postgres.execute(change.done, postgres_url))
-
-        postgres.execute(END, postgres_url)
-        wire.timed_out.set()
-
-        assert answer.result(DEADLINE_S).is_success, answer.result().text
-        assert controller.request("GET", "/v1/streams").is_success
-        controller.call("PUT", "/v1/streams/after", CONFIG)
+    def database(self, postgres_url: str) -> str:
+        return postgres_url
 
     def test_a_groups_window_waits_for_the_positions_that_it_is_made_of(
         self, controller: Any, postgres: Postgres, postgres_url: str

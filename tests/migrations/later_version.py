@@ -37,6 +37,10 @@ CHANGES = {
             '    Index("ix_stream_shard_wake_at", SHARD, "wake_at"),\n',
             '    Column("label", Text),\n    Index("ix_stream_shard_wake_at", SHARD, "wake_at"),\n',
         ),
+        (
+            '    Column("began_at", BigInteger, nullable=False),\n',
+            '    Column("began_at", BigInteger, nullable=False),\n    Column("host", Text),\n',
+        ),
     ],
     "controller/storage/rows.py": [
         (
@@ -45,8 +49,10 @@ CHANGES = {
         ),
     ],
     "controller/storage/cluster.py": [
-        ("({_CONTROLLER}, revision) VALUES", "({_CONTROLLER}, revision, host) VALUES"),
-        (':revision)"', ":revision, 'here')\""),
+        (
+            "            revision=schema.REVISION,\n",
+            "            revision=schema.REVISION,\n            host='here',\n",
+        ),
     ],
 }
 

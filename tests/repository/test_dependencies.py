@@ -24,6 +24,7 @@ USED_BY = {
     "grpcio-status": "pyspark",
     "pandas": "pyspark",
     "protobuf": "grpcio-status",
+    "psycopg": "sqlalchemy",
     "uvloop": "uvicorn",
     "zstandard": "pyspark",
 }

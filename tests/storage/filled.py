@@ -17,7 +17,7 @@ from controller.storage.groups import load_group
 from controller.storage.load import load_stream
 from controller.storage.marks import StoredMarks
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import CommitWriter
+from controller.storage.save import write_commit
 from controller.storage.terms import begin_term
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
@@ -41,13 +41,12 @@ class Filled:
     def __init__(self, database: Database) -> None:
         self.database = database
         term = begin_term(database.writer, "one", 0)
-        scribe = CommitWriter(database.writer)
 
         def flush(*kept: LoadedStream | LoadedGroup) -> None:
             commit = commit_of(term)
             for each in kept:
                 each.write(commit)
-            scribe.commit(commit)
+            write_commit(database.writer, commit)
 
         streams = [stream("s"), stream("t")]
         flush(*streams, group("g"), group("h"))

@@ -17,7 +17,7 @@ from controller.storage.groups import group_streams, load_group
 from controller.storage.load import load_stream
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import CommitWriter
+from controller.storage.save import write_commit
 from controller.storage.terms import begin_term
 from controller.storage.timeline import timeline
 from controller.streams.loaded_stream import LoadedStream
@@ -181,12 +181,11 @@ def test_a_segment_that_is_dropped_leaves_damaged_marks_as_they_are(store_url: s
         )
         for time in (1, 2, 3):
             live.stream.note(Note(writer="w", times={"": time}, position={"p": time, "q": time}), time)
-        scribe = CommitWriter(database.writer)
 
         def flush() -> None:
             commit = commit_of(term)
             live.write(commit)
-            scribe.commit(commit)
+            write_commit(database.writer, commit)
 
         flush()
         with database.writer.begin():

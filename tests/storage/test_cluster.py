@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 import pytest
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, column, insert, select, table, update
 from sqlalchemy.exc import DBAPIError
 
 from controller.cluster.records import (
@@ -33,15 +33,13 @@ from controller.limits import IDLE_COMMIT_MS, LEASE_MS, SHARDS
 from controller.storage import cluster, schema
 from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardCheck, ShardsLost
 from controller.storage.database import open_database, parse_url
-from controller.storage.dialect import dialect_of
 from controller.storage.postgresql import Timeline, joint_engine, writing_engine
 from controller.storage.refusals import AlreadyServed, ServedTogether
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import Commit, write_commit
 from controller.storage.shards import shard_of
-from controller.storage.statements import StatementRunner
 from controller.storage.tenure import Tenure
 from controller.storage.terms import TermCheck, TermOver, begin_term
-from controller.storage.transaction import decided
+from controller.storage.transaction import transaction
 from strandline.core.served_time import Unserved
 from tests.postgres import Postgres
 
@@ -122,22 +120,16 @@ class Node:
     @contextmanager
     def commit(self, *shards: ShardRow, release: Release | None = None) -> Iterator[None]:
         """A commit that writes these shards. The body runs between its check and its rows."""
-        runner = StatementRunner(self.commits, dialect_of(self.commits.dialect).left_undone)
-        begun = self.commits.begin()
-        with decided(self.commits, begun, runner):
-            with runner.together():
-                judge = cluster.put_check(runner, Check(self.id, tuple((each.id, each.fence) for each in shards)))
-            judge()
+        with transaction(self.commits):
+            cluster.check_commit(self.commits, Check(self.id, tuple((each.id, each.fence) for each in shards)))
             yield
-            with runner.together():
-                for each in shards:
-                    runner.run(WROTE, {"shard": each.id, "fence": each.fence})
-                if release is not None:
-                    cluster.put_release(runner, self.id, release)
-                runner.commit()
+            for each in shards:
+                self.commits.execute(WROTE, {"shard": each.id, "fence": each.fence})
+            if release is not None:
+                cluster.put_release(self.commits, self.id, release)
 
 
-WROTE = cluster._prepared("INSERT INTO wrote (shard, fence) VALUES (:shard, :fence)")
+WROTE = insert(table("wrote", column("shard"), column("fence")))
 
 
 class Cluster:
@@ -256,10 +248,10 @@ def test_a_commit_waits_for_an_end_and_is_then_refused(store: Cluster) -> None: 
             pass
 
     ending = two.beats.begin()
-    two.beats.execute(text(cluster._LOCK), {"me": one.id})
+    two.beats.execute(cluster._LOCK, {"me": one.id})
     committing = Calling(commit)
     store.until_waiting(committing)
-    two.beats.execute(text(cluster._END), {"me": one.id, "beat": 1})
+    two.beats.execute(cluster._END, {"me": one.id, "at_beat": 1})
     ending.commit()
     with pytest.raises(ControllerEnded):
         committing.result()
@@ -324,7 +316,7 @@ def test_an_end_that_names_an_earlier_beat_does_nothing(store: Cluster) -> None:
 def test_an_end_that_waited_for_a_beat_does_nothing(store: Cluster) -> None:  # same_beat
     one, two = store.node("one"), store.node("two")
     beating = one.beats.begin()
-    one.beats.execute(text(cluster._EXTEND), {"me": one.id, "served_until": 0, "draining": False, "lease": LEASE_MS})
+    one.beats.execute(cluster._EXTEND, {"me": one.id, "until": 0, "drains": False})
     ending = Calling(lambda: two.end(one, beat=1))
     store.until_waiting(ending)
     beating.commit()
@@ -506,7 +498,7 @@ def test_what_a_commit_says_of_unserved_time_is_not_added_again(store: Cluster) 
     (first,) = one.take(7).shards
     until = first.served_until + 9_000
     commit = Commit(ShardCheck(Check(one.id, ()), None, {7: 9_000}, until))
-    CommitWriter(one.commits).commit(commit, lambda: None)
+    write_commit(one.commits, commit)
     assert two.end(one)
     (second,) = two.take(7).shards
     assert second.unserved_ms == 9_000 + max(0, second.clock_floor - until)
@@ -705,7 +697,7 @@ def test_the_first_begin_goes_on_where_one_controller_left_the_store(postgres: P
             schema.stream,
             STREAM | {"name": "s", "shard": None, "unserved_ms": None, "wake_at": None},
         )
-        CommitWriter(database.writer).commit(pending)
+        write_commit(database.writer, pending)
     with ExitStack() as opened:
         store = Cluster(postgres_url, opened, postgres)
         one = store.node("one")
@@ -714,10 +706,9 @@ def test_the_first_begin_goes_on_where_one_controller_left_the_store(postgres: P
         assert store.execute("SELECT shard FROM stream") == [(shard_of("stream", "s", SHARDS),)]
         store.node("two")  # and the terms are over once
         assert store.shard(7).fence == alone.fence + 2
-    with open_database(postgres_url) as database:
-        scribe = CommitWriter(database.writer)
-        with pytest.raises(TermOver, match="controllers that serve the store together took it over"):
-            scribe.commit(Commit(TermCheck(alone, served_until=0, clock_bound=0)))
+    over = pytest.raises(TermOver, match="controllers that serve the store together took it over")
+    with open_database(postgres_url) as database, over:
+        write_commit(database.writer, Commit(TermCheck(alone, served_until=0, clock_bound=0)))
 
 
 def test_controllers_that_share_a_store_keep_out_one_that_serves_alone(store: Cluster) -> None:

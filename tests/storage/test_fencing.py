@@ -19,7 +19,7 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import Commit, write_commit
 from controller.storage.terms import OwnershipLost, Term, TermCheck, TermOver, begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
@@ -69,58 +69,55 @@ def times(database: Database) -> list[int]:
 
 def test_an_earlier_terms_commit_fails_and_writes_nothing(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe = CommitWriter(database.writer)
         early = begin_term(database.writer, "early", 0)
         ours = made(early)
         note(ours, 1)
-        scribe.commit(writing_of(ours, early))
+        write_commit(database.writer, writing_of(ours, early))
         late = begin_term(database.writer, "late", 0)
 
         note(ours, 2)
         with pytest.raises(TermOver, match=f"its fence is {late.fence}, this controller's {early.fence}"):
-            scribe.commit(writing_of(ours, early))
+            write_commit(database.writer, writing_of(ours, early))
 
         assert times(database) == [1]
         theirs = loaded(database, late)
         assert theirs.stream.writers["w"].key_states[""].time == 1
         note(theirs, 3)
-        scribe.commit(writing_of(theirs, late))
+        write_commit(database.writer, writing_of(theirs, late))
         assert times(database) == [1, 3]
 
 
 def test_two_owners_never_both_append_a_mark(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe = CommitWriter(database.writer)
         first = begin_term(database.writer, "first", 0)
         ours = made(first)
         note(ours, 1)
-        scribe.commit(writing_of(ours, first))
+        write_commit(database.writer, writing_of(ours, first))
         term = begin_term(database.writer, "second", 0)
         one, other = (loaded(database, term) for _ in range(2))  # as two controllers that both believe it is theirs
         note(one, 2)
         note(other, 3)
-        scribe.commit(writing_of(one, term))
+        write_commit(database.writer, writing_of(one, term))
 
         with pytest.raises(OwnershipLost, match="'s'"):
-            scribe.commit(writing_of(other, term))  # what it wants to take is not there any more
+            write_commit(database.writer, writing_of(other, term))  # what it wants to take is not there any more
 
         assert times(database) == [1, 2]
 
 
 def test_a_mark_is_never_overwritten_even_by_its_owner(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe = CommitWriter(database.writer)
         term = begin_term(database.writer, "one", 0)
         live = made(term)
         note(live, 1)
-        scribe.commit(writing_of(live, term))
+        write_commit(database.writer, writing_of(live, term))
         one, other = loaded(database, term), loaded(database, term)
         note(one, 2)
         note(other, 3)
-        scribe.commit(writing_of(one, term))
+        write_commit(database.writer, writing_of(one, term))
 
         with pytest.raises(IntegrityError):
-            scribe.commit(writing_of(other, term))
+            write_commit(database.writer, writing_of(other, term))
 
         assert times(database) == [1, 2]
 
@@ -129,10 +126,8 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
     """Even if the lock of the one who serves failed us: here two write at once."""
     with open_database(postgres_url) as database:
         early = begin_term(database.writer, "early", 0)
-        scribe, ours = CommitWriter(database.writer), made(early)
+        ours = made(early)
         note(ours, 1)
-        pending = writing_of(ours, early)
-        commit = scribe._begin(pending)
         engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"))
         began: list[Term] = []
 
@@ -141,22 +136,24 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
                 began.append(begin_term(connection, "late", 0))
 
         thread = threading.Thread(target=begin)
-        thread.start()
-        name = postgres_url.rpartition("/")[2]
-        waits = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
-        deadline = time.monotonic() + 30
-        while not postgres.execute(waits) and time.monotonic() < deadline and thread.is_alive():
-            pass
-        assert began == []
-        scribe._write(pending)
-        commit.commit()
+
+        def wait_until_the_late_one_waits() -> None:
+            thread.start()
+            name = postgres_url.rpartition("/")[2]
+            waits = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
+            deadline = time.monotonic() + 30
+            while not postgres.execute(waits) and time.monotonic() < deadline and thread.is_alive():
+                pass
+            assert began == []
+
+        write_commit(database.writer, writing_of(ours, early), wait_until_the_late_one_waits)
         thread.join(30)
 
         (late,) = began
         assert late.fence == early.fence + 1 and times(database) == [1]
         note(ours, 2)
         with pytest.raises(TermOver):
-            scribe.commit(writing_of(ours, early))
+            write_commit(database.writer, writing_of(ours, early))
         engine.dispose()
 
 
@@ -180,28 +177,28 @@ def test_on_sqlite_nobody_commits_while_a_spell_begins(tmp_path: Path) -> None:
 def test_an_earlier_terms_stream_is_deleted_only_by_its_owner(store_url: str) -> None:
     with open_database(store_url) as database:
         early = begin_term(database.writer, "early", 0)
-        scribe, ours = CommitWriter(database.writer), made(early)
-        scribe.commit(writing_of(ours, early))
+        ours = made(early)
+        write_commit(database.writer, writing_of(ours, early))
         late = begin_term(database.writer, "late", 0)
         one, other = loaded(database, late), loaded(database, late)
         note(one, 1)
-        scribe.commit(writing_of(one, late))
+        write_commit(database.writer, writing_of(one, late))
         with pytest.raises(OwnershipLost):
-            scribe.commit(writing_of(ending(other), late))
+            write_commit(database.writer, writing_of(ending(other), late))
         later = begin_term(database.writer, "later", 0)
-        scribe.commit(writing_of(ending(loaded(database, later)), later))
+        write_commit(database.writer, writing_of(ending(loaded(database, later)), later))
         assert load_stream(database.reader, "s") is None
 
 
 def test_a_stream_is_deleted_once(store_url: str) -> None:
     with open_database(store_url) as database:
         term = begin_term(database.writer, "one", 0)
-        scribe, ours = CommitWriter(database.writer), made(term)
-        scribe.commit(writing_of(ours, term))
+        ours = made(term)
+        write_commit(database.writer, writing_of(ours, term))
         again = loaded(database, term)
-        scribe.commit(writing_of(ending(ours), term))
+        write_commit(database.writer, writing_of(ending(ours), term))
         with pytest.raises(OwnershipLost, match="'s'"):
-            scribe.commit(writing_of(ending(again), term))
+            write_commit(database.writer, writing_of(ending(again), term))
 
 
 def test_a_term_begins_no_earlier_than_its_predecessors_times(store_url: str) -> None:
@@ -220,11 +217,10 @@ def test_served_time_continues_from_the_previous_terms_last_commit(store_url: st
     #   term          1 ─────────────── 300       1000 ────────────────── 1700       1000, its clock behind
     #   unserved      0   70 of them     70            770                 790            790
     with open_database(store_url) as database:
-        scribe = CommitWriter(database.writer)
         first = begin_term(database.writer, "one", 1)
-        scribe.commit(Commit(TermCheck(first, served_until=300, clock_bound=900, unserved_ms=70)))
+        write_commit(database.writer, Commit(TermCheck(first, served_until=300, clock_bound=900, unserved_ms=70)))
         second = begin_term(database.writer, "two", 1_000)
-        scribe.commit(commit_of(second, 1_700, 790))
+        write_commit(database.writer, commit_of(second, 1_700, 790))
         third = begin_term(database.writer, "three", 1_000)
 
     assert (first.unserved_ms, second.unserved_ms, third.unserved_ms) == (0, 770, 790)
@@ -237,7 +233,7 @@ def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
         pending = commit_of(term)
         for owner in ("first", "last"):
             pending.put_row(schema.stream, row(owner))
-        CommitWriter(database.writer).commit(pending)
+        write_commit(database.writer, pending)
 
         with database.reader.begin():
             assert database.reader.execute(select(schema.stream.c.owner)).scalars().all() == ["last"]
@@ -249,28 +245,11 @@ def test_difficult_text_is_stored_as_it_is(store_url: str) -> None:
         term = begin_term(database.writer, "one", 0)
         pending = commit_of(term)
         pending.add_row(schema.stream, {**row("one"), "config": hard, "clock": 2**63 - 1, "epochs": -(2**63)})
-        CommitWriter(database.writer).commit(pending)
+        write_commit(database.writer, pending)
 
         with database.reader.begin():
             (stored,) = database.reader.execute(select(schema.stream)).all()
         assert (stored.config, stored.clock, stored.epochs) == (hard, 2**63 - 1, -(2**63))
-
-
-def test_a_rollback_leaves_the_statements_of_commits_prepared(postgres_url: str) -> None:
-    """Also where the driver has others, which it prepares when it has run them some times."""
-    with open_database(postgres_url) as database:
-        term = begin_term(database.writer, "one", 0)
-        scribe, ours = CommitWriter(database.writer), made(term)
-        scribe.commit(writing_of(ours, term))
-        for number in range(20):
-            begun = database.writer.begin()
-            database.writer.execute(select(schema.token))
-            begun.commit() if number < 10 else begun.rollback()
-        note(ours, 1)
-
-        scribe.commit(writing_of(ours, term))
-
-        assert times(database) == [1]
 
 
 def test_names_are_in_the_order_of_their_bytes(store_url: str) -> None:

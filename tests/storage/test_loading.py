@@ -14,10 +14,8 @@ from controller.limits import LOADED_MARKS, STEP_ITEMS
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import LARGE, StoredStream, load_stream, stream_steps, streams_at_hand
-from controller.storage.queries import StoreReader
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import CommitWriter
-from controller.storage.steps import first_page
+from controller.storage.save import write_commit
 from controller.storage.terms import begin_term
 from controller.storage.writer_states import CHANGES, STATES, StoredLog
 from controller.streams.loaded_stream import LoadedStream
@@ -49,7 +47,6 @@ class Served:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._scribe = CommitWriter(database.writer)
         self.begin_term(0)
 
     def begin_term(self, now: int) -> None:
@@ -60,7 +57,7 @@ class Served:
         now = self.term.started_at
         commit = commit_of(self.term, now, self.unserved.total_ms)
         publish = live.write(commit)
-        self._scribe.commit(commit)
+        write_commit(self.database.writer, commit)
         publish()
 
     def loaded(self) -> LoadedStream:
@@ -222,10 +219,10 @@ def test_a_stream_with_all_the_keys_it_may_have_is_loaded_whole(served: Served) 
 def test_all_queries_of_a_read_see_one_snapshot(served: Served) -> None:
     live = new()
     served.flush(live)
-    reader, connection = StoreReader(served.database.reader), served.database.reader
+    connection = served.database.reader
 
     def states() -> list[str]:
-        return [row.name for row in reader.rows(STATES, first_page({"stream": "s"}, ""))]
+        return [row.name for row in connection.execute(STATES, {"stream": "s", "after": "", "rows": 9})]
 
     with connection.begin():
         before = states()
@@ -234,4 +231,4 @@ def test_all_queries_of_a_read_see_one_snapshot(served: Served) -> None:
         served.flush(live)
         assert states() == before
     with connection.begin():
-        assert len(reader.rows(CHANGES, first_page({"stream": "s"}, 0))) == 1
+        assert len(connection.execute(CHANGES, {"stream": "s", "after": 0, "rows": 9}).all()) == 1

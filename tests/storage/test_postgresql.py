@@ -162,7 +162,7 @@ def test_writing_sessions_read_what_is_committed_whatever_the_default(
     postgres.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
 
     with commit.connect() as connection:
-        assert setting(connection, "default_transaction_isolation") == "read committed"
+        assert setting(connection, "transaction_isolation") == "read committed"
 
 
 def test_the_server_ends_commits_that_stop_and_notices_vanished_clients(postgres_url: str) -> None:

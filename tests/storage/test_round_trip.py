@@ -15,7 +15,7 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin, remainders_of
-from controller.storage.save import CommitWriter
+from controller.storage.save import write_commit
 from controller.storage.terms import Term, begin_term
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
@@ -86,7 +86,6 @@ class Kept:
     def __init__(self, database: Database, term: Term, stream: Stream) -> None:
         self._database = database
         self._term = term
-        self._scribe = CommitWriter(database.writer)
         self._live = LoadedStream(
             stream, StreamOrigin("1", 0, None), tenure_of(term), stored_fence=None, watch=lambda _: None
         )
@@ -106,7 +105,7 @@ class Kept:
     def flush(self) -> None:
         commit = commit_of(self._term)
         publish = self._live.write(commit)
-        self._scribe.commit(commit)
+        write_commit(self._database.writer, commit)
         publish()
 
     def load_again(self) -> None:

@@ -13,7 +13,7 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import CommitWriter
+from controller.storage.save import write_commit
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
@@ -30,10 +30,10 @@ class Flushes:
     def __init__(self, database: Database) -> None:
         config = StreamConfig(mark_interval_ms=None, max_ahead_ms=None)
         stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0, gone_kept_ms=0)
+        self._writer = database.writer
         self._term = begin_term(database.writer, "test", 0)
         tenure = tenure_of(self._term)
         self.live = LoadedStream(stream, StreamOrigin("1", 0, None), tenure, stored_fence=None, watch=lambda _: None)
-        self._scribe = CommitWriter(database.writer)
 
     def note(self, time: int, *writers: str) -> None:
         for writer in writers:
@@ -55,7 +55,7 @@ class Flushes:
     def flush(self) -> None:
         commit = commit_of(self._term)
         self.live.write(commit)
-        self._scribe.commit(commit)
+        write_commit(self._writer, commit)
 
 
 def counted(database: Database, table: Table) -> int:
