@@ -45,8 +45,6 @@ DRAIN_DEADLINE_S: Final = 20  # from the signal to stop until the end, whatever 
 HAND_OVER_DEADLINE_S: Final = 10  # of that, at most, for giving shards to other controllers; calls have the rest
 STOP_DEADLINE_S: Final = 5  # of that, reserved for the last commit and for closing the store
 
-HEAD_BYTES: Final = 65_536  # of an answer of another controller
-
 # Memory
 RECENT_MARKS: Final = 2_048  # of each key, packed in memory; older ones are read from the store
 PAST_MARKS_BYTES: Final = 64 * 1024 * 1024  # of older marks of all streams, packed, in memory for windows
