@@ -3,8 +3,9 @@
     python -m benchmarks.notes [--seconds 3] [--rounds 3] [--connections 64]
 
 Every caller has a token. A thousand writers note in one stream, or in ten. The bare application takes the same requests
-and does nothing; a service as one writes it by hand only stores each writer's last note. Kinds take turns, the first round is not counted, and the medians are printed. Machines differ and are
-shared: the ratios are what to look at, and that of the CPU time before that of the rate.
+and does nothing; a service as one writes it by hand only stores each writer's last note. Kinds take turns, the first
+round is not counted, and the medians are printed. Machines differ and are shared: the ratios are what to look at, and
+that of the CPU time before that of the rate.
 """
 
 from __future__ import annotations

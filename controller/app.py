@@ -139,9 +139,11 @@ def create_app(
         try:
             if ownership is None:
                 named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
-                controller = await Controller.start(settings.database, host, named, stopwatch, by_hand=by_hand)
+                controller = await Controller.start(
+                    settings.database, host, named, stopwatch, by_hand=by_hand, limits=limits
+                )
             else:
-                controller = await _among_others(settings, host, ownership, stopwatch)
+                controller = await _among_others(settings, host, ownership, stopwatch, limits)
         except StoreRefused as refused:
             app.state.refused = refused
             raise
@@ -201,11 +203,11 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 async def _among_others(
-    settings: Settings, host: HostClock, ownership: Ownership, stopwatch: Callable[[], float]
+    settings: Settings, host: HostClock, ownership: Ownership, stopwatch: Callable[[], float], limits: Limits
 ) -> Controller:
     assert settings.name is not None and settings.address is not None
     identity = Identity(settings.name, settings.address, settings.client_address, __version__)
-    return await JointController.begin(settings.database, host, identity, ownership, stopwatch)
+    return await JointController.begin(settings.database, host, identity, ownership, stopwatch, limits)
 
 
 def _provide(app: FastAPI, controller: Controller, forwarding: Forwarding | None) -> None:

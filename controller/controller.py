@@ -24,18 +24,7 @@ from controller.joint.driver import Driver
 from controller.joint.member_events import MemberEvents
 from controller.joint.ownership import Ownership
 from controller.joint.store_time import StoreTime
-from controller.limits import (
-    CLOSE_DEADLINE_S,
-    CUT_GRACE_S,
-    DRAIN_DEADLINE_S,
-    HAND_OVER_DEADLINE_S,
-    HEARTBEAT_MS,
-    READY_WAIT_S,
-    START_DEADLINE_S,
-    STOP_DEADLINE_S,
-    TOKEN_USE_MS,
-    TOKENS_LOOK_MS,
-)
+from controller.limits import DEFAULT_LIMITS, HEARTBEAT_MS, START_DEADLINE_S, TOKEN_USE_MS, TOKENS_LOOK_MS, Limits
 from controller.records.counts import Counts
 from controller.records.operator_log import log_event
 from controller.retention import Retention
@@ -96,10 +85,12 @@ class Controller:
         tenures: Tenures,
         health: StoreHealth,
         work_clock: Callable[[], float] = time.thread_time,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """`work_clock` gives the seconds that this thread has worked: what only waits may be worked out again soon."""
         self.clock = clock
         self.health = health
+        self._limits = limits
         self.counts = Counts()
         self.streams = Streams(store, committer, clock, tenures)
         self.notes = Notes(self.streams, committer, clock)
@@ -135,6 +126,7 @@ class Controller:
         stopwatch: Callable[[], float] = time.perf_counter,
         *,
         by_hand: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> Controller:
         """Opens the store and begins to serve; raises what `open_database` raises.
 
@@ -144,9 +136,9 @@ class Controller:
         clock = Clock(host, term.started_at, by_hand=by_hand, unserved=Unserved(term.unserved_ms))
         health = StoreHealth(stopwatch)
         health.wrote()  # the start of the term
-        store = Store(database, term, health)
+        store = Store(database, term, health, limits=limits)
         committer = Committer(store.commit, TermRecord(term, clock), health=health)
-        controller = cls(store, committer, clock, OneTerm(term, clock.unserved), health)
+        controller = cls(store, committer, clock, OneTerm(term, clock.unserved), health, limits=limits)
         await controller._read_tokens(database_url)
         clock.unserved.skip(clock.now() - term.started_at)  # nobody could be heard before this
         committer.start()
@@ -199,13 +191,13 @@ class Controller:
 
     def _start_deadline(self) -> None:
         if not self.stopping:
-            self._stop_by = asyncio.get_running_loop().time() + DRAIN_DEADLINE_S
+            self._stop_by = asyncio.get_running_loop().time() + self._limits.drain_s
         self.stopping = True
 
     @property
     def calls_end_in_s(self) -> int:
         """How long calls may still take once this controller is stopping."""
-        return max(0, round(self._stop_by - STOP_DEADLINE_S - asyncio.get_running_loop().time()))
+        return max(0, round(self._stop_by - self._limits.stop_s - asyncio.get_running_loop().time()))
 
     async def hand_over(self) -> None:
         """Gives to others what it serves, before it stops to take calls. A controller alone has nobody to give to."""
@@ -232,7 +224,7 @@ class Controller:
             log_event("not_flushed", logging.ERROR, reason=reason)
         if tasks:
             await asyncio.wait(tasks, timeout=self._seconds_left())
-        if not await self._close(min(CLOSE_DEADLINE_S, self._seconds_left())):
+        if not await self._close(min(self._limits.close_s, self._seconds_left())):
             log_event("store_left_behind", logging.ERROR)
 
     async def _close(self, seconds: float) -> bool:
@@ -241,7 +233,7 @@ class Controller:
 
     def _seconds_left(self) -> float:
         """The time left for writing to the store, without the time reserved for closing it."""
-        left = self._stop_by - asyncio.get_running_loop().time() - CLOSE_DEADLINE_S - CUT_GRACE_S
+        left = self._stop_by - asyncio.get_running_loop().time() - self._limits.close_s - self._limits.cut_grace_s
         return max(0.0, left)
 
     async def check_ready(self) -> None:
@@ -254,14 +246,16 @@ class Controller:
         if self.stopping:
             raise StoreUnavailable(reason="the controller is stopping")
         loop = asyncio.get_running_loop()
-        until = loop.time() + READY_WAIT_S
+        until = loop.time() + self._limits.ready_s
         if not self.health.takes_writes:
             await self._try_commit()
         try:
             async with asyncio.timeout_at(until):
                 await self._store.check()
         except TimeoutError:
-            raise StoreUnavailable(reason=f"the store has not answered a read within {READY_WAIT_S} s") from None
+            raise StoreUnavailable(
+                reason=f"the store has not answered a read within {self._limits.ready_s:g} s"
+            ) from None
         if self.health.damage is not None:
             raise self._not_ready(self.health.damage)
 
@@ -281,7 +275,7 @@ class Controller:
 
     async def _try_commit(self) -> None:
         commit = self._committer.beat_soon()
-        await asyncio.wait([commit], timeout=READY_WAIT_S)
+        await asyncio.wait([commit], timeout=self._limits.ready_s)
         if self.health.outage is not None:
             raise self._not_ready(self.health.outage)
         if commit.done():
@@ -361,8 +355,9 @@ class JointController(Controller):
         driver: Driver,
         host: HostClock,
         events: MemberEvents,
+        limits: Limits,
     ) -> None:
-        super().__init__(store, committer, clock, driver.tenures, health)
+        super().__init__(store, committer, clock, driver.tenures, health, limits=limits)
         self.member = driver.member
         self.events = events
         self._driver = driver
@@ -378,6 +373,7 @@ class JointController(Controller):
         identity: Identity,
         ownership: Ownership,
         stopwatch: Callable[[], float] = time.perf_counter,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> Self:
         """Opens the store and begins to serve shards of it; `ownership` then says who owns what.
 
@@ -386,16 +382,16 @@ class JointController(Controller):
         database, sessions = await _opened(database_url, partial(open_joint, database_url))
         events = MemberEvents()
         member = Member(identity, partial(secrets.randbits, 63), events.observe)
-        driver = Driver(member, sessions, host.monotonic)
+        driver = Driver(member, sessions, host.monotonic, limits)
         ownership.follow(driver)
 
         def settle(connection: StoreConnection) -> None:
             cluster.adopt(connection, Adopt(member.id))
 
         health = StoreHealth(stopwatch)
-        store = Store(database, None, health, settle)
+        store = Store(database, None, health, settle, limits)
         committer = Committer(store.commit, driver.record, health=health)
-        controller = cls(store, committer, StoreTime(host, member), health, driver, host, events)
+        controller = cls(store, committer, StoreTime(host, member), health, driver, host, events, limits)
         try:
             async with asyncio.timeout(START_DEADLINE_S):
                 await controller._read_tokens(database_url)
@@ -465,7 +461,7 @@ class JointController(Controller):
         StoreUnavailable if none is answered."""
         asked = self._host.monotonic()
         try:
-            async with asyncio.timeout(READY_WAIT_S):
+            async with asyncio.timeout(self._limits.ready_s):
                 while self.member.renewed_at < asked:
                     if self.member.look_soon(self._host.monotonic()):
                         self._driver.step()
@@ -484,7 +480,7 @@ class JointController(Controller):
 
     async def hand_over(self) -> None:
         """Returns once others may have everything, or when that takes too long; whoever waits then is answered."""
-        until = self._stop_by - DRAIN_DEADLINE_S + HAND_OVER_DEADLINE_S
+        until = self._stop_by - self._limits.drain_s + self._limits.hand_over_s
         seconds = max(0.0, until - asyncio.get_running_loop().time())
         await asyncio.wait([self._driver.stopped], timeout=seconds)
         self.reading.stop()

@@ -21,6 +21,18 @@ class Limits:
     pipelined_requests: int = 64  # on one connection, waiting for earlier answers
     bodies_bytes: int = 256 * 1024 * 1024  # of bodies that are being read; past it 503 overloaded
 
+    # Store
+    commit_s: float = 10  # a commit, including a reconnect; past it the session is ended
+    read_s: float = 15  # the same for loading a stream or group, and for every other read
+    cut_grace_s: float = 1  # how long a call may take to end after its session was ended
+    close_s: float = 2  # closing the connections to the store
+    ready_s: float = 2  # how long /readyz waits for the store
+
+    # The end
+    drain_s: float = 20  # from the signal to stop until the end, whatever calls and the store do
+    hand_over_s: float = 10  # of that, at most, for giving shards to other controllers; calls have the rest
+    stop_s: float = 5  # of that, reserved for the last commit and for closing the store
+
 
 DEFAULT_LIMITS: Final = Limits()
 
@@ -41,9 +53,6 @@ CONFIGS_REMEMBERED: Final = 1_024  # settings of streams as the store has them; 
 RULES_REMEMBERED: Final = 1_024  # which call needs which role, by method and path; past it they are looked up again
 RULE_CHARACTERS: Final = 512  # a longer path is looked up each time
 REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`
-DRAIN_DEADLINE_S: Final = 20  # from the signal to stop until the end, whatever calls and the store do
-HAND_OVER_DEADLINE_S: Final = 10  # of that, at most, for giving shards to other controllers; calls have the rest
-STOP_DEADLINE_S: Final = 5  # of that, reserved for the last commit and for closing the store
 
 # Memory
 RECENT_MARKS: Final = 2_048  # of each key, packed in memory; older ones are read from the store
@@ -61,14 +70,9 @@ REST_TELLING_MS: Final = 1_000  # how often a waiting reader of a stream at rest
 ADVANCE_PAUSE_MS: Final = 10  # between two checks of one stream's deadlines
 
 # Store
-COMMIT_DEADLINE_S: Final = 10  # a commit, including a reconnect; past it the session is ended
-READ_DEADLINE_S: Final = 15  # the same for loading a stream or group, and for every other read
-CUT_GRACE_S: Final = 1  # how long a call may take to end after its session was ended
-CLOSE_DEADLINE_S: Final = 2  # closing the connections to the store
 START_DEADLINE_S: Final = 60  # opening the store and creating its schema
 TOKEN_DEADLINE_S: Final = 30  # a command that makes, lists or revokes tokens
 READY_WRITE_MS: Final = 3_000  # a commit this recent shows that the store can be written; else one is tried
-READY_WAIT_S: Final = 2  # how long /readyz waits for the store
 BUSY_TIMEOUT_MS: Final = 5_000  # SQLite: how long a statement waits for the file
 CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
 TAKE_OVER_WAIT_MS: Final = 3_000  # PostgreSQL: the wait for the session of a controller that was killed to end
@@ -234,7 +238,7 @@ PROCESSES: Final = 64  # at most; a store has at least so many shards
 RESTART_PAUSE_S: Final = 1.0  # before a process is started again; twice as long after each further failure
 RESTART_PAUSES_S: Final = 30.0  # the longest such pause
 STEADY_PROCESS_S: Final = 60.0  # a process that was ready for so long is started again at once, without a pause
-KILL_AFTER_S: Final = 5  # past DRAIN_DEADLINE_S, a process that has not ended is killed
+KILL_AFTER_S: Final = 5  # past `drain_s`, a process that has not ended is killed
 
 # Calls that are passed on to the controller that owns the stream or group
 PASS_ON_MS: Final = 2_000  # how long an owner is looked for that can be reached and takes the call

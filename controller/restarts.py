@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.limits import DRAIN_DEADLINE_S, KILL_AFTER_S, RESTART_PAUSE_S, RESTART_PAUSES_S, STEADY_PROCESS_S
+from controller.limits import DEFAULT_LIMITS, KILL_AFTER_S, RESTART_PAUSE_S, RESTART_PAUSES_S, STEADY_PROCESS_S
 from controller.terminal import TAKEN_OVER_STATUS
 
 
@@ -91,6 +91,6 @@ class Restarts:
     def stop(self, now: float) -> None:
         """Starts none any more; those that run are to end."""
         if not self.stopping:
-            self.stopping, self._kill_at = True, now + DRAIN_DEADLINE_S + KILL_AFTER_S
+            self.stopping, self._kill_at = True, now + DEFAULT_LIMITS.drain_s + KILL_AFTER_S
         for place in self._places.values():
             place.start_at = None

@@ -25,7 +25,7 @@ from controller.app import Application, create_app
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
 from controller.http.connection import Connections, HttpConnection
-from controller.limits import DEFAULT_LIMITS, DRAIN_DEADLINE_S, START_DEADLINE_S, STOP_DEADLINE_S, Limits
+from controller.limits import DEFAULT_LIMITS, START_DEADLINE_S, Limits
 from controller.records.log_lines import log_lines
 from controller.records.operator_log import log_event
 from controller.settings import Settings
@@ -227,7 +227,7 @@ def run(
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=DRAIN_DEADLINE_S - STOP_DEADLINE_S,
+        timeout_graceful_shutdown=round(limits.drain_s - limits.stop_s),
         ssl_certfile=settings.ssl_certfile,
         ssl_keyfile=settings.ssl_keyfile,
         ssl_keyfile_password=settings.ssl_keyfile_password,

@@ -25,7 +25,7 @@ from typing import Protocol
 
 from controller.commit.health import StoreHealth
 from controller.commit.serving import ServingRecord
-from controller.limits import FLUSH_NOTES, STOP_DEADLINE_S, WAITING_CALLS
+from controller.limits import FLUSH_NOTES, WAITING_CALLS
 from controller.storage.diagnosis import StoreTrouble, diagnose
 from controller.storage.save import Commit
 from controller.storage.transaction import CommitUnknown
@@ -100,7 +100,7 @@ class Committer:
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="committer")
 
-    async def stop(self, seconds: float = STOP_DEADLINE_S) -> bool:
+    async def stop(self, seconds: float) -> bool:
         """Writes what is waiting and how long this controller served, then ends. Returns whether that is durable."""
         last = self.beat_soon() if self._serving.stop() else None
         if last is not None:

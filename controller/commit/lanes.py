@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from controller.limits import COMMIT_DEADLINE_S, CUT_GRACE_S
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.session import StoreSession
 from controller.storage.worker import Worker
@@ -19,7 +18,9 @@ Result = TypeVar("Result")
 class CommitOrder:
     """Whether COMMIT may still be sent. Decided once, by the writing thread or by the caller that waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        """`seconds` are those for which the caller waits."""
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._given = False
         self._withdrawn = False
@@ -28,7 +29,7 @@ class CommitOrder:
         """Called before COMMIT is sent; raises StoreSilent if the caller has withdrawn."""
         with self._lock:
             if self._withdrawn:
-                raise StoreSilent(COMMIT_DEADLINE_S)
+                raise StoreSilent(self._seconds)
             self._given = True
 
     def withdraw(self) -> bool:
@@ -41,8 +42,10 @@ class CommitOrder:
 class Lane:
     """One session of the store and the thread that uses it."""
 
-    def __init__(self, name: str, session: StoreSession) -> None:
+    def __init__(self, name: str, session: StoreSession, cut_grace_s: float) -> None:
+        """A call may take `cut_grace_s` to end after its session was ended."""
         self.session = session
+        self.cut_grace_s = cut_grace_s
         self.worker = Worker(name)
         self.left: _Call[Any] | None = None  # an abandoned call: it did not end with its session
 
@@ -114,7 +117,7 @@ class _Call(Generic[Result]):
             self.ended = True
             self._refuse_unless_done()
         else:
-            self._timer = self._loop.call_later(CUT_GRACE_S, self._abandon)
+            self._timer = self._loop.call_later(self._lane.cut_grace_s, self._abandon)
             self._lane.session.cut()
 
     def _abandon(self) -> None:

@@ -19,14 +19,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from controller.commit.health import StoreHealth
 from controller.commit.lanes import CommitOrder, Lane
 from controller.garbage_collector import lasting_objects
-from controller.limits import (
-    CLOSE_DEADLINE_S,
-    COMMIT_DEADLINE_S,
-    CUT_GRACE_S,
-    LOADS_AT_ONCE,
-    READ_DEADLINE_S,
-    STEPS_AT_HAND,
-)
+from controller.limits import DEFAULT_LIMITS, LOADS_AT_ONCE, STEPS_AT_HAND, Limits
 from controller.slices import Done, Steps, next_step
 from controller.storage import upgrade
 from controller.storage.database import Database
@@ -67,24 +60,26 @@ class Store:
         term: Term | None,
         health: StoreHealth | None = None,
         settle: Callable[[StoreConnection], object] = settle,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """`term` is None for a controller that serves together with others. `settle` waits for a commit of which it is
         not known how it ended."""
         self._database = database
         self._term = term
+        self._limits = limits
         self._health = health if health is not None else StoreHealth(time.perf_counter)
         self._settle_last = partial(settle, database.writer)
-        self._writer = Lane("store-writer", database.sessions.writer)
-        self._reader = Lane("store-reader", database.sessions.reader)
-        self._loader = Lane("store-loader", database.sessions.loader)
+        self._writer = Lane("store-writer", database.sessions.writer, limits.cut_grace_s)
+        self._reader = Lane("store-reader", database.sessions.reader, limits.cut_grace_s)
+        self._loader = Lane("store-loader", database.sessions.loader, limits.cut_grace_s)
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._settled = True
 
     async def commit(self, commit: Commit) -> None:
         """Raises what `write_commit` does, and StoreTrouble. Only CommitUnknown leaves open what changed."""
-        order = CommitOrder()
+        order = CommitOrder(self._limits.commit_s)
         try:
-            await self._writer.call(COMMIT_DEADLINE_S, partial(self._commit, commit, order))
+            await self._writer.call(self._limits.commit_s, partial(self._commit, commit, order))
         except StoreSilent as silent:
             if order.withdraw():
                 raise
@@ -133,10 +128,10 @@ class Store:
             return function(self._database.reader, *args, **kwargs)  # over a new connection
 
         loop = asyncio.get_running_loop()
-        until = loop.time() + READ_DEADLINE_S
+        until = loop.time() + self._limits.read_s
         try:
             if not self._settled:
-                await self._writer.call(READ_DEADLINE_S, self._settle)
+                await self._writer.call(self._limits.read_s, self._settle)
             return await self._reader.call(max(0.0, until - loop.time()), call)
         except AlreadyServed:
             raise self._unavailable("read", await self._who_has_the_lock()) from None
@@ -184,7 +179,7 @@ class Store:
         return done.result
 
     async def _load(self, steps: Callable[[StoreConnection], Steps[Result]]) -> Done[Result]:
-        call = partial(self._loader.call, READ_DEADLINE_S)
+        call = partial(self._loader.call, self._limits.read_s)
 
         def connect() -> StoreConnection:
             self._database.check_files()  # SQLite would create a file that is missing
@@ -236,7 +231,7 @@ class Store:
                 raise
 
         try:
-            return await self._writer.call(COMMIT_DEADLINE_S, call)
+            return await self._writer.call(self._limits.commit_s, call)
         except StoreSilent as error:
             self._settled = False  # it is unknown whether COMMIT was sent
             self._health.failed("write", error)
@@ -254,7 +249,7 @@ class Store:
         if self._term is None:
             return LockHeld()
         try:
-            found = await self._reader.call(READ_DEADLINE_S, partial(taken_over, self._database.reader, self._term))
+            found = await self._reader.call(self._limits.read_s, partial(taken_over, self._database.reader, self._term))
         except (StoreFailed, StoreTrouble):
             return LockHeld()
         return found if found is not None else LockHeld()
@@ -271,13 +266,13 @@ class Store:
         self._health.failed(operation, error)
         return StoreUnavailable(reason=diagnose(error).reason)
 
-    async def close(self, seconds: float = CLOSE_DEADLINE_S) -> bool:
+    async def close(self, seconds: float) -> bool:
         """Waits for the threads, then closes the connections; a call that still hangs ends with the process.
 
         Returns whether everything was closed.
         """
         closing = asyncio.wrap_future(in_thread("store-end", partial(self._close, seconds)))
-        await asyncio.wait([closing], timeout=seconds + CUT_GRACE_S)
+        await asyncio.wait([closing], timeout=seconds + self._limits.cut_grace_s)
         return closing.done() and closing.exception() is None and closing.result()
 
     def _close(self, seconds: float) -> bool:

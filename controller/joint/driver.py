@@ -25,7 +25,7 @@ from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, L
 from controller.commit.lanes import Lane
 from controller.joint.shard_record import ShardRecord
 from controller.joint.shard_tenures import ShardTenures
-from controller.limits import CLOSE_DEADLINE_S, COMMIT_DEADLINE_S, CUT_GRACE_S, STORE_TELLING_MS
+from controller.limits import DEFAULT_LIMITS, STORE_TELLING_MS, Limits
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
 from controller.storage import cluster
@@ -52,7 +52,13 @@ class Memory(Protocol):
 class Driver:
     """Serves the shards of one member."""
 
-    def __init__(self, member: Member, sessions: JointSessions, monotonic: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        sessions: JointSessions,
+        monotonic: Callable[[], int],
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
         """`monotonic` returns milliseconds."""
         self.member = member
         self.tenures = ShardTenures(member.identity.name, lambda: member.may_serve(monotonic()))
@@ -63,8 +69,9 @@ class Driver:
         self._taken: Callable[[], object] = lambda: None
         self._monotonic = monotonic
         self._sessions = sessions
-        self._beats = Lane("store-beats", sessions.beats)
-        self._requests = Lane("store-requests", sessions.requests)
+        self._limits = limits
+        self._beats = Lane("store-beats", sessions.beats, limits.cut_grace_s)
+        self._requests = Lane("store-requests", sessions.requests, limits.cut_grace_s)
         self._pace = RateLimit(1, STORE_TELLING_MS, monotonic())
         self._timer: asyncio.TimerHandle | None = None
         self._learning = False
@@ -98,13 +105,13 @@ class Driver:
         """Returns after the next event."""
         await self._news.wait()
 
-    async def close(self, seconds: float = CLOSE_DEADLINE_S) -> bool:
+    async def close(self, seconds: float) -> bool:
         """Asks nothing any more, and ends the sessions; returns whether all calls have ended."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         closing = asyncio.wrap_future(in_thread("joint-end", partial(self._close, seconds)))
-        await asyncio.wait([closing], timeout=seconds + CUT_GRACE_S)
+        await asyncio.wait([closing], timeout=seconds + self._limits.cut_grace_s)
         return closing.done() and closing.exception() is None and closing.result()
 
     def _close(self, seconds: float) -> bool:
@@ -143,7 +150,7 @@ class Driver:
                 renew, self._left_timeline = self._left_timeline, False
                 self._ask(
                     self._beats,
-                    COMMIT_DEADLINE_S,
+                    self._limits.commit_s,
                     partial(_begin, self._sessions, begin, renew=renew),
                     lambda now, answer: self._begun(now, begin, answer),
                     lambda now: member.begin_failed(now, begin),
@@ -215,14 +222,14 @@ class Driver:
             self._learning = False
 
         read = partial(cluster.restores, self._sessions.request_connection, [owned.shard for owned in new])
-        self._ask(self._requests, COMMIT_DEADLINE_S, read, lambda _, found: learned(found), lambda _: failed())
+        self._ask(self._requests, self._limits.commit_s, read, lambda _, found: learned(found), lambda _: failed())
 
     def _request(
         self, request: Request, call: Callable[[], Answer], answered: Callable[[int, Request, Answer], None]
     ) -> None:
         self._ask(
             self._requests,
-            COMMIT_DEADLINE_S,
+            self._limits.commit_s,
             call,
             lambda now, answer: answered(now, request, answer),
             lambda now: self.member.request_failed(now, request),

@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from controller.app import create_app
 from controller.controller import Controller
+from controller.limits import DEFAULT_LIMITS, Limits
 from controller.settings import Settings
 from strandline.client import calls
 from strandline.client.calls import Request
@@ -46,8 +47,17 @@ class InProcessController:
     own wait (`wait_ms`) takes real time, and ends as soon as its event comes.
     """
 
-    def __init__(self, database: Path | str | None = None, clock: ManualClock | None = None, **settings: Any) -> None:
-        """`database` is as in `Settings`; None is a temporary file. `settings` are the other fields of `Settings`."""
+    def __init__(
+        self,
+        database: Path | str | None = None,
+        clock: ManualClock | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        **settings: Any,
+    ) -> None:
+        """`database` is as in `Settings`; None is a temporary file. `settings` are the other fields of `Settings`.
+        `limits` are those of the controller."""
+        self._limits = limits
         self._open = ExitStack()
         if database is None:
             folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="strandline-"))
@@ -149,7 +159,7 @@ class InProcessController:
         self._open.close()
 
     def _begin(self) -> None:
-        self.app = create_app(self._settings, clock=self.clock, owner="test", by_hand=True)
+        self.app = create_app(self._settings, clock=self.clock, owner="test", by_hand=True, limits=self._limits)
         lifespan = self.app.router.lifespan_context(self.app)
         self._serving.enter_context(self.portal.wrap_async_context_manager(lifespan))
 

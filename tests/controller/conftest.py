@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from controller.limits import DEFAULT_LIMITS, Limits
 from tests.served import InProcess, ManualClock, OwnProcess
 from tests.two_controllers import TwoStores
 
@@ -44,11 +45,13 @@ def start(database: Path | str | TwoStores, clock: ManualClock) -> Iterator[Call
     """Starts a controller on the test's store; the one before, if any, is stopped in order, for a time if asked to."""
     started: list[InProcess] = []
 
-    def begin(*, after_ms: int = 0) -> InProcess:
+    def begin(*, after_ms: int = 0, limits: Limits = DEFAULT_LIMITS) -> InProcess:
         while started:
             started.pop().__exit__(None, None, None)
         clock.now += after_ms
-        serving = database.serve(clock) if isinstance(database, TwoStores) else InProcess(database, clock)
+        serving = (
+            database.serve(clock) if isinstance(database, TwoStores) else InProcess(database, clock, limits=limits)
+        )
         started.append(serving.__enter__())
         return started[-1]
 

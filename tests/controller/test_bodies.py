@@ -7,11 +7,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
-from controller.http.request_bodies import read_body
-from strandline.errors import BadJson, TooLarge, WrongMediaType
+from controller.http.request_bodies import BodiesRead, read_body
+from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
 
-SCOPE: dict[str, Any] = {"type": "http", "headers": []}
+APP = Starlette()
+APP.state.bodies = BodiesRead(MEMORY_BYTES := 20)
+SCOPE: dict[str, Any] = {"type": "http", "headers": [], "app": APP}
 JSON, FORM, TEXT = b"application/json", b"application/x-www-form-urlencoded", b"text/plain;charset=UTF-8"
 ORIGIN, SITE = (b"origin", b"http://127.0.0.1"), (b"sec-fetch-site", b"same-origin")
 
@@ -91,6 +94,21 @@ def test_a_body_must_be_called_json_unless_sent_like_curl(
     else:
         with pytest.raises(WrongMediaType, match="Content-Type: application/json"):
             read(b"{}")
+
+
+def test_the_bodies_of_all_callers_together_are_bounded_and_leave_no_trace() -> None:
+    half = b"x" * (MEMORY_BYTES // 2)
+
+    async def scene() -> None:
+        first = asyncio.ensure_future(read_body(SCOPE, receiving(part(half, more=True)), 99))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded):
+            await read_body(SCOPE, receiving(part(half, more=True), part(b"x", more=True)), 99)
+        assert len(await read_body(SCOPE, receiving(part(half, more=True), part(b"", more=False)), 99)) == len(half)
+        first.cancel()
+
+    for _ in range(2):
+        asyncio.run(scene())
 
 
 def test_who_waits_for_a_body_can_be_cancelled() -> None:

@@ -213,7 +213,7 @@ def test_a_caller_that_goes_away_takes_nobody_with_it() -> None:
 
 def test_when_the_committer_ends_nobody_goes_on_waiting() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        ending = asyncio.create_task(committer.stop())
+        ending = asyncio.create_task(committer.stop(5))
         while not store.writings:
             await asyncio.sleep(0)
         live = stream("s")

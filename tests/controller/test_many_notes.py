@@ -144,8 +144,8 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
         await streams.create("s", 1, {"mark_interval_ms": None})
         commits.states.clear()
         await scene(Notes(streams, committer, clock), commits)
-        await committer.stop()
-        await store.close()
+        await committer.stop(5)
+        await store.close(2)
 
     asyncio.run(whole())
 

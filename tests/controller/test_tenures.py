@@ -131,8 +131,8 @@ def play(url: str, scene: Callable[[World], Awaitable[None]]) -> None:
         world = World(open_database(url), Shards("0", "1"))
         world.committer.start()
         await scene(world)
-        await world.committer.stop()
-        await world.store.close()
+        await world.committer.stop(5)
+        await world.store.close(2)
 
     asyncio.run(whole())
 

@@ -14,7 +14,7 @@ import yaml
 from psycopg.pq import Conninfo
 
 from controller.app import create_app
-from controller.limits import DRAIN_DEADLINE_S, EVENT_KEEP_ALIVE_S, READY_WAIT_S
+from controller.limits import DEFAULT_LIMITS, EVENT_KEEP_ALIVE_S
 from controller.server import check_name
 from controller.settings import PORT_DEFAULT, Settings
 from strandline.limits import WAIT_BOUND_MS
@@ -66,7 +66,7 @@ def test_every_variable_is_an_option_or_one_of_libpq() -> None:
 def test_port_and_grace_are_the_products() -> None:
     controller = compose()["services"]["strandline"]
     assert controller["ports"] == [f"127.0.0.1:{PORT_DEFAULT}:{PORT_DEFAULT}"]
-    assert int(controller["stop_grace_period"].removesuffix("s")) > DRAIN_DEADLINE_S
+    assert int(controller["stop_grace_period"].removesuffix("s")) > DEFAULT_LIMITS.drain_s
 
 
 def test_several_controllers_differ_from_one_in_name_and_address_alone() -> None:
@@ -95,7 +95,7 @@ def test_the_proxy_asks_every_controller_whether_it_is_ready_and_waits_longer_th
     assert path == "/readyz" and path in create_app(Settings()).openapi()["paths"]
     seconds = {name: int(value) for name, value in re.findall(r"timeout (\w+) +(\d+)s", text)}
     assert min(seconds["client"], seconds["server"]) > max(WAIT_BOUND_MS / 1000, EVENT_KEEP_ALIVE_S)
-    assert seconds["check"] > READY_WAIT_S
+    assert seconds["check"] > DEFAULT_LIMITS.ready_s
 
 
 def test_secrets_come_from_files_and_reach_who_needs_them() -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from controller.app import create_app
-from controller.limits import DRAIN_DEADLINE_S, QUIET_MEMBERSHIP_MS, READY_WAIT_S, START_DEADLINE_S
+from controller.limits import DEFAULT_LIMITS, QUIET_MEMBERSHIP_MS, START_DEADLINE_S
 from controller.server import check_name
 from controller.settings import PORT_DEFAULT, Settings
 from tests.deploy.deployed import KUBERNETES, PROJECT, ROOT, check_command, manifest, variables
@@ -116,7 +116,7 @@ def test_probes_ask_where_the_application_answers_and_wait_for_it() -> None:
             probe = container[name]
             assert probe["httpGet"]["path"] in paths
             assert probe["httpGet"]["port"] == "http"
-            assert probe["timeoutSeconds"] > READY_WAIT_S
+            assert probe["timeoutSeconds"] > DEFAULT_LIMITS.ready_s
         assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
         assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
         start = container["startupProbe"]
@@ -127,8 +127,8 @@ def test_kubernetes_waits_longer_than_the_controller_takes_to_end() -> None:
     program, before = controllers()[1]["lifecycle"]["preStop"]["exec"]["command"]
     assert program == "sleep"
     one, several, _ = pods()
-    assert one["terminationGracePeriodSeconds"] > DRAIN_DEADLINE_S
-    assert several["terminationGracePeriodSeconds"] > int(before) + DRAIN_DEADLINE_S
+    assert one["terminationGracePeriodSeconds"] > DEFAULT_LIMITS.drain_s
+    assert several["terminationGracePeriodSeconds"] > int(before) + DEFAULT_LIMITS.drain_s
 
 
 def test_variables_and_arguments_are_known_to_the_command() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controller.limits import DRAIN_DEADLINE_S, KILL_AFTER_S
+from controller.limits import DEFAULT_LIMITS, KILL_AFTER_S
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 from controller.terminal import TAKEN_OVER_STATUS
 from tests.deploy.deployed import (
@@ -80,7 +80,7 @@ def test_a_wrong_command_line_and_a_takeover_are_not_restarted() -> None:
 
 def test_systemd_waits_longer_than_the_controller_takes_to_end() -> None:
     (given,) = unit()["TimeoutStopSec"]
-    assert int(given) > DRAIN_DEADLINE_S + KILL_AFTER_S  # of several processes
+    assert int(given) > DEFAULT_LIMITS.drain_s + KILL_AFTER_S  # of several processes
 
 
 def test_the_template_differs_from_the_unit_in_command_and_store_alone() -> None:

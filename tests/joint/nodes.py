@@ -76,9 +76,9 @@ class Node:
         """Says nothing any more, as after kill -9. What has been sent may still arrive."""
         await self.due.stop()
         self.streams.timers.stop()
-        await self.driver.close()
+        await self.driver.close(2)
         await self.committer.stop(0)
-        await self.store.close()
+        await self.store.close(2)
 
     async def stop(self) -> None:
         """Hands everything over, and ends."""

@@ -167,7 +167,7 @@ def test_a_controller_that_was_ended_meanwhile_writes_nothing(postgres_url: str)
         stream = next(name for name in STREAMS if one.owns(name))
         await all_nodes.create([stream])
         await all_nodes.note(stream, 1)
-        await one.driver.close()  # no beat any more
+        await one.driver.close(2)  # no beat any more
         all_nodes.live.remove(one)
         await all_nodes.until(lambda: two.owns(stream))
         await all_nodes.note(stream, 2)

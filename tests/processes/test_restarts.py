@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.limits import DRAIN_DEADLINE_S, KILL_AFTER_S, RESTART_PAUSE_S, RESTART_PAUSES_S, STEADY_PROCESS_S
+from controller.limits import DEFAULT_LIMITS, KILL_AFTER_S, RESTART_PAUSE_S, RESTART_PAUSES_S, STEADY_PROCESS_S
 from controller.restarts import Restarts
 from controller.terminal import TAKEN_OVER_STATUS
 
@@ -99,7 +99,7 @@ def test_who_does_not_end_in_time_is_killed_once() -> None:
     restarts.stop(10)
     restarts.stop(20)
     kill_at = restarts.next_due()
-    assert kill_at == 10 + DRAIN_DEADLINE_S + KILL_AFTER_S
+    assert kill_at == 10 + DEFAULT_LIMITS.drain_s + KILL_AFTER_S
     assert not restarts.overdue(kill_at - 1)
     assert [restarts.overdue(kill_at), restarts.overdue(kill_at)] == [True, False]
     assert restarts.next_due() is None

@@ -22,6 +22,7 @@ USED_BY = {
     "googleapis-common-protos": "pyspark",
     "grpcio": "pyspark",
     "grpcio-status": "pyspark",
+    "httptools": "uvicorn",
     "pandas": "pyspark",
     "protobuf": "grpcio-status",
     "psycopg": "sqlalchemy",
