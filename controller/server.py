@@ -233,7 +233,6 @@ def run(
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
     logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # uvicorn set it to its own level
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it has a line for each call to another controller
     server = Server(config, app, doors, tell_ready, parent, limits.first_byte_s)
     signal.signal(signal.SIGTERM, _end)
     with ExitStack() as closed:

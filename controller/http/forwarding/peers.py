@@ -42,9 +42,10 @@ TIME: Final = b"strandline-time"
 NOT_ITS_OWN: Final = "the controller that was asked does not own it"
 # The errors of a call of which nothing was sent.
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol)
-# httpx looks at all connections of a client with every call, so the calls are spread over several clients.
-_CLIENTS: Final = 8  # for calls that wait, and as many for those that do not
-_IDLE_CONNECTIONS: Final = 32  # of a client; if it has more connections, one is closed after its call
+# httpx looks at all connections of a pool with every call, so the calls are spread over several. Redirections, cookies and
+# credentials, which a client adds to its transport, are of no use here.
+_POOLS: Final = 8  # for calls that wait, and as many for those that do not
+_IDLE_CONNECTIONS: Final = 32  # of a pool; if it has more connections, one is closed after its call
 
 
 class NotTaken(Exception):
@@ -189,11 +190,11 @@ class Peers:
         limits = httpx.Limits(
             max_connections=None, max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=PEER_IDLE_MS / 1000
         )
-        self._clients = {
-            waits: [httpx.AsyncClient(verify=verify, limits=limits, trust_env=False) for _ in range(_CLIENTS)]
+        self._pools = {
+            waits: [httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False) for _ in range(_POOLS)]
             for waits in (False, True)
         }
-        self._turns = {waits: cycle(clients) for waits, clients in self._clients.items()}
+        self._turns = {waits: cycle(pools) for waits, pools in self._pools.items()}
 
     @asynccontextmanager
     async def ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
@@ -242,12 +243,12 @@ class Peers:
             raise
 
     async def _begin(self, owner: ControllerRow, call: PassedCall) -> httpx.Response:
-        return await next(self._turns[call.wait_ms is not None]).send(call.to(owner), stream=True)
+        return await next(self._turns[call.wait_ms is not None]).handle_async_request(call.to(owner))
 
     async def close(self) -> None:
         """Closes all connections, also those on which a call is under way."""
-        for client in chain(*self._clients.values()):
-            await client.aclose()
+        for pool in chain(*self._pools.values()):
+            await pool.aclose()
 
     def _peer(self, address: str) -> _Peer:
         peer = self._by_address.pop(address, None) or _Peer(_now())
