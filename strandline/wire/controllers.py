@@ -37,3 +37,10 @@ class ControllersReply(msgspec.Struct, frozen=True, kw_only=True):
 
     asked: Annotated[str | None, Meta(description="the name of the controller that answers")]
     controllers: tuple[ControllerReply, ...]
+
+
+class DrainReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A controller that has begun to hand everything over, or had begun before."""
+
+    controller: str
+    state: ControllerState = ControllerState.DRAINING

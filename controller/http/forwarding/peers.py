@@ -42,8 +42,8 @@ TIME: Final = b"strandline-time"
 NOT_ITS_OWN: Final = "the controller that was asked does not own it"
 # The errors of a call of which nothing was sent.
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol)
-# httpx looks at all connections of a pool with every call, so the calls are spread over several. Redirections, cookies and
-# credentials, which a client adds to its transport, are of no use here.
+# httpx looks at all connections of a pool with every call, so the calls are spread over several. Redirections, cookies
+# and credentials, which a client adds to its transport, are of no use here.
 _POOLS: Final = 8  # for calls that wait, and as many for those that do not
 _IDLE_CONNECTIONS: Final = 32  # of a pool; if it has more connections, one is closed after its call
 

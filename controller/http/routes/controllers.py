@@ -11,7 +11,7 @@ from controller.http.drain import drain
 from controller.http.forwarding.forwarding import was_passed_on
 from controller.http.responses import answer
 from strandline.access import Role
-from strandline.wire.controllers import ControllersReply
+from strandline.wire.controllers import ControllersReply, DrainReply
 
 router = Routes("controllers")
 
@@ -34,6 +34,7 @@ async def list_controllers(controller: Served) -> Response:
     RuleScope.EVERY,
     takes=[DrainBody],
     needs_body=False,
+    gives=[DrainReply],
     status=202,
     says="It has begun, or had begun before",
 )
@@ -48,4 +49,4 @@ async def drain_controller(controller: str, request: Request, served: Served, ca
         force=body.force,
         passed_on=was_passed_on(request.scope),
     )
-    return Response(status_code=202)
+    return answer(DrainReply(controller=controller), 202)
