@@ -33,9 +33,3 @@ def test_every_room_of_a_package_is_described(text: str, root: Path, package: st
         part for part in re.split(r"(?=^### )", text, flags=re.MULTILINE) if f"`{package}/`" in part[:40]
     )
     assert {name for name in folders if f"`{name}/`" not in described} == set()
-
-
-def test_no_word_is_explained_twice(text: str) -> None:
-    words = re.findall(r"^\| ([^|]+) \|", section(text, "Words"), flags=re.MULTILINE)[2:]
-    assert len(words) > 30
-    assert len(words) == len(set(words))

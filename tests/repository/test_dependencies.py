@@ -109,12 +109,6 @@ def test_no_tool_is_unused_and_what_tests_import_is_pinned_by_its_name(
         assert name in {canonicalize_name(Requirement(each).name) for each in requires(whole) or ()}, name
 
 
-def test_an_import_is_found_in_a_function_and_below_another_name(tmp_path: Path) -> None:
-    file = tmp_path / "module.py"
-    file.write_text("import os\n\ndef f():\n    import yaml.nodes\n    from google.protobuf import message\n")
-    assert {"pyyaml", "protobuf"} <= imported([file])
-
-
 def licences() -> dict[str, str]:
     """By package and version: of what is pinned in .venv, and of the lowest versions, which users may have as well."""
     here = {f"{name}=={version}": licence_of(distribution(name)) for name, version in pinned().items()}

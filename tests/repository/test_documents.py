@@ -161,14 +161,6 @@ def test_every_block_of_every_page_is_run_by_a_test(root: Path) -> None:
             assert f"def {name}(" in (root / file).read_text(), f"{page}: there is no {test}"
 
 
-def test_the_tests_that_run_pages_name_them(root: Path) -> None:
-    for page, tests in RUN.items():
-        assert (root / page).is_file(), page
-        for test in tests:
-            if test not in RUN_BY.values():
-                assert Path(page).stem in (root / test.partition("::")[0]).read_text(), f"{test} does not name {page}"
-
-
 def test_the_index_has_every_page_once(root: Path) -> None:
     linked = LINK.findall((root / "docs" / "README.md").read_text())
     there = {str(file.relative_to(root / "docs")) for file in (root / "docs").rglob("*.md")}
@@ -231,8 +223,3 @@ def test_help_shows_every_target(root: Path) -> None:
 def test_the_changelog_begins_with_the_version_of_the_project(root: Path, pyproject: dict[str, Any]) -> None:
     versions = re.findall(r"^## \[([^\]]+)\]", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert versions[0] == pyproject["project"]["version"]
-
-
-def test_commands_are_taken_from_shell_blocks_only() -> None:
-    text = "```python\nmake x\n```\n```sh\n# first\nmake y  # why\ncurl a \\\n  -d b\n```\nmake z\n"
-    assert [re.sub(r"\s+", " ", each) for each in commands(text)] == ["make y", "curl a -d b"]

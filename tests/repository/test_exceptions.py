@@ -5,8 +5,6 @@ import re
 import tokenize
 from pathlib import Path
 
-import pytest
-
 EXCEPTION = re.compile(r"#\s*(?:noqa|type:\s*ignore|mypy:|pragma:|ruff:|nosec)", re.IGNORECASE)
 # The exception, what it excepts, and then a comment of its own of at least two words.
 WITH_REASON = re.compile(EXCEPTION.pattern + r"[^#]*#\s*(?!noqa|type:)\S+\s+\S+", re.IGNORECASE)
@@ -63,42 +61,3 @@ def test_a_test_that_is_skipped_says_how_it_would_run(python_files: list[Path], 
     assert [
         str(file.relative_to(root)) for file in python_files if file not in own and skipping.search(file.read_text())
     ] == []
-
-
-def test_a_setting_that_excepts_is_found_alone_and_in_a_list() -> None:
-    text = """
-[tool.mypy]
-strict = true
-ignore_errors = true
-ignore_missing_imports = true # no types
-[tool.ruff.lint.per-file-ignores]
-"a/*" = ["X"] # why not
-"b/*" = ["X"]
-[tool.ruff.lint]
-ignore = [
-    "Y", # because of it
-    "Z",
-]
-select = [
-    "E",
-]
-"""
-    assert unexplained_settings(text) == ["ignore_errors = true", '"b/*" = ["X"]', '"Z",']
-
-
-@pytest.mark.parametrize(
-    ("comment", "unexplained"),
-    [
-        ("# noqa", True),
-        ("# noqa: E501", True),
-        ("# noqa: E501  # url", True),
-        ("# noqa: E501  # a long address", False),
-        ("# type: ignore[arg-type]", True),
-        ("# type: ignore[arg-type]  # the stub is wrong", False),
-        ("# type: ignore[arg-type]  # noqa: E501", True),
-        ("# pragma: no cover", True),
-        ("# an ordinary remark", False),
-    ],
-)
-def test_an_exception_is_told_from_a_remark(comment: str, unexplained: bool) -> None:
-    assert is_unexplained(comment) == unexplained

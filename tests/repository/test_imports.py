@@ -101,24 +101,6 @@ def test_the_core_has_no_clock_no_randomness_and_no_input_or_output(core: dict[s
     assert {name: names for name, names in found.items() if names} == {}
 
 
-def test_imports_are_found_wherever_they_stand() -> None:
-    source = """
-from __future__ import annotations
-import a.b, c
-from d.e import f
-if TYPE_CHECKING:
-    import g
-else:
-    import h
-def function():
-    try:
-        from i import j
-    except ImportError:
-        import k
-"""
-    assert set(imported(ast.parse(source))) == {"__future__", "a.b", "c", "d.e", "h", "i", "k"}
-
-
 @pytest.mark.parametrize(
     ("package", "unwanted"),
     [

@@ -74,7 +74,3 @@ def test_the_environment_changes_nothing(pages: dict[str, str], monkeypatch: pyt
 def test_every_limit_says_what_it_is(pages: dict[str, str]) -> None:
     """A comment on its line in limits.py."""
     assert [line for line in pages["limits.md"].splitlines() if line.startswith("| `") and line.endswith("|  |")] == []
-
-
-def test_every_error_says_something_of_its_own(pages: dict[str, str]) -> None:
-    assert [line for line in pages["errors.md"].splitlines() if line.startswith("| `") and "|  | `" in line[-30:]] == []

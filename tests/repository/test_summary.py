@@ -52,7 +52,3 @@ def test_what_was_skipped_for_one_reason_is_one_entry_by_folder() -> None:
         "    why: no sea",
         "    to run them: wait",
     ]
-
-
-def test_nothing_skipped_is_said_as_well() -> None:
-    assert list(closing_lines(["tests/a/test_x.py::test_1"], [])) == ["ran: a 1", "skipped: nothing"]

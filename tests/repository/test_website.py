@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.website import PUBLIC, PYTHON_PAGES, Nav, configuration, pages, public_names, stage, wrong
+from tools.website import PUBLIC, PYTHON_PAGES, Nav, configuration, pages, public_names, stage
 
 pytestmark = pytest.mark.full
 
@@ -55,32 +55,3 @@ def test_the_page_of_a_package_has_the_names_that_it_offers(module: str, root: P
 
 def test_a_module_without_a_list_of_names_offers_its_classes(root: Path) -> None:
     assert public_names(root, "strandline.logs.sqlite") == ["SqliteLog"]
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ('<a href="b.html#top">', None),
-        ('<a href="https://example.org/x#y">', None),
-        ('<a href="c.html">', "a.html links to c.html, where nothing is"),
-        ('<a href="b.html#end">', "a.html links to b.html#end, but that page has no such heading"),
-        ('<img src="picture.png">', "a.html links to picture.png, where nothing is"),
-        ('<script src="https://example.org/x.js">', "a.html fetches https://example.org/x.js"),
-        ('<link rel="stylesheet" href="//example.org/x.css">', "a.html fetches //example.org/x.css"),
-        ('<link rel="preconnect" href="https://example.org">', "a.html fetches https://example.org"),
-    ],
-)
-def test_a_page_that_leads_nowhere_or_fetches_is_told(tmp_path: Path, text: str, problem: str | None) -> None:
-    (tmp_path / "a.html").write_text(f"<p>{text}</p>")
-    (tmp_path / "b.html").write_text('<h2 id="top">B</h2>')
-    assert wrong(tmp_path) == ([problem] if problem else [])
-
-
-def test_a_style_that_fetches_is_told(tmp_path: Path) -> None:
-    (tmp_path / "a.html").touch()
-    (tmp_path / "a.css").write_text('@import "https://example.org/a.css"; b { background: url(//example.org/b.png) }')
-    assert wrong(tmp_path) == ["a.css fetches https://example.org/a.css", "a.css fetches //example.org/b.png"]
-
-
-def test_no_pages_at_all_are_a_problem(tmp_path: Path) -> None:
-    assert wrong(tmp_path) == [f"there are no pages in {tmp_path.name}"]
