@@ -119,8 +119,8 @@ def show_marks_before_they_are_durable() -> None:
 
 def lose_the_last_mark_on_loading() -> None:
     def make(newest_marks: Any) -> Any:
-        def broken(reader: Any, name: str, found: Any, step: Any) -> Any:
-            chains, heads, first_seqs = yield from newest_marks(reader, name, found, step)
+        def broken(reader: Any, name: str, step: Any) -> Any:
+            chains, heads, first_seqs = yield from newest_marks(reader, name, step)
             for key, chain in chains.items():
                 if len(heads[key]) > 1:
                     shorter = chains[key] = MarkChain(key, first_seq=chain.first_seq)
