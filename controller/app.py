@@ -14,10 +14,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.responses import HTMLResponse
-from starlette.exceptions import HTTPException
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.clock import HostClock
 from controller.cluster.records import Identity
@@ -32,7 +31,6 @@ from controller.http.forwarding.forwarding import Forwarding
 from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
 from controller.http.openapi import CONTRACT_VERSION, describe
-from controller.http.problems import answer_with
 from controller.http.request_bodies import BodiesRead
 from controller.http.responses import json_answer
 from controller.http.routes import ROUTERS, declared_by
@@ -43,14 +41,6 @@ from controller.status.joint_status import JointStatus
 from controller.status.status_view import StatusViews
 from controller.storage.database import check_store
 from controller.storage.refusals import StoreRefused
-from strandline.errors import (
-    BadRequest,
-    InternalFailure,
-    InvalidParameter,
-    MethodNotAllowed,
-    StrandlineError,
-    UnknownPath,
-)
 from strandline.version import __version__
 
 
@@ -68,7 +58,7 @@ class SystemClock:
 
 
 class Application(FastAPI):
-    """FastAPI inside of the middleware."""
+    """FastAPI inside of the middleware, which answers with problems: FastAPI's own layers for errors have no work."""
 
     def __init__(
         self, gate: BrowserGate, rules: Rules, *, dashboard: bool, forwarding: Forwarding | None, **settings: Any
@@ -78,6 +68,9 @@ class Application(FastAPI):
         self._envelope = Middleware(
             super().__call__, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding
         )
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return AsyncExitStackMiddleware(self.router)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -179,7 +172,6 @@ def create_app(
     )
     app.state.grafana_url = settings.grafana_url
     app.state.bodies = BodiesRead(limits.bodies_bytes)
-    _add_error_handlers(app)
     _add_routes(app, routers)
     if dashboard:
         add_dashboard(app)
@@ -193,13 +185,6 @@ def _add_routes(app: FastAPI, routers: Sequence[Routes]) -> None:
     documentation = Documentation(lambda: app.openapi())
     app.add_route("/docs", partial(_docs, documentation), include_in_schema=False)
     app.add_route("/openapi.json", partial(_openapi_json, documentation), include_in_schema=False)
-
-
-def _add_error_handlers(app: FastAPI) -> None:
-    app.add_exception_handler(StrandlineError, _refused)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _bad_parameter)
-    app.add_exception_handler(Exception, _failed)
 
 
 async def _among_others(
@@ -234,35 +219,3 @@ async def _docs(documentation: Documentation, _request: Request) -> Response:
 
 async def _openapi_json(documentation: Documentation, _request: Request) -> Response:
     return json_answer((await documentation.documents()).openapi)
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, StrandlineError)
-    return answer_with(request.scope, error)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    """Answers; the exception then goes to the middleware, which logs it."""
-    return answer_with(request.scope, InternalFailure(reason=type(error).__name__))
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    path = request.url.path
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        methods = tuple(each.strip() for each in allowed.split(",") if each.strip())
-        problem = MethodNotAllowed(method=request.method, path=path, allowed=methods)
-        return answer_with(request.scope, problem, dict(error.headers or {}))
-    if error.status_code == 404:
-        return answer_with(request.scope, UnknownPath(path=path))
-    return answer_with(request.scope, BadRequest(reason=error.detail))  # such as a form that cannot be parsed
-
-
-async def _bad_parameter(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    name = str(first["loc"][-1])
-    # A caller may send its access token as the time index's `token` by mistake: it must not get into a log.
-    value = None if first["type"] == "missing" else "…" if name == "token" else first["input"]
-    return answer_with(request.scope, InvalidParameter(name=name, value=value, wanted=first["msg"]))

@@ -7,9 +7,11 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from fastapi.exceptions import RequestValidationError
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.controller import Controller
@@ -20,7 +22,15 @@ from controller.http.forwarding.forwarding import Forwarding
 from controller.http.problems import answer_with
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
-from strandline.errors import BadRequest, InternalFailure, StoreUnavailable, StrandlineError
+from strandline.errors import (
+    BadRequest,
+    InternalFailure,
+    InvalidParameter,
+    MethodNotAllowed,
+    StoreUnavailable,
+    StrandlineError,
+    UnknownPath,
+)
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 
@@ -92,15 +102,13 @@ class Middleware:
             if not is_free:
                 sending = guarded(scope, controller.tokens, receive, send_with_headers)
             await self._app(scope, receive, sending)
-        except StrandlineError as error:
-            await answer_with(scope, error)(scope, receive, send_with_headers)
         except Exception as error:
-            failure = _failed(scope, error)
+            problem, headers = problem_of(scope, error)
             if ended:
-                return  # the application has answered with a problem, and raises the error again
+                return
             if started:
                 raise
-            await answer_with(scope, failure)(scope, receive, send_with_headers)
+            await answer_with(scope, problem, headers)(scope, receive, send_with_headers)
 
     def _admit(self, scope: Scope, controller: Controller) -> str | None:
         """Lets a call of the API in if its token allows it; returns what `Rules.admit` does."""
@@ -138,7 +146,30 @@ def _sent_id(scope: Scope) -> bytes | None:
     return None
 
 
-def _failed(scope: Scope, error: Exception) -> InternalFailure:
-    """Logs a bug; returns what the caller hears of it."""
+def problem_of(scope: Scope, error: Exception) -> tuple[StrandlineError, Mapping[str, str]]:
+    """What a caller is answered for an error, with the headers that go with it. Logs a bug."""
+    headers: Mapping[str, str] = {}
+    match error:
+        case StrandlineError():
+            return error, headers
+        case RequestValidationError():
+            return _bad_parameter(error), headers
+        case HTTPException():
+            headers = error.headers or {}
+            path, code = scope["path"], error.status_code
+            if code == 405:
+                allowed = tuple(each.strip() for each in headers.get("Allow", "").split(",") if each.strip())
+                return MethodNotAllowed(method=scope["method"], path=path, allowed=allowed), headers
+            if code == 404:
+                return UnknownPath(path=path), headers
+            return BadRequest(reason=error.detail), headers  # such as a form that cannot be parsed
     log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
-    return InternalFailure(reason=type(error).__name__)
+    return InternalFailure(reason=type(error).__name__), headers
+
+
+def _bad_parameter(error: RequestValidationError) -> InvalidParameter:
+    first = error.errors()[0]
+    name = str(first["loc"][-1])
+    # A caller may send its access token as the time index's `token` by mistake: it must not get into a log.
+    value = None if first["type"] == "missing" else "…" if name == "token" else first["input"]
+    return InvalidParameter(name=name, value=value, wanted=first["msg"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from starlette.responses import Response
 from starlette.types import Scope
@@ -13,7 +15,7 @@ from strandline.errors import Denied, Forbidden, StrandlineError, Unauthenticate
 from strandline.wire.problems import MEDIA_TYPE, status_of, to_problem
 
 
-def answer_with(scope: Scope, error: StrandlineError, headers: dict[str, str] | None = None) -> Response:
+def answer_with(scope: Scope, error: StrandlineError, headers: Mapping[str, str] | None = None) -> Response:
     """The problem that answers a request, and when to try again if that may help. It is counted, and a caller that was
     denied is logged."""
     controller: Controller = scope["app"].state.controller
