@@ -75,8 +75,8 @@ full: servers environment ## Run what make test leaves out, in 25 minutes: kills
 versions: servers environment ## Run the tests that depend on Spark's release on Spark 4.0, 4.1 and later, each in an environment of its own; SPARK=4.1.4 runs one
 	$(BIN)/python -m tools.versions $(SPARK)
 
-# What needs no server, no browser and no Java: the core, the wire, the clients' protocol, and this repository's own rules.
-QUICK := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain client clock coalesce cut disorder event_time event_windows order progress repository segment time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire)
+# What needs no server, no browser and no Java: the core, the wire, what a client sends again, and this repository's own rules.
+QUICK := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain $(addprefix client/,test_calls.py test_retry.py) clock coalesce cut disorder event_time event_windows order progress repository segment time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire)
 quick: environment ## Run the tests that need no server, in a minute
 	$(RUN) -m "not full" $(QUICK)
 
