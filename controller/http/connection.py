@@ -147,6 +147,9 @@ class HttpConnection(HttpToolsProtocol):
                 self.end()
             if self.transport.is_closing() or self._is_websocket:
                 return
+        if self._send_by == NEVER and (self._answering is None or self._answering.response_complete):
+            # uvicorn waits for the next request no longer, although what came began none.
+            self._send_by = self.loop.time() + self._limits.keep_alive_s
 
     def pause_writing(self) -> None:
         super().pause_writing()
