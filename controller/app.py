@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.clock import HostClock
 from controller.cluster.records import Identity
 from controller.controller import Controller, JointController
-from controller.dashboard.mount import add_dashboard
+from controller.dashboard.routes import add_dashboard
 from controller.http.auth import Rules
 from controller.http.browser_gate import BrowserGate
 from controller.http.declared import DeclaredRoute, Routes
@@ -117,10 +117,10 @@ def create_app(
     `clock` replaces the host's two clocks, None for the real ones. The host's wall clock may step back; the
     controller's never does. With a clock that is moved `by_hand`, nothing happens before `Controller.run_due`.
     `stopwatch` returns seconds, and measures how long the store takes. `owner` is the name of this controller in the
-    store. The store is opened when the application starts. At most one application in a process can have the
-    `dashboard`. A request is looked up in the `routers` in this order. Calls for what other controllers own are passed
-    on to them: the store says who owns what if the settings have a name, or a `directory` does. `peer_tls` says whom to
-    trust there, None: whom this machine trusts. `limits` are what callers may take.
+    store. The store is opened when the application starts. A `dashboard` serves pages beside the API. A request is
+    looked up in the `routers` in this order. Calls for what other controllers own are passed on to them: the store says
+    who owns what if the settings have a name, or a `directory` does. `peer_tls` says whom to trust there, None: whom
+    this machine trusts. `limits` are what callers may take.
     """
 
     host = SystemClock() if clock is None else clock

@@ -419,7 +419,7 @@ class JointController(Controller):
         row, state = seen.row, ControllerState.LIVE
         is_own = row.id == self.member.id
         if seen.ended:
-            state = ControllerState.ENDED
+            state = ControllerState.LOST if seen.lost else ControllerState.ENDED
         elif row.draining or (is_own and self.stopping):
             state = ControllerState.DRAINING
         elif is_own and not self.has_lease:

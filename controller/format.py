@@ -67,9 +67,14 @@ def span(milliseconds: int) -> str:
     return f"{sign}{hours} h {minutes % 60} min" if hours < 48 else f"{sign}{hours // 24} d {hours % 24} h"
 
 
+def behind(lag_ms: int) -> str:
+    """A lag, or how far a time is ahead of the clock."""
+    return f"{span(-lag_ms)} ahead" if lag_ms < 0 else span(lag_ms)
+
+
 def lag(time: int | None, now: int | None) -> str:
     """How far a time is behind the clock, if both are epoch milliseconds."""
-    return span(now - time) if time is not None and now is not None and is_epoch(time) else NOTHING
+    return behind(now - time) if time is not None and now is not None and is_epoch(time) else NOTHING
 
 
 def offsets(position: Mapping[str, int]) -> str:

@@ -166,6 +166,7 @@ STATUS_GROUPS_AT_ONCE: Final = 16  # groups for such a part, some of whose strea
 STATUS_GROUPS_WAIT_MS: Final = 700  # how long these are waited for
 STATUS_TOLD_WRITERS: Final = 2_000  # of each key of one stream, told to another controller, those in trouble first
 STATUS_EXCLUDED: Final = 16  # writers that a mark leaves out, named; all are counted
+AHEAD_TOLD_MS: Final = 3_600_000  # a time that is further ahead of the clock is named in the reason of a state
 STATUS_REASON_WRITERS: Final = 3  # of these, named in the reason of a state
 SLICE_MS: Final = 2  # of work before others get their turn
 RATE_MS: Final = 60_000  # marks a second are counted over so long

@@ -22,8 +22,6 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from controller.app import Application, create_app
-from controller.dashboard.limits import CHANNEL_BYTES
-from controller.dashboard.mount import is_installed
 from controller.http.connection import Connections, HttpConnection
 from controller.limits import DEFAULT_LIMITS, START_DEADLINE_S, Limits
 from controller.records.log_lines import log_lines
@@ -218,8 +216,7 @@ def run(
         http=partial(HttpConnection, connections),  # type: ignore[arg-type]  # it makes a protocol, as a class does
         timeout_keep_alive=limits.keep_alive_s,
         loop="uvloop",
-        ws="websockets-sansio" if is_installed() else "none",  # the dashboard's extra brings them
-        ws_max_size=CHANNEL_BYTES,
+        ws="none",
         lifespan="on",
         log_config=None,
         log_level="warning",

@@ -26,15 +26,14 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parents[1]
 LOADED = (
     "controller.cli.serve",
-    "controller.dashboard.pages",
+    "controller.dashboard.routes",
+    "jinja2",
     "controller.server",
-    "nicegui",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.httptools_impl",
-    "uvicorn.protocols.websockets.websockets_sansio_impl",
     "uvloop",
 )
 PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent ends

@@ -50,7 +50,7 @@ def _look(client: ControllerClient, before: ControllersReply, name: str) -> Cont
         return None if before.asked == name else was
     except (Unavailable, OutcomeUnknown):
         return was
-    is_gone = found is None or found.state is ControllerState.ENDED
+    is_gone = found is None or found.state in (ControllerState.ENDED, ControllerState.LOST)
     return None if is_gone or (was is not None and found is not None and found.since != was.since) else found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from controller.cli.client import ControllerClient, status
 from controller.cli.limits import NAMED_CHARACTERS
 from controller.cli.screen import table
-from controller.format import NOTHING, Times, counts, holding, key_name, span
+from controller.format import NOTHING, Times, behind, counts, holding, key_name, span
 from controller.status.condition import State
 from controller.status.unread_text import why_unread
 from strandline.core.note import DEFAULT_KEY
@@ -78,7 +78,7 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
                 key_name(key),
                 state_text(each, stream.seen_at),
                 times.show(each.time),
-                NOTHING if each.lag_ms is None else span(each.lag_ms),
+                NOTHING if each.lag_ms is None else behind(each.lag_ms),
                 counts(each.writers),
                 _held(stream, key, each),
             ),

@@ -18,6 +18,7 @@ class SeenController:
     shards: int
     beat_age_ms: int  # since its last beat was seen; of one's own since it was sent
     ended: bool
+    lost: bool = False  # it ended because it was silent: nobody heard that it was about to end
 
 
 class ClusterView:
@@ -30,7 +31,8 @@ class ClusterView:
         self._controllers: dict[int, ControllerRow] = {}  # that have not ended
         self._seen: dict[int, tuple[int, int]] = {}  # of the others: the last beat, and since when it is the last one
         self._shards: dict[int, ShardRow] = {}
-        self._ended: dict[int, tuple[ControllerRow, int]] = {}  # the last ones, with the moment of the last beat
+        # The last ones, with the moment of the last beat, and how long they had been silent when they ended.
+        self._ended: dict[int, tuple[ControllerRow, int, int]] = {}
         self._changed_at = monotonic
         self.hear(answer, monotonic)
 
@@ -44,7 +46,7 @@ class ClusterView:
             if row.id != self.own and (row.id not in self._seen or self._seen[row.id][0] != row.beat):
                 self._seen[row.id] = (row.beat, monotonic)
         for controller in self._seen.keys() - self._controllers.keys():
-            self._keep_ended(rows[controller])
+            self._keep_ended(rows[controller], monotonic)
         if answer.shards is not None:
             self._shards = {row.id: row for row in answer.shards}
             self.version = answer.cluster_version
@@ -53,11 +55,12 @@ class ClusterView:
         """Records that a controller was ended: its shards are free, before a beat has told so."""
         row = self._controllers.pop(controller, None)
         if row is not None:
-            self._keep_ended(row)
+            self._keep_ended(row, monotonic)
         self._changed_at = monotonic
 
-    def _keep_ended(self, row: ControllerRow) -> None:
-        self._ended[row.id] = (row, self._seen.pop(row.id)[1])
+    def _keep_ended(self, row: ControllerRow, monotonic: int) -> None:
+        last_beat = self._seen.pop(row.id)[1]
+        self._ended[row.id] = row, last_beat, monotonic - last_beat
         if len(self._ended) > ENDED_CONTROLLERS:
             del self._ended[next(iter(self._ended))]
 
@@ -118,8 +121,8 @@ class ClusterView:
         ]
         names = {each.row.name for each in live}
         ended = {
-            row.name: SeenController(row, 0, monotonic - since, True)
-            for row, since in self._ended.values()
+            row.name: SeenController(row, 0, monotonic - since, True, not row.draining and silent_ms >= LEASE_MS // 2)
+            for row, since, silent_ms in self._ended.values()
             if row.name not in names
         }
         return sorted([*live, *ended.values()], key=lambda each: each.row.name)

@@ -1,173 +1,227 @@
-"""The options of the charts; the library draws them."""
+"""Charts as SVG. The part where lines are drawn stretches with the page; texts keep their size, at shares of it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC
-from typing import Any, Final
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
 
-from nicegui import events, ui
+from controller.dashboard.limits import CHART_STRIPS
+from controller.format import ZONE, Times, is_epoch, span
 
-from controller.format import ZONE, is_epoch
-
-INK: Final = "#94a3b8"
-TEAL: Final = "#0d9488"
-AMBER: Final = "#d97706"
-VIOLET: Final = "#8b5cf6"
-LINE_COLOURS: Final = (AMBER, TEAL, VIOLET, "#dc2626", "#2563eb", "#65a30d", "#db2777", "#64748b")
-GRID: Final = "rgba(148, 163, 184, 0.22)"
-
+SIZE: Final = 1_000  # of the part that stretches, both ways
 SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn
-LINES: Final = 10  # of text, one above the other, are as high as a chart
-Moment = tuple[int, int]  # when a mark was made, and its time
+GAP: Final = 50  # times as far as anything below: what lies above such a gap is a bad clock, and not drawn to scale
+GAP_LEAST_MS: Final = 10_000  # the least that lies below one
+LABELS_APART: Final = 0.09  # of the height
+_S, _MIN, _H, _D = 1_000, 60_000, 3_600_000, 86_400_000
+_STEPS_MS: Final = (
+    *(100, 200, 500, _S, 2 * _S, 5 * _S, 10 * _S, 15 * _S, 30 * _S),
+    *(_MIN, 2 * _MIN, 5 * _MIN, 10 * _MIN, 15 * _MIN, 30 * _MIN),
+    *(_H, 2 * _H, 3 * _H, 6 * _H, 12 * _H, _D, 2 * _D, 7 * _D, 14 * _D, 28 * _D),
+)
+Point: TypeAlias = tuple[int, int]  # a moment, and a value then
+Moment: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
 
-# A chart has one brush, which is always in the hand: what is dragged over is what is shown next. `rendered` comes again
-# and again.
-_TAKE_BRUSH: Final = """() => {
-  const chart = getElement(%d)?.chart;
-  if (!chart || chart.hasBrush) return;
-  chart.hasBrush = true;
-  const brushOption = { brushType: "lineX", brushMode: "single" };
-  chart.dispatchAction({ type: "takeGlobalCursor", key: "brush", brushOption });
-}"""
-_TOLD_SPAN: Final = """(event) => {
-  getElement(%d).chart.dispatchAction({ type: "brush", areas: [] });
-  const span = event.areas[0]?.coordRange;
-  if (span) emit(span);
-}"""
+class Tick(NamedTuple):
+    share: str  # of the width from the left, or of the height from the top
+    text: str
 
 
-def zoomable(chart: ui.echart, zoom: Callable[[float, float], Awaitable[None]]) -> ui.echart:
-    """Lets a visitor drag over a part of a chart; `zoom` gets the two moments."""
-
-    async def dragged(event: events.GenericEventArguments) -> None:
-        since, until = event.args
-        await zoom(float(since), float(until))
-
-    chart.on("chart:rendered", js_handler=_TAKE_BRUSH % chart.id)
-    chart.on("chart:brushEnd", dragged, js_handler=_TOLD_SPAN % chart.id)
-    return chart
+class Drawn(NamedTuple):
+    name: str
+    path: str
+    area: str
 
 
-def _base(unit: str, since: int | None = None, until: int | None = None) -> dict[str, Any]:
-    axis = {"axisLine": {"lineStyle": {"color": GRID}}, "axisLabel": {"color": INK, "hideOverlap": True}}
-    return {
-        "animation": False,
-        "useUTC": ZONE.get() is UTC,
-        "grid": {"left": 8, "right": 16, "top": 28, "bottom": 4, "containLabel": True},
-        "tooltip": {"trigger": "axis"},
-        "textStyle": {"fontFamily": "system-ui, sans-serif"},
-        "xAxis": {"type": "time", **axis, "splitLine": {"show": False}, "min": since, "max": until},
-        "brush": {"xAxisIndex": 0, "brushType": "lineX", "throttleType": "debounce"},
-        "toolbox": {"show": False},
-        "yAxis": {
-            "type": "value",
-            "name": unit,
-            "scale": True,
-            "splitNumber": 4,
-            "nameTextStyle": {"color": INK, "align": "left"},
-            **axis,
-            "splitLine": {"lineStyle": {"color": GRID}},
-        },
-    }
+class Strip(NamedTuple):
+    """A part of a chart that says its value when it is pointed at."""
+
+    x: str
+    width: str
+    text: str
 
 
-def lag_options(
-    moments: Sequence[Moment], now: int, *, since: int | None = None, until: int | None = None, sampled: bool = False
-) -> dict[str, Any]:
-    """The stream's lag behind the clock. It grows with the clock, and each mark lowers it. `sampled`: these are not all
-    marks, but the time that the stream had at some moments."""
-    if sampled:
-        points = [[at, (at - time) / 1000] for at, time in moments]
-        points += [[now, (now - moments[-1][1]) / 1000]] if moments else []
-        return _lag_line(points, since, until)
-    points = []
+class Level(NamedTuple):
+    share: str
+    label_share: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart as its template draws it. `said` is for who cannot see it, `above` names what lies above its scale."""
+
+    since: int
+    until: int
+    said: str
+    lines: Sequence[Drawn]
+    across: Sequence[Tick]
+    upwards: Sequence[Tick]
+    strips: Sequence[Strip] = ()
+    levels: Sequence[Level] = ()
+    above: str = ""
+
+
+def sawtooth(moments: Sequence[Moment], sampled: bool, end: Point | None) -> list[Point]:
+    """The lag behind the clock: it grows with the clock, and each mark lowers it. `sampled`: these are not all marks,
+    but the time that the stream had at some moments. `end` is the moment and the lag at which the line ends."""
+    points: list[Point] = []
     before: int | None = None
     for at, time in moments:
-        if before is not None:
-            points.append([at, (at - before) / 1000])
-        if len(moments) <= SAWTOOTH_MARKS:
-            points.append([at, (at - time) / 1000])
+        if not sampled and before is not None:
+            points.append((at, at - before))
+        if sampled or len(moments) <= SAWTOOTH_MARKS:
+            points.append((at, at - time))
         before = time
-    if before is not None:
-        points.append([now, (now - before) / 1000])
-    return _lag_line(points, since, until)
+    return [*points, *([end] if end is not None and (not points or end[0] >= points[-1][0]) else [])]
 
 
-def _lag_line(points: list[list[float]], since: int | None, until: int | None) -> dict[str, Any]:
-    line = {
-        "type": "line",
-        "name": "lag, seconds",
-        "showSymbol": False,
-        "data": points,
-        "lineStyle": {"color": AMBER, "width": 2},
-        "itemStyle": {"color": AMBER},
-        "areaStyle": {"color": AMBER, "opacity": 0.12},
-    }
-    options = _base("seconds", since, until)
-    options["yAxis"]["min"] = 0
-    return {**options, "series": [line]}
+def lag_chart(name: str, lines: Iterable[tuple[str, Sequence[Point]]], since: int, until: int) -> Chart:
+    """The lags of streams: (name, (moment, lag))."""
+    lines = [(stream, points) for stream, points in lines if points]
+    top, above = _scale(lines)
+    step = _step(top, 4)
+    high = max(step, -(-top // step) * step)
+    upwards = [Tick(_share(1 - value / high), _units(value)) for value in range(0, int(high) + 1, step)]
+    drawn = [_line(stream, points, since, until, 0, high) for stream, points in lines]
+    strips = _strips(lines[0][1], since, until, span) if len(lines) == 1 else []
+    ends = ", ".join(f"{stream} {span(points[-1][1])}" for stream, points in lines)
+    said = f"{name}: {ends} at the end, at most {span(max(p for _, ps in lines for _, p in ps))}" if lines else name
+    return Chart(since, until, said, drawn, _across(since, until), upwards, strips, (), above)
 
 
-def lags_options(
-    lines: Sequence[tuple[str, Sequence[tuple[int, int]]]], since: int, until: int | None = None
-) -> dict[str, Any]:
-    """The lags of several streams: (name, (moment, lag))."""
-    options = _base("seconds", since, until)
-    options["yAxis"]["min"] = 0
-    options["legend"] = {"type": "scroll", "top": 0, "right": 0, "left": 140, "textStyle": {"color": INK}}
-    options["color"] = list(LINE_COLOURS)
-    series = [
-        {"type": "line", "name": name, "showSymbol": False, "data": [[at, lag / 1000] for at, lag in points]}
-        for name, points in lines
+def time_chart(
+    name: str, moments: Sequence[Moment], end: int, read: Sequence[tuple[str, int]], since: int, until: int
+) -> Chart:
+    """The stream's time by its marks, as steps up to `end`, and lines for groups: (group, lower bound)."""
+    points = [*moments, (end, moments[-1][1])] if moments and end > moments[-1][0] else list(moments)
+    times = [time for _, time in points]
+    low, high = (min(times), max(times)) if times else (0, 1)
+    for _, lower in read:
+        low = min(low, max(lower, low - 2 * (high - low) - 1))  # a group far behind does not flatten the marks
+    dated = is_epoch(high)
+    step = _step(high - low, 4) if dated else _round_step(high - low, 4)
+    first, last = low // step * step, max(-(-high // step) * step, low // step * step + step)
+    steps: list[Point] = []
+    for (at, time), (later, _) in pairwise([*points, *points[-1:]]):
+        steps += [(at, time), (later, time)]
+    upwards = [
+        Tick(_share((last - value) / (last - first)), _clock(value, step) if dated else f"{value:,}")
+        for value in range(first, last + 1, step)
     ]
-    return {**options, "series": series}
+    levels = _levels([(group, lower) for group, lower in read if first <= lower], first, last)
+    drawn = [_line(name, steps, since, until, first, last, area=False)] if steps else []
+    shown = Times().show
+    said = f"event time of {name}: {shown(times[0])} to {shown(times[-1])}" if times else f"event time of {name}"
+    return Chart(
+        since, until, said, drawn, _across(since, until), upwards, _strips(points, since, until, shown), levels
+    )
 
 
-def time_options(
-    moments: Sequence[Moment],
-    now: int,
-    read: Sequence[tuple[str, int]] = (),
-    *,
-    since: int | None = None,
-    until: int | None = None,
-) -> dict[str, Any]:
-    """The stream's time by its marks, and lines for groups: (group, lower bound)."""
-    points = [[at, time] for at, time in moments]
-    if moments:
-        points.append([now, moments[-1][1]])
-    dates = bool(moments) and is_epoch(moments[-1][1])
-    line = {
-        "type": "line",
-        "name": "event time",
-        "step": "end",
-        "showSymbol": False,
-        "data": points,
-        "lineStyle": {"color": TEAL, "width": 2},
-        "itemStyle": {"color": TEAL},
-    }
-    if read:
-        line["markLine"] = {
-            "silent": True,
-            "symbol": "none",
-            "data": [{"name": groups, "yAxis": lower} for groups, lower in _apart(read, moments)],
-            "lineStyle": {"color": VIOLET, "type": "dashed"},
-            "label": {"formatter": "read by {b}", "position": "insideStartBottom", "color": VIOLET},
-        }
-    options = _base("", since, until)
-    if dates:
-        options["yAxis"]["type"] = "time"
-    return {**options, "series": [line]}
+def curve(points: Sequence[Point], since: int, until: int) -> str:
+    """A lag as a small area, as high as its peak."""
+    if len(points) < 2:
+        return ""
+    return _line("", points, since, until, 0, max(1, *(value for _, value in points))).area
 
 
-def _apart(read: Sequence[tuple[str, int]], moments: Sequence[Moment]) -> list[tuple[str, int]]:
-    """Groups whose labels would overlap share one label, at the group that is furthest behind."""
-    room = (moments[-1][1] - moments[0][1]) / LINES if moments else 0
-    found: list[tuple[str, int]] = []
-    for group, lower in sorted(read, key=lambda each: each[1]):
-        if found and lower - found[-1][1] <= room:
-            found[-1] = (f"{found[-1][0]}, {group}", found[-1][1])
-        else:
-            found.append((group, lower))
+def _line(
+    name: str, points: Sequence[Point], since: int, until: int, low: float, high: float, *, area: bool = True
+) -> Drawn:
+    wide, tall = max(1, until - since), high - low
+    places = [
+        (SIZE * (at - since) / wide, SIZE * (1 - (min(max(value, low), high) - low) / tall)) for at, value in points
+    ]
+    path = "M" + "L".join(f"{x:.0f} {y:.0f}" for x, y in places)
+    return Drawn(name, path, f"{path}L{places[-1][0]:.0f} {SIZE}L{places[0][0]:.0f} {SIZE}Z" if area else "")
+
+
+def _scale(lines: Sequence[tuple[str, Sequence[Point]]]) -> tuple[int, str]:
+    """The top of the scale, and what lies above it: lags that a bad clock makes do not flatten all others."""
+    values = sorted({value for _, points in lines for _, value in points})
+    top = values[-1] if values else 0
+    for below, above in pairwise(values):
+        if above > GAP * max(below, GAP_LEAST_MS):
+            top = below
+            break
+    peaks = [(name, max(value for _, value in points)) for name, points in lines]
+    named = [f"{name} ({_units(peak)})" for name, peak in peaks if peak > max(top, GAP_LEAST_MS)]
+    return max(1_000, top if top > 0 else 0), f"Above the scale: {', '.join(named)}." if named else ""
+
+
+def _strips(points: Sequence[Point], since: int, until: int, shown: object) -> list[Strip]:
+    """What is said of the points when they are pointed at; of many points those that are furthest."""
+    inside = [each for each in points if since <= each[0] <= until]
+    if not inside or not callable(shown):
+        return []
+    chunk = -(-len(inside) // CHART_STRIPS)
+    parts = [inside[place : place + chunk] for place in range(0, len(inside), chunk)]
+    wide = max(1, until - since)
+    begins = [(part[0][0] - since) / wide for part in parts] + [1.0]
+    found = []
+    for part, (begin, end) in zip(parts, pairwise(begins), strict=True):
+        at, value = max(part, key=lambda each: each[1])
+        found.append(Strip(_share(begin), _share(max(0.0, end - begin)), f"{_clock(at, _S)}: {shown(value)}"))
     return found
+
+
+def _levels(read: Sequence[tuple[str, int]], low: int, high: int) -> list[Level]:
+    """How far groups have read; those whose labels would overlap share one, at the one that is furthest behind."""
+    found: list[tuple[list[str], int]] = []
+    for group, lower in sorted(read, key=lambda each: each[1]):
+        if found and lower - found[-1][1] <= LABELS_APART * (high - low):
+            found[-1][0].append(group)
+        else:
+            found.append(([group], lower))
+    shares = [(1 - (min(lower, high) - low) / (high - low), names) for names, lower in found]
+    return [Level(_share(share), _share(max(share, 0.06)), f"read by {', '.join(names)}") for share, names in shares]
+
+
+def _across(since: int, until: int) -> list[Tick]:
+    """Moments of the clock in the visitor's zone, at most seven."""
+    step = _step(until - since, 6)
+    offset = datetime.fromtimestamp(until // 1000, ZONE.get()).utcoffset() or timedelta()
+    shift = offset // timedelta(milliseconds=1)
+    first = -(-(since + shift) // step) * step - shift
+    wide = max(1, until - since)
+    return [Tick(_share((at - since) / wide), _clock(at, step)) for at in range(first, until + 1, step)]
+
+
+def _clock(at: int, step: int) -> str:
+    """A moment as an axis says it: the time of day, or the date at the beginning of a day."""
+    when = datetime.fromtimestamp(at // 1000, ZONE.get())
+    if step >= _D or (when.hour, when.minute, when.second) == (0, 0, 0):
+        return f"{when:%d %b %Y}" if step > 28 * _D else f"{when:%d %b}"
+    return f"{when:%H:%M}" if step >= _MIN else f"{when:%H:%M:%S}"
+
+
+def _step(size: float, most: int) -> int:
+    """The least step in units of people that divides a size into so few parts."""
+    for step in _STEPS_MS:
+        if size <= step * most:
+            return step
+    return 365 * _D * max(1, math.ceil(size / most / (365 * _D)))
+
+
+def _round_step(size: float, most: int) -> int:
+    """The same for times that are no dates."""
+    least = max(1.0, size / most)
+    power = 10 ** math.floor(math.log10(least))
+    return int(next(power * each for each in (1, 2, 5, 10) if power * each >= least))
+
+
+def _units(milliseconds: float) -> str:
+    """A lag in the largest unit that it has one of, as an axis says it."""
+    for size, unit in ((365 * _D, "y"), (_D, "d"), (_H, "h"), (_MIN, "min"), (_S, "s")):
+        if milliseconds >= size:
+            return f"{round(milliseconds / size, 1):g} {unit}"
+    return f"{round(milliseconds / _S, 1):g} s"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.2f}%"

@@ -1,21 +1,36 @@
-"""Where events flow: writers → stream → reader groups → streams that those write in turn, as a picture of nested lists.
+"""Where events flow: writers → stream → reader groups → streams that those write in turn, as boxes that a template
+draws as nested lists.
 
 A program that reads streams and writes another one is known by its name: a writer that is called as a reader group is
-this group. Screen readers read the lists; the style sheet draws them from left to right, with arrows.
+this group.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from typing import Final
 
-from controller.dashboard.labels import group_link, state_of, stream_link, writer_link, writer_state
 from controller.dashboard.limits import FLOW_BRANCHES, FLOW_STREAMS_IN_LINE, FLOW_WRITERS
-from controller.format import NOTHING, counts, lag
-from controller.status.stream_status import GroupStatus, StreamStatus, WriterStatus
+from controller.dashboard.words import (
+    Word,
+    group_lag,
+    group_link,
+    group_state,
+    number,
+    spoken,
+    state_of,
+    stream_link,
+    writer_link,
+    writer_word,
+    writers_word,
+)
+from controller.format import NOTHING
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, WriterStatus
 from strandline.core.writer import WriterState
+
+_NO_WORD: Final = Word("", "soft")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +41,7 @@ class Box:
     what: str
     name: str
     link: str
-    state: str = ""
-    colour: str = "sl-soft"
+    state: Word = _NO_WORD
     more: str = ""
     then: tuple[Box, ...] = ()
 
@@ -85,7 +99,7 @@ class Flows:
         backlog = sum(each.window.backlog for each in readers[FLOW_BRANCHES:])
         then = _few(groups, "reader group", stream_link(stream.name), f"{backlog} in backlog" if backlog else "")
         others = stream.writer_count - len(self.groups_that_write(stream))
-        return _plain(stream, f"and {_number(others, 'other writer')}" if above and others > 0 else "", then)
+        return _plain(stream, f"and {number(others, 'other writer')}" if above and others > 0 else "", then)
 
     def _group_box(self, group: GroupStatus, above: tuple[str, ...]) -> Box:
         then = [self._next_box(each, above) for each in self._written.get(group.name, ())]
@@ -98,50 +112,54 @@ class Flows:
             return _plain(stream, "goes on on its page" if stream.name in self._readers else "")
         return self.stream_box(stream, above)
 
-    def sources(self, stream: StreamStatus, writers: Sequence[WriterStatus], states: Mapping[str, int]) -> list[Box]:
-        """What leads to a stream: groups, with the streams that they read, and the first of its other writers; of all
-        others how many they are by state."""
-        boxes, told, left = [], set(), Counter(states)
+    def sources(self, stream: StreamStatus, key: KeyStatus, writers: Sequence[WriterStatus]) -> list[Box]:
+        """What leads to a key of a stream: groups, with the streams that they read, and the first of its other writers;
+        of all others how many they are by state."""
+        boxes: list[Box] = []
+        named: set[str] = set()
+        left = Counter(key.writers)
         for group in self.groups_that_write(stream):
             read = [_plain(self._streams[name]) for name in group.window.streams if name in self._streams]
             boxes.append(_reading(group, _few(read, "stream", group_link(group.name))))
-            told.add(group.name)
+            named.add(group.name)
         for each in writers:
-            if each.name not in told and len(boxes) < FLOW_WRITERS:
-                said = writer_state(each.state)
-                link = writer_link(stream.name, each.name)
-                boxes.append(Box("writer", each.name, link, said["state"], said["state_class"]))
-                told.add(each.name)
-        left.subtract(str(each.state) for each in writers if each.name in told)
-        return [*boxes, *_writers(stream, left, "more writer" if boxes else "writer")]
+            if each.name not in named and len(boxes) < FLOW_WRITERS:
+                word = writer_word(each.state, each.heard_at, key, stream.seen_at)
+                boxes.append(Box("writer", each.name, writer_link(stream.name, each.name), word))
+                named.add(each.name)
+        left.subtract(str(each.state) for each in writers if each.name in named)
+        rest = {state: count for state, count in left.items() if count > 0}
+        if rest:
+            text = ", ".join(f"{count} {spoken(state)}" for state, count in sorted(rest.items()))
+            noun = "more writer" if boxes else "writer"
+            boxes.append(_writers(stream, sum(rest.values()), noun, Word(text, _worst(rest))))
+        return boxes
 
     def counted_sources(self, stream: StreamStatus) -> list[Box]:
         """The same with all writers as one box."""
-        return _writers(stream, stream.writers, "writer")
+        count = sum(stream.writers.values())
+        return [_writers(stream, count, "writer", writers_word(stream))] if count else []
 
 
 def _plain(stream: StreamStatus, more: str = "", then: tuple[Box, ...] = ()) -> Box:
-    return Box("stream", stream.name, stream_link(stream.name), *state_of(stream), more, then)
+    return Box("stream", stream.name, stream_link(stream.name), state_of(stream), more, then)
 
 
 def _reading(group: GroupStatus, then: tuple[Box, ...]) -> Box:
     """A group, and how far it is behind."""
-    said = ("in backlog", "sl-bad") if group.window.backlog else (_number(group.readers, "reader"), "sl-soft")
-    behind = lag(group.window.lower, group.seen_at)
-    more = "" if behind == NOTHING else f"{behind} behind"
-    return Box("reader group", group.name, group_link(group.name), *said, more, then)
+    word = group_state(group) if group.window.backlog else Word(number(group.readers, "reader"), "soft")
+    behind = group_lag(group)
+    more = "" if behind == NOTHING or behind.endswith("ahead") else f"{behind} behind"
+    return Box("reader group", group.name, group_link(group.name), word, more, then)
 
 
-def _writers(stream: StreamStatus, states: Mapping[str, int], noun: str) -> list[Box]:
-    """A box for all these writers; none if there are none."""
-    found = {WriterState(name): count for name, count in states.items() if count > 0}
-    if not found:
-        return []
-    said = {each: writer_state(each) for each in found}
-    colours = {each["state_class"] for each in said.values()}
-    colour = next(each for each in ("sl-bad", "sl-good", "sl-soft") if each in colours)
-    text = counts({said[each]["state"]: count for each, count in found.items()})
-    return [Box("", _number(sum(found.values()), noun), f"{stream_link(stream.name)}#writers", text, colour)]
+def _writers(stream: StreamStatus, count: int, noun: str, word: Word) -> Box:
+    return Box("", number(count, noun), f"{stream_link(stream.name)}#writers", word)
+
+
+def _worst(states: Mapping[str, int]) -> str:
+    bad = {WriterState.BEHIND, WriterState.TIMED_OUT, WriterState.EXCLUDED}
+    return "bad" if bad & states.keys() else "good" if WriterState.ACTIVE in states else "soft"
 
 
 def _few(boxes: list[Box], noun: str, link: str, state: str = "") -> tuple[Box, ...]:
@@ -149,48 +167,14 @@ def _few(boxes: list[Box], noun: str, link: str, state: str = "") -> tuple[Box, 
     more = len(boxes) - FLOW_BRANCHES
     if more <= 1:  # the box that says so takes as much room
         return tuple(boxes)
-    return (*boxes[:FLOW_BRANCHES], Box("", f"{_number(more, f'more {noun}')}", link, state, "sl-bad"))
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def picture(sources: Sequence[Box], stream: Box) -> str:
-    """The picture of a stream as HTML."""
-    into = _list(sources, "sl-into", f"{stream.name} is written by", _source) if sources else ""
-    title = escape(f"from the writers to the readers of {stream.name}")
-    out = _list([stream], "sl-out", "stream", _target)
-    return f'<div class="sl-flow" role="group" tabindex="0" aria-label="{title}">{into}{out}</div>'
+    return (*boxes[:FLOW_BRANCHES], Box("", number(more, f"more {noun}"), link, Word(state, "bad")))
 
 
 def lines(box: Box) -> Iterator[str]:
     """The picture in words: each way from a stream to its end."""
-    here = f"{box.name} ({box.state})" if box.state else box.name
+    here = f"{box.name} ({box.state.text})" if box.state.text else box.name
     if not box.then:
         yield here
     for each in box.then:
         for line in lines(each):
             yield f"{here} → {line}"
-
-
-def _target(box: Box) -> str:
-    label = f"{box.name} is read by" if box.what == "stream" else f"{box.name} writes"
-    return f"<li>{_drawn(box)}{_list(box.then, '', label, _target) if box.then else ''}</li>"
-
-
-def _source(box: Box) -> str:
-    label = f"{box.name} reads"
-    return f"<li>{_list(box.then, '', label, _source) if box.then else ''}{_drawn(box)}</li>"
-
-
-def _list(boxes: Sequence[Box], kind: str, label: str, drawn: Callable[[Box], str]) -> str:
-    return f'<ul class="{kind}" aria-label="{escape(label)}">{"".join(map(drawn, boxes))}</ul>'
-
-
-def _drawn(box: Box) -> str:
-    what = f'<span class="sl-soft">{box.what}</span> ' if box.what else ""
-    name = f'<a href="{escape(box.link)}">{escape(box.name)}</a>'
-    state = f' <span class="{box.colour}">{escape(box.state)}</span>' if box.state else ""
-    more = f' <span class="sl-soft">{escape(box.more)}</span>' if box.more else ""
-    return f'<div class="sl-box">{what}{name}{state}{more}</div>'

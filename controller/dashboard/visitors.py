@@ -6,27 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
-from starlette.requests import HTTPConnection
+from fastapi import Request
+from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
-from controller.dashboard import plain_pages
-from controller.dashboard.limits import SIGN_IN_BYTES
-from controller.http.request_bodies import read_body
+from controller.http.auth import COOKIE
 from controller.status.status_view import Viewer
 from controller.tokens import NOT_KNOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, Unauthenticated
 
-COOKIE: Final = "strandline_token"
 SIGN_IN: Final = "/sign-in"
-SIGNED_IN: Final = "/signed-in"
-THEME_COOKIE: Final = "strandline_theme"
-
-router = APIRouter(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +29,6 @@ class Visitor:
     name: str | None
     may_act: bool
     grant: Grant | None = None
-    tokens: Tokens | None = None
     viewer: Viewer = field(default_factory=Viewer)
 
     def may_see(self, stream: str) -> bool:
@@ -47,23 +38,19 @@ class Visitor:
         return self.grant is None or all(map(self.grant.allows, streams))
 
     def check(self, *streams: str) -> None:
-        """Raises Unauthenticated once the token is no longer valid, and Forbidden for a stream outside its pattern."""
-        if self.tokens is not None and not self.tokens.still_allows(self.grant):
-            raise Unauthenticated(reason=NOT_KNOWN)
+        """Raises Forbidden for a stream outside the token's pattern."""
         for stream in streams:
             if self.grant is not None and not self.grant.allows(stream):
-                grant, needs = self.grant, Role.READER
-                raise Forbidden(role=grant.role, call="see this", pattern=grant.pattern, needs=needs, stream=stream)
+                raise self._refused("see this", Role.READER, stream)
 
     @property
     def may_see_every_stream(self) -> bool:
         return self.grant is None or self.grant.allows_every_stream
 
     def check_every_stream(self) -> None:
-        """Like `check`, for what is about all streams."""
-        self.check()
-        if self.grant is not None and not self.may_see_every_stream:
-            raise self._refused("see this", Role.READER)
+        """Raises Forbidden where the token is not for every stream."""
+        if not self.may_see_every_stream:
+            raise self._refused("see this", Role.READER, EVERYTHING)
 
     @property
     def may_manage_tokens(self) -> bool:
@@ -71,36 +58,35 @@ class Visitor:
         tokens nobody may: the first one is made where the store is."""
         return self.grant is not None and self.may_act and self.may_see_every_stream
 
-    def check_tokens(self, call: str) -> None:
-        """Like `check`, for tokens."""
-        self.check()
-        if self.grant is not None and not self.may_manage_tokens:
-            raise self._refused(call, Role.ADMIN)
+    def check_tokens(self, call: str) -> Grant:
+        """The visitor's grant. Raises Forbidden unless the visitor may manage tokens, and Unauthenticated without
+        tokens."""
+        if self.grant is None:
+            raise Unauthenticated(reason="there is no token yet: the first one is made where the store is")
+        if not self.may_manage_tokens:
+            raise self._refused(call, Role.ADMIN, EVERYTHING)
+        return self.grant
 
-    def _refused(self, call: str, needs: Role) -> Forbidden:
+    def _refused(self, call: str, needs: Role, stream: str) -> Forbidden:
         assert self.grant is not None
-        pattern = self.grant.pattern
-        return Forbidden(role=self.grant.role, call=call, pattern=pattern, needs=needs, stream=EVERYTHING)
+        return Forbidden(role=self.grant.role, call=call, pattern=self.grant.pattern, needs=needs, stream=stream)
 
 
-def visitor(connection: HTTPConnection) -> Visitor | None:
-    """The visitor that requests a page or a channel; None if the visitor has to sign in first."""
-    return visitor_with(connection, connection.cookies.get(COOKIE, ""))
+def visitor_of(request: Request) -> Visitor:
+    """The visitor of a page. Raises Unauthenticated for one who has to sign in first."""
+    return visitor_with(request, request.cookies.get(COOKIE, ""))
 
 
-def visitor_with(connection: HTTPConnection, token: str) -> Visitor | None:
-    """The visitor with this token; None if the token is invalid, or is only for writing."""
-    tokens: Tokens = connection.scope["strandline.tokens"]
+def visitor_with(request: Request, token: str) -> Visitor:
+    """The visitor with this token. Raises Unauthenticated for a token that is invalid, or only for writing."""
+    tokens: Tokens = request.app.state.controller.tokens
     if not tokens.required:
-        return Visitor(None, may_act=True, tokens=tokens)
-    try:
-        grant = tokens.check(token.encode())
-    except Unauthenticated:
-        return None
+        return Visitor(None, may_act=True)
+    grant = tokens.check(token.encode())
     if not grant.role.covers(Role.READER):
-        return None
+        raise Unauthenticated(reason=NOT_KNOWN)
     viewer = Viewer(b"Bearer " + token.encode(), grant.pattern)
-    return Visitor(grant.name, grant.role.covers(Role.ADMIN), grant, tokens, viewer)
+    return Visitor(grant.name, grant.role.covers(Role.ADMIN), grant, viewer)
 
 
 def to_sign_in(request: Request) -> RedirectResponse:
@@ -109,38 +95,23 @@ def to_sign_in(request: Request) -> RedirectResponse:
     return RedirectResponse(f"{SIGN_IN}?next={quote(request.url.path + query, safe='/')}", status_code=303)
 
 
-@router.get(SIGN_IN)
-async def show_sign_in(next: str = "/", wrong: str = "", ended: str = "") -> HTMLResponse:
-    """The form for a token. The page has no state, because anybody may request it as often as they like."""
-    return plain_pages.sign_in(SIGN_IN, next, wrong=bool(wrong), ended=bool(ended))
-
-
-@router.get(SIGNED_IN)
-async def is_signed_in(request: Request) -> Response:
-    """Whether the visitor is signed in, for a page that waits for a controller: 204, or 401."""
-    return Response(status_code=401 if visitor(request) is None else 204, headers={"Cache-Control": "no-store"})
-
-
-@router.post(SIGN_IN)
-async def sign_in(request: Request) -> Response:
-    """Checks a token, and redirects to the requested page."""
-    given = parse_qs((await read_body(request.scope, request.receive, SIGN_IN_BYTES)).decode("latin-1"))
-    token, next = (given.get(name, [""])[0].strip() for name in ("token", "next"))
-    target = next if next.startswith("/") and not next.startswith(("//", "/\\")) else "/"
-    if visitor_with(request, token) is None:
+def signed_in(request: Request, token: str, next: str) -> Response:
+    """The answer to the form with a token: the cookie and the page after it, or the form again."""
+    here = next.startswith("/") and not next.startswith(("//", "/\\"))
+    target = next if here else "/"
+    try:
+        visitor_with(request, token)
+    except Unauthenticated:
         return RedirectResponse(f"{SIGN_IN}?next={quote(target, safe='/')}&wrong=1", status_code=303)
     answer = RedirectResponse(target, status_code=303)
-    secure = _is_secure(request)
-    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=_is_secure(request))
     return answer
 
 
-@router.post("/sign-out")
-async def sign_out(request: Request) -> Response:
+def signed_out(request: Request) -> Response:
     """Forgets the token."""
     answer = RedirectResponse(SIGN_IN, status_code=303)
-    secure = _is_secure(request)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=secure)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_secure(request))
     return answer
 
 

@@ -23,6 +23,8 @@ from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthen
 
 # They reveal nothing about streams. A browser that opens /docs cannot send a token.
 PAGES: Final = frozenset({"/docs", "/openapi.json"})
+COOKIE: Final = "strandline_token"  # of visitors of the dashboard; scripts cannot read it
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class _PathNode:
@@ -133,6 +135,24 @@ def shown_token(scope: Scope) -> bytes:
                 token: bytes = value[7:].strip()
                 return token
             break
+    else:
+        return _token_of_page(scope)
+    raise Unauthenticated(reason=NONE_SHOWN)
+
+
+def _token_of_page(scope: Scope) -> bytes:
+    """The token in the cookie of a call that one of our pages makes, which then is as if the header had it.
+
+    A browser says in Origin whose page a call is that changes something, and `BrowserGate` has refused those of others.
+    Calls that change nothing need the header: no page of ours makes one.
+    """
+    headers: dict[bytes, bytes] = dict(scope["headers"])
+    if scope["method"] not in _SAFE and b"origin" in headers:
+        for each in headers.get(b"cookie", b"").split(b";"):
+            name, _, token = each.strip().partition(b"=")
+            if name == COOKIE.encode() and token:
+                scope["headers"] = [*scope["headers"], (b"authorization", b"Bearer " + token)]
+                return token
     raise Unauthenticated(reason=NONE_SHOWN)
 
 

@@ -1,4 +1,4 @@
-"""Refuses what a browser sends for a page that is not the controller's own. Every request and socket passes this check.
+"""Refuses what a browser sends for a page that is not the controller's own. Every request passes this check.
 
 Host                      A page of `evil.example` may point that name at this controller (DNS rebinding). To the
                           browser both are then one origin, and only Host shows which name was called.
@@ -16,7 +16,6 @@ from starlette.types import Scope
 from strandline.errors import BadRequest, ForeignOrigin, Unauthenticated, WrongHost
 from strandline.hosts import AllowedHosts, is_loopback, is_own_page, parse_authority, same_host
 
-CHANNEL: Final = "/_nicegui_ws/"  # over which the dashboard's pages talk to the controller, also by GET
 PROBES: Final = frozenset({"/healthz", "/readyz"})  # answered under every name: they reveal nothing and change nothing
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})  # "none": a person typed the address
@@ -43,7 +42,7 @@ class BrowserGate:
         self._found: set[tuple[object, object]] = set()
 
     def check(self, scope: Scope, *, tokens_required: bool) -> None:
-        """Lets a request or a socket pass, or raises BadRequest, WrongHost, ForeignOrigin or Unauthenticated.
+        """Lets a request pass, or raises BadRequest, WrongHost, ForeignOrigin or Unauthenticated.
 
         Beyond this machine, with tokens and without named hosts, every host is allowed: see decision 0054.
         """
@@ -60,7 +59,7 @@ class BrowserGate:
                 if len(self._found) == _CALLED_KEPT:
                     self._found.clear()
                 self._found.add(called)
-        if scope["type"] == "websocket" or scope["method"] not in _SAFE or CHANNEL in scope["path"]:
+        if scope["method"] not in _SAFE:
             _check_page(scope, headers)
 
     def _check_host(self, scope: Scope, sent: bytes | None, *, every: bool) -> None:
@@ -101,7 +100,7 @@ def _check_page(scope: Scope, headers: dict[bytes, bytes]) -> None:
         return
     host = headers.get(b"host", b"").decode("latin-1")
     forwarded = headers.get(b"x-forwarded-host", b"").decode("latin-1").partition(",")[0].strip()
-    scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
+    scheme: str = scope["scheme"]
     page = None if origin is None else origin.decode("latin-1")
     is_own = page is None or is_own_page(page, (host, forwarded), scheme=scheme)
     if not is_own or site not in (None, *_OWN_SITES):

@@ -10,6 +10,11 @@ Header = tuple[bytes, bytes]
 _POLICY: Final = b"content-security-policy"
 # For an answer that is no page: it may run nothing, and no page may show it in a frame.
 NO_PAGE: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+# For a page of the dashboard: nothing inline, and nothing of others.
+OWN_PAGE: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 # For a page that has text, style and forms, and loads nothing.
 PLAIN_PAGE: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

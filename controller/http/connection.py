@@ -97,7 +97,6 @@ class HttpConnection(HttpToolsProtocol):
         self._limits = connections.limits
         self._bytes = 0  # without progress
         self._unwanted_bytes = 0  # of a body, after its answer
-        self._is_websocket = False
         self._answering: RequestResponseCycle | None = None  # others wait in the pipeline, and uvicorn has the last one
         self._send_by = self._read_by = NEVER  # when the caller has to have sent, and read, more
 
@@ -145,7 +144,7 @@ class HttpConnection(HttpToolsProtocol):
             super().data_received(piece)
             if self._exceeds():
                 self.end()
-            if self.transport.is_closing() or self._is_websocket:
+            if self.transport.is_closing():
                 return
         if self._send_by == NEVER and (self._answering is None or self._answering.response_complete):
             # uvicorn waits for the next request no longer, although what came began none.
@@ -172,22 +171,20 @@ class HttpConnection(HttpToolsProtocol):
             self._answering = self.cycle
         if not self.parser.should_upgrade():
             self.headers = []  # what comes from here on are trailers, which are no headers
-        elif self._should_upgrade():
-            self._is_websocket = True
         self._bytes = 0
         self._send_by = self.loop.time() + self._limits.body_s
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
         self._bytes = 0
-        if not self._is_websocket and self.cycle.response_complete:
+        if self.cycle.response_complete:
             self._unwanted_bytes += len(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._bytes = 0
         self._send_by = NEVER
-        if not self._is_websocket and not self.cycle.response_complete:
+        if not self.cycle.response_complete:
             self._among.is_served(self)
 
     def on_response_complete(self) -> None:
@@ -197,7 +194,3 @@ class HttpConnection(HttpToolsProtocol):
         super().on_response_complete()
         if is_last:
             self._among.waits(self, self.loop.time())
-
-    def handle_websocket_upgrade(self) -> None:
-        self._among.remove(self)  # another protocol takes it over
-        super().handle_websocket_upgrade()

@@ -45,7 +45,9 @@ async def drain(
             other = controller.member.named(name)
     if other is None:
         seen = controller.controllers().controllers
-        live = tuple(each.name or "" for each in seen if each.state is not ControllerState.ENDED)
+        live = tuple(
+            each.name or "" for each in seen if each.state not in (ControllerState.ENDED, ControllerState.LOST)
+        )
         raise UnknownController(controller=name, controllers=live)
     await _pass_on(forwarding, other, token, force=force)
 

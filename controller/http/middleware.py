@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.controller import Controller
 from controller.http.auth import Rules, check_group, guarded
 from controller.http.browser_gate import BrowserGate
-from controller.http.browser_policies import NAMED_PROTECTIONS, Header, protected
+from controller.http.browser_policies import Header, protected
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.problems import answer_with
 from controller.limits import REQUEST_ID_CHARACTERS
@@ -62,9 +62,6 @@ class Middleware:
         self._count = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await self._connect(scope, receive, send)
-            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -97,7 +94,6 @@ class Middleware:
                 receive = its_own
             if group is not None:
                 await check_group(scope, controller, group)
-            scope["strandline.tokens"] = controller.tokens
             sending: Send = send_with_headers
             if not is_free:
                 sending = guarded(scope, controller.tokens, receive, send_with_headers)
@@ -125,18 +121,6 @@ class Middleware:
         if self._forwarding is not None:
             time, more = self._forwarding.told(scope, time)
         return [*protected(given), (b"strandline-time", b"%d" % time), (b"x-request-id", request_id), *more]
-
-    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets a websocket through, or answers it with a problem."""
-        scope["app"] = self._owner
-        controller: Controller = self._owner.state.controller
-        try:
-            self._gate.check(scope, tokens_required=controller.tokens.required)
-        except StrandlineError as error:
-            await receive()
-            await answer_with(scope, error, dict(NAMED_PROTECTIONS))(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
 
 
 def _sent_id(scope: Scope) -> bytes | None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import assert_never
 
 from controller.format import span
-from controller.limits import STATUS_REASON_WRITERS
+from controller.limits import AHEAD_TOLD_MS, STATUS_REASON_WRITERS
 from controller.status.condition import State
 from controller.status.stream_status import COUNTING, KeyStatus
 from strandline.core.time_units import unit_of
 
 
 def reason_of(key: KeyStatus, now: int) -> str:
-    """Why a key is in its state at a moment, and whether its time looks as if it were not in milliseconds."""
+    """Why a key is in its state at a moment, and whether its time is far ahead of the clock, or looks as if it were not
+    in milliseconds."""
     unit = unit_of(key.time) if key.time is not None else None
+    if unit is None and key.lag_ms is not None and key.lag_ms < -AHEAD_TOLD_MS:
+        return f"{_reason(key, now)}; its time is {span(-key.lag_ms)} ahead of the clock"
     if unit is None:
         return _reason(key, now)
     return f"{_reason(key, now)}; its time looks like {unit.word}, and dates have to be in milliseconds"

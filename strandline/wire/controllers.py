@@ -13,6 +13,7 @@ class ControllerState(StrEnum):
     LIVE = "live"
     DRAINING = "draining"  # it hands everything over to the others, and ends
     NO_LEASE = "no_lease"  # it cannot reach the store in time, and serves nothing
+    LOST = "lost"  # it was killed, or cut off from the store: it fell silent, and others took over what it served
     ENDED = "ended"  # a while ago, and no controller has its name since
 
 

@@ -1,4 +1,4 @@
-"""The splits and merges of segments as a Mermaid graph that folds: of many segments, a box stands for several.
+"""The splits and merges of segments as a picture that folds: of many segments, a box stands for several.
 
 Segments that have ended are in the order of their generations and keys, open ones in the order of their keys. A box is
 a part of one of these two rows. So arrows between boxes never lead back: a successor comes later than what it follows.
@@ -6,12 +6,19 @@ a part of one of these two rows. So arrows between boxes never lead back: a succ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final, NamedTuple
 
 from controller.dashboard.limits import SEGMENT_BOXES, SEGMENT_NAME_CHARACTERS, SEGMENT_PARTS, SEGMENTS_UNFOLDED
 from strandline.core.segment import Segment
+
+BOX_WIDTH: Final = 210
+BOX_HEIGHT: Final = 40
+BOX_STEP: Final = 52  # from one box to the one below
+BOX_GAP: Final = 48  # between two columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,26 @@ class SegmentBox:
         state = "ended" if first.sealed else "open"
         return f"{_short(first.id)} … {_short(last.id)}: {len(self.segments):,} {state}{keys}"
 
+    @property
+    def lines(self) -> Sequence[str]:
+        """The same in two lines that fit into a box."""
+        if not self.is_folded:
+            return (self.text,)
+        first, last = (_short(each.id, SEGMENT_NAME_CHARACTERS // 2) for each in (self.segments[0], self.segments[-1]))
+        return f"{first} … {last}", self.text.partition(": ")[2]
+
+    @property
+    def kind(self) -> str:
+        return "done" if self.segments[0].sealed else "open"
+
+
+class Place(NamedTuple):
+    """Where a box is drawn."""
+
+    x: int
+    y: int
+    box: SegmentBox
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentsPicture:
@@ -55,16 +82,25 @@ class SegmentsPicture:
         """How many segments are in boxes with others."""
         return sum(len(each.segments) for each in self.boxes if each.is_folded)
 
-    def mermaid(self) -> str:
-        lines = ["graph LR"]
-        for place, box in enumerate(self.boxes):
-            kind = "done" if box.segments[0].sealed else "open"
-            shape = f'[["{box.text}"]]' if box.is_folded else f'["{box.text}"]'
-            lines.append(f"s{place}{shape}:::{kind}")
-        lines += [f"s{before} --> s{after}" for before, after in self.arrows]
-        lines.append("classDef done fill:#94a3b833,stroke:#94a3b8")
-        lines.append("classDef open fill:#0d948833,stroke:#0d9488,stroke-width:2px")
-        return "\n".join(lines)
+    def drawn(self) -> tuple[list[Place], list[str], int, int]:
+        """Where each box is, the paths between them, and the width and the height of the picture: a column for each
+        step of splits and merges."""
+        columns: dict[int, int] = {}
+        for before, after in sorted(self.arrows):
+            columns[after] = max(columns.get(after, 0), columns.get(before, 0) + 1)
+        rows: Counter[int] = Counter()
+        places = []
+        for number, box in enumerate(self.boxes):
+            column = columns.get(number, 0)
+            places.append(Place(column * (BOX_WIDTH + BOX_GAP), rows[column] * BOX_STEP, box))
+            rows[column] += 1
+        paths = []
+        for before, after in self.arrows:
+            x, y = places[before].x + BOX_WIDTH, places[before].y + BOX_HEIGHT // 2
+            to_x, to_y = places[after].x, places[after].y + BOX_HEIGHT // 2
+            paths.append(f"M{x} {y}C{x + BOX_GAP // 2} {y} {to_x - BOX_GAP // 2} {to_y} {to_x - 4} {to_y}")
+        wide = max((each.x for each in places), default=0) + BOX_WIDTH
+        return places, paths, wide, max(rows.values(), default=0) * BOX_STEP
 
 
 def segments_picture(segments: Iterable[Segment], unfolded: Sequence[str] = ()) -> SegmentsPicture:
@@ -129,8 +165,8 @@ def _low(segment: Segment) -> float:
     return 0.0 if segment.low is None else segment.low
 
 
-def _short(name: str) -> str:
-    if len(name) <= SEGMENT_NAME_CHARACTERS:
+def _short(name: str, most: int = SEGMENT_NAME_CHARACTERS) -> str:
+    if len(name) <= most:
         return name
-    half = SEGMENT_NAME_CHARACTERS // 2
+    half = most // 2
     return f"{name[:half]}…{name[-half:]}"

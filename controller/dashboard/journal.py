@@ -1,0 +1,124 @@
+"""Journals on pages: entries as sentences, refusals of one kind as one, and the writers that marks left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
+from controller.dashboard.tables import Address, Cell, Column, Table
+from controller.dashboard.words import key_label, stream_link
+from controller.format import NOTHING, Times, moment
+from controller.records.journal import REFUSALS
+from controller.status.journal_text import left_out, story
+from controller.storage.journal import StoredEntry
+
+ICONS: Final = {
+    "refusal": ("✕", "bad"),
+    "state": ("⇄", "soft"),
+    "held": ("⧗", "warn"),
+    "holding": ("⧗", "warn"),
+    "pause": ("‖", "warn"),
+    "incomplete": ("◐", "warn"),
+    "action": ("●", "good"),
+    "registration": ("+", "soft"),
+}
+TOPICS: Final = {
+    "refusal": "refusals",
+    "state": "states of writers",
+    "held": "who held time back",
+    "holding": "who began to",
+    "pause": "pauses",
+    "incomplete": "incomplete marks",
+    "registration": "registrations",
+    "action": "actions",
+}
+Told: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream or group
+
+
+class Folded(NamedTuple):
+    """An entry, or refusals of one kind as one: the newest of them, how many they are, and when the first one was."""
+
+    stream: str
+    entry: StoredEntry
+    times: int
+    first_at: int
+
+
+def folded(entries: Iterable[Told]) -> list[Folded]:
+    """Entries, newest first, with refusals of one kind as one: those with the same code, of the same writer or reader
+    of a stream, by the same caller."""
+    found: dict[Hashable, Folded] = {}
+    for stream, each in entries:
+        what = tuple(str(each.details.get(name)) for name in ("code", "writer", "reader", "call", "name"))
+        kind: Hashable = (stream, each.kind, each.by, *what) if each.topic == REFUSALS else (stream, each.seq)
+        newest = found.get(kind)
+        found[kind] = (
+            Folded(stream, each, 1, each.at)
+            if newest is None
+            else newest._replace(times=newest.times + 1, first_at=each.at)
+        )
+    return list(found.values())
+
+
+def when_cell(entry: StoredEntry, now: int) -> Cell:
+    icon, colour = ICONS.get(entry.topic, ("○", "soft"))
+    return Cell(moment(entry.at, now), icon=icon, colour=colour)
+
+
+def sentence(each: Folded, now: int) -> str:
+    """An entry as a sentence, and how often it came."""
+    text = story(each.entry.kind, each.entry.details, Times(), by=each.entry.by)
+    return text + (f": {each.times:,} times since {moment(each.first_at, now)}" if each.times > 1 else "")
+
+
+def journal_table(address: Address, name: str, entries: Sequence[StoredEntry], now: int) -> Table[Folded]:
+    """The entries of one journal, oldest first, as a table."""
+    columns: list[Column[Folded]] = [
+        Column("when", "When", lambda each: when_cell(each.entry, now), sort=lambda each: each.entry.seq),
+        Column("what", "What happened", lambda each: sentence(each, now)),
+    ]
+    items = folded(("", each) for each in reversed(entries))[:JOURNAL_SHOWN]
+    text: Callable[[Folded], str] = lambda each: sentence(each, now)  # noqa: E731  # named once, where it is used
+    return Table(address, name, columns, items, id=lambda each: each.entry.seq, text=text, noun="entries", rows=10)
+
+
+def journals_table(address: Address, entries: Sequence[Told], now: int) -> Table[Folded]:
+    """The entries of all streams, newest first."""
+    columns: list[Column[Folded]] = [
+        Column("when", "When", lambda each: when_cell(each.entry, now), sort=lambda each: each.entry.at),
+        Column("stream", "Stream", lambda each: Cell(each.stream, stream_link(each.stream)), lambda each: each.stream),
+        Column("what", "What happened", lambda each: sentence(each, now)),
+        Column("by", "By", lambda each: each.entry.by or NOTHING, sort=lambda each: each.entry.by, essential=False),
+    ]
+    return Table(
+        address, "entries", columns, folded(entries), id=lambda each: f"{each.stream}-{each.entry.seq}",
+        text=lambda _: "", filters=False,
+    )  # fmt: skip
+
+
+def incomplete_table(address: Address, entries: Sequence[StoredEntry], now: int) -> Table[StoredEntry]:
+    """Which marks left out which writers: entries of the topic, oldest first. If marks still leave writers out, it
+    shows the entry of the beginning."""
+    over = {_began(each) for each in entries if each.kind == "incomplete_ended"}
+    shown = [each for each in entries if each.kind == "incomplete_ended" or _began(each) not in over]
+    columns: list[Column[StoredEntry]] = [
+        Column("when", "From", lambda each: moment(each.details["from"], now), lambda each: each.details["from"]),
+        Column("until", "Until", lambda each: moment(each.details["to"], now) if "to" in each.details else "still"),
+        Column("marks", "Marks", _marks, right=True),
+        Column("key", "Key", lambda each: key_label(each.details["key"]), essential=False),
+        Column("names", "Left out", lambda each: left_out(each.details)),
+    ]
+    return Table(
+        address, "incomplete", columns, shown[: -INCOMPLETE_SHOWN - 1 : -1], id=lambda each: each.seq,
+        text=lambda each: left_out(each.details), noun="marks", rows=10,
+    )  # fmt: skip
+
+
+def _marks(entry: StoredEntry) -> str:
+    first, last = entry.details["from_seq"], entry.details.get("to_seq")
+    return f"{first} to {last}" if last is not None and last != first else f"{first}{'' if last else ' on'}"
+
+
+def _began(entry: StoredEntry) -> tuple[str, int]:
+    return entry.details["key"], entry.details["from_seq"]

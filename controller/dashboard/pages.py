@@ -1,0 +1,1048 @@
+"""What each page shows, from the status that `/v1/status` is made of, the marks and the journals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from fastapi import FastAPI
+
+from controller.cluster.records import Kind
+from controller.controller import Controller
+from controller.dashboard.charts import Chart, Point, curve, lag_chart, sawtooth, time_chart
+from controller.dashboard.history import History
+from controller.dashboard.journal import TOPICS, incomplete_table, journal_table, journals_table
+from controller.dashboard.limits import (
+    ATTENTION_STREAMS,
+    CHART_GROUPS,
+    FLOW_WAIT_S,
+    GROUP_JOURNAL_READ,
+    INCOMPLETE_SHOWN,
+    JOURNAL_READ,
+    LAG_LINES,
+    NAMED_WRITERS,
+    NOTES_SHOWN,
+)
+from controller.dashboard.ranges import Range
+from controller.dashboard.segments import segments_picture
+from controller.dashboard.tables import Address, Button, Cell, Column, Table
+from controller.dashboard.topology import Flows, lines
+from controller.dashboard.visitors import Visitor
+from controller.dashboard.words import (
+    COLOURS,
+    below_marks,
+    group_lag,
+    group_link,
+    group_state,
+    hold_story,
+    holder_name,
+    in_trouble,
+    is_held_back,
+    key_label,
+    lag_of,
+    next_step,
+    rate,
+    silent_for,
+    spoken,
+    state_of,
+    still_story,
+    stream_link,
+    writer_link,
+    writer_word,
+    writers_word,
+)
+from controller.format import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span, yes
+from controller.limits import JOURNAL_WORDS
+from controller.records.journal import INCOMPLETE, REFUSALS, REGISTRATIONS
+from controller.status.condition import State
+from controller.status.condition_text import reason_of
+from controller.status.group_members import ReaderStatus
+from controller.status.overview import GroupsFound
+from controller.status.status_view import StatusView, StatusViews
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, WriterStatus
+from controller.status.unread_text import why_unread
+from controller.status.writer_status import WriterDetails, WriterKey, WriterNote
+from controller.storage.journal import Wanted
+from controller.storage.tokens import StoredToken
+from strandline.access import EVERYTHING, Role
+from strandline.core.order import SegmentRef
+from strandline.core.segment import Segment
+from strandline.errors import StreamLoading
+from strandline.wire.controllers import ControllerReply, ControllerState
+from strandline.wire.groups import KeyWindow, StreamWindow
+from strandline.wire.journal import TOPICS as ALL_TOPICS
+
+_BACKLOG: Final = ("backlog", "caught_up")
+_CONTROLLER_COLOURS: Final = {
+    ControllerState.LIVE: "good",
+    ControllerState.DRAINING: "warn",
+    ControllerState.NO_LEASE: "bad",
+    ControllerState.LOST: "bad",
+    ControllerState.ENDED: "soft",
+}
+_TOKEN_COLOURS: Final = {"valid": "good", "expired": "warn", "revoked": "soft"}
+
+
+class Tile(NamedTuple):
+    """A number or a few words with a name, and small print."""
+
+    name: str
+    text: str
+    colour: str = ""
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as its template shows it. `trouble` is what is wrong with its streams, for the title."""
+
+    template: str
+    title: str
+    shows: Mapping[str, Any]
+    tables: Sequence[Table[Any]] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What pages are made from: a visitor who looks at a controller, and what the address asks for."""
+
+    app: FastAPI
+    who: Visitor
+    address: Address
+    base: str  # the address of the controller as the visitor's browser has it
+    history: History
+    now: int = field(init=False)
+    status: StatusView = field(init=False)
+
+    def __post_init__(self) -> None:
+        views: StatusViews = self.app.state.status
+        object.__setattr__(self, "status", views.seen_by(self.who.viewer))
+        object.__setattr__(self, "now", self.controller.clock.now())
+
+    @property
+    def controller(self) -> Controller:
+        controller: Controller = self.app.state.controller
+        return controller
+
+    def curl(self, method: str, path: str, body: Any) -> str:
+        """A call of the API, as a command to copy."""
+        token = ' -H "authorization: Bearer $STRANDLINE_TOKEN"' if self.who.name is not None else ""
+        return f"curl -X {method} {self.base}{path}{token} -H 'content-type: application/json' -d '{json.dumps(body)}'"
+
+
+# -- the overview ------------------------------------------------------------------------------------------------------
+
+
+async def overview(look: Look) -> Page:
+    found, may_see = await look.status.overview(), look.who.may_see
+    streams = [each for each in found.streams if may_see(each.name)]
+    unread = {name: code for name, code in found.unread.items() if may_see(name)}
+    groups = found.groups.allowed(may_see)
+    loading = sum(code == StreamLoading.code for code in unread.values())
+    shown = _streams_table(look, streams, found.served_by), _groups_table(look, groups.groups)
+    unknown = _unknown_table(look, unread, groups, found.served_by)
+    states = [each.state for each in streams]
+    return Page(
+        "overview.html",
+        "Overview",
+        {
+            "tiles": _overview_tiles(states, groups, len(unread)),
+            "attention": [_attention(each) for each in streams[:ATTENTION_STREAMS] if each.state.stands_still],
+            "streams": shown[0],
+            "groups": shown[1],
+            "unknown": unknown,
+            "loading": loading,
+            "no_streams": not streams and not unread,
+            "no_groups": not groups.groups and not groups.unread,
+            "stream_command": look.curl("PUT", "/v1/streams/orders", {"segments": 3}),
+            "group_command": look.curl(
+                "PUT", "/v1/reader-groups/billing", {"streams": ["orders"], "backlog_threshold_ms": 60_000}
+            ),
+        },
+        (*shown, unknown),
+        in_trouble(states, len(unread) - loading),
+    )
+
+
+def _overview_tiles(states: Sequence[State], groups: GroupsFound, unread: int) -> list[Tile]:
+    """The numbers of what is known, and how much is not."""
+    still, incomplete = sum(each.stands_still for each in states), states.count(State.INCOMPLETE)
+    backlog = sum(each.window.backlog for each in groups.groups)
+    more, unread_groups = _not_known(unread), len(groups.unread)
+    return [
+        Tile("Streams", f"{len(states) + unread:,}", "", more),
+        Tile("Standing still", f"{still:,}", _colour(still, "bad", unread), in_trouble(states) or more),
+        Tile("Incomplete", f"{incomplete:,}", _colour(incomplete, "warn", unread), more),
+        Tile("Groups in backlog", f"{backlog:,}", _colour(backlog, "bad", unread_groups), _not_known(unread_groups)),
+    ]
+
+
+def _colour(count: int, bad: str, unread: int) -> str:
+    return bad if count else "" if unread else "good"
+
+
+def _not_known(count: int) -> str:
+    return f"{count:,} not known" if count else ""
+
+
+def _attention(look: StreamStatus) -> dict[str, Any]:
+    """A stream in trouble, large."""
+    worst = look.worst
+    holder = holder_name(worst)
+    waits = ", and waits for" if holder is not None else ""
+    return {
+        "name": look.name,
+        "link": stream_link(look.name),
+        "key": worst.key,
+        "says": "is held back by" if is_held_back(worst) else f"is {look.state.text}{waits}",
+        "holder": holder,
+        "holder_link": writer_link(look.name, holder) if holder is not None else "",
+        "story": still_story(look),
+        "next": next_step(worst),
+        "colour": COLOURS[look.state],
+    }
+
+
+def _streams_table(look: Look, streams: Sequence[StreamStatus], served_by: Mapping[str, str]) -> Table[StreamStatus]:
+    def name(each: StreamStatus) -> Cell:
+        server = served_by.get(each.name)
+        return Cell(each.name, stream_link(each.name), more="" if server is None else f"served by {server}")
+
+    columns: list[Column[StreamStatus]] = [
+        Column("state", "State", _state_cell, sort=lambda each: 1 if each.sealed else -int(each.state)),
+        Column("name", "Stream", name, sort=lambda each: each.name),
+        Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
+        Column("held", "Held by", _held_cell, sort=_silence),
+        Column("time", "Time", lambda each: Times().show(each.time), lambda each: each.time, False, False, True),
+        Column("rate", "Marks/s", lambda each: rate(_rate(each)), sort=_rate, right=True, essential=False),
+        Column("writers", "Writers", _writers_cell, sort=lambda each: -sum(each.writers.values()), essential=False),
+    ]
+    text = lambda each: f"{each.name} {state_of(each).text} {holder_name(each.worst) or ''}"  # noqa: E731  # of a row
+    return Table(look.address, "streams", columns, streams, id=lambda each: each.name, text=text)
+
+
+def _state_cell(look: StreamStatus) -> Cell:
+    word = state_of(look)
+    return Cell(word.text, colour=f"{word.colour} strong")
+
+
+def _writers_cell(look: StreamStatus) -> str:
+    return writers_word(look).text.partition(";")[0]
+
+
+def _rate(look: StreamStatus) -> float:
+    return sum(key.marks_per_second for key in look.keys)
+
+
+def _silence(look: StreamStatus) -> int | None:
+    holder = look.worst.holder if look.state.stands_still else None
+    return None if holder is None else holder.last_heard_ms_ago
+
+
+def _held_cell(look: StreamStatus) -> Cell:
+    """Which writer holds a stream back that stands still, and for how long it has been silent."""
+    if not look.state.stands_still:
+        return Cell("", plain=NOTHING)
+    worst, keyed = look.worst, f" ({key_label(look.worst.key)})" if len(look.keys) > 1 else ""
+    if worst.holder is None or not is_held_back(worst):
+        story = (silent_for(worst, look.seen_at) or holding(worst.holder)) + keyed
+    else:
+        story = f"{span(worst.holder.last_heard_ms_ago or 0)} silent{keyed}"
+    writer = holder_name(worst)
+    if writer is None:
+        return Cell("", more=story, plain=story)
+    return Cell(writer, writer_link(look.name, writer), more=story, plain=f"{writer}: {story}")
+
+
+class _Unknown(NamedTuple):
+    """A stream or a reader group without a status."""
+
+    name: str
+    link: str
+    what: str
+    code: str
+    controller: str | None
+
+
+def _unknown_table(
+    look: Look, unread: Mapping[str, str], groups: GroupsFound, served_by: Mapping[str, str]
+) -> Table[_Unknown]:
+    """What has no status, streams first. A stream that is only not loaded yet will have one in a moment."""
+    items = [
+        _Unknown(name, stream_link(name), "stream", code, served_by.get(name))
+        for name, code in sorted(unread.items())
+        if code != StreamLoading.code
+    ]
+    items += [
+        _Unknown(name, group_link(name), "reader group", each.code, None)
+        for name, each in sorted(groups.unread.items())
+    ]
+    columns: list[Column[_Unknown]] = [
+        Column("name", "Name", lambda each: Cell(each.name, each.link), sort=lambda each: each.name),
+        Column("what", "What", lambda each: each.what, sort=lambda each: each.what, essential=False),
+        Column("why", "Why", lambda each: why_unread(each.code), sort=lambda each: each.code),
+        Column("server", "Controller", lambda each: each.controller or NOTHING, essential=False),
+    ]
+    return Table(
+        look.address, "unknown", columns, items, id=lambda each: f"{each.what[:1]}-{each.name}",
+        text=lambda each: f"{each.name} {each.what} {each.code} {each.controller or ''}", noun="names",
+    )  # fmt: skip
+
+
+def _groups_table(look: Look, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:
+    columns: list[Column[GroupStatus]] = [
+        Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.window.backlog),
+        Column("name", "Reader group", lambda each: Cell(each.name, group_link(each.name)), lambda each: each.name),
+        Column("lag", "Lag", group_lag, sort=_group_behind, right=True),
+        Column("readers", "Readers", lambda each: each.readers, lambda each: each.readers, right=True, essential=False),
+        Column("streams", "Streams", _streams_of, sort=_streams_of, essential=False),
+    ]
+    text = lambda each: " ".join((each.name, *each.window.streams))  # noqa: E731  # of a row
+    return Table(look.address, "groups", columns, groups, id=lambda each: each.name, text=text)
+
+
+def _backlog_cell(look: GroupStatus) -> Cell:
+    word = group_state(look)
+    return Cell(word.text, colour=f"{word.colour} strong")
+
+
+def _streams_of(look: GroupStatus) -> str:
+    return ", ".join(look.window.streams)
+
+
+def _group_behind(look: GroupStatus) -> int | None:
+    time = look.window.lower
+    return look.seen_at - time if time is not None and is_epoch(time) else None
+
+
+# -- a stream ----------------------------------------------------------------------------------------------------------
+
+
+async def stream(look: Look, name: str) -> Page:
+    look.who.check(name)
+    details = await look.status.of_stream(name)
+    status = details.stream
+    wanted = look.address.get("key")
+    key = next((each for each in status.keys if each.key == wanted), status.keys[0])
+    found = (await look.status.of_groups((name,))).groups
+    groups = [each for each in found if look.who.may_see_all(each.window.streams)]
+    over = Range(look.address, status.seen_at)
+    history, last = look.history, details.last_entry
+    entries = await history.journal(last, name, JOURNAL_READ)
+    incomplete = await history.journal(last, name, 2 * INCOMPLETE_SHOWN, topics=(INCOMPLETE,))
+    tables: dict[str, Table[Any]] = {
+        "keys": _keys_table(look, status),
+        "writers": _writers_table(look, details, key),
+        "groups": _readers_of(look, name, groups, key),
+        "incomplete": incomplete_table(look.address, incomplete, look.now),
+        "segments": _segments_table(look, details),
+        "journal": journal_table(look.address, "journal", entries, look.now),
+    }
+    writers = details.writers.get(key.key, ())
+    grafana: str | None = look.app.state.grafana_url
+    shows = {
+        "name": name,
+        "status": status,
+        "key": key,
+        "state": state_of(status),
+        "served_by": look.status.served_by(Kind.STREAM, name),
+        "grafana": None if grafana is None else grafana.replace("{stream}", name),
+        "key_choices": [(each.key, key_label(each.key)) for each in status.keys],
+        "held": _holder(status, key),
+        "tiles": _stream_tiles(status, key),
+        "range": over,
+        "charts": await _charts(look, status, key, over, _lowers(name, groups, key.key)),
+        "flow": await _flow(look, details, key, groups),
+        "newest": Times().show(key.time) if groups and key.time is not None else "",
+        "some_writers": _some_writers(len(writers), sum(key.writers.values())),
+        "picture": _picture(look, details),
+        "no_writers": not writers,
+        "note_command": look.curl(
+            "POST", f"/v1/streams/{name}/notes", {"writer": "w1", "time": 1000, "position": {"0": 10}}
+        ),
+        **tables,
+    }
+    trouble = status.state.text if status.state.stands_still else ""
+    return Page("stream.html", name, shows, list(tables.values()), trouble)
+
+
+def _holder(status: StreamStatus, key: KeyStatus) -> dict[str, Any]:
+    """Which writer holds time back, since when, and what happens next."""
+    now, writer = status.seen_at, None if status.sealed else holder_name(key)
+    if status.sealed:
+        says = "The stream is sealed: its time is final."
+    elif writer is None or key.state is State.STALLED:
+        behind = " Furthest behind is" if writer is not None else ""
+        says = f"{key.state.text.capitalize()}: {reason_of(key, now)}.{behind}"
+    else:
+        says = "Held back by" if key.state.stands_still else "Time goes on with its slowest writer,"
+    return {
+        "says": says,
+        "writer": writer,
+        "link": "" if writer is None else writer_link(status.name, writer),
+        "story": "" if writer is None else hold_story(key, now),
+        "next": next_step(key),
+        "left_out": named(key.excluded, NAMED_WRITERS),
+        "lag": _behind(key.lag_ms),
+        "time": "" if key.time is None else f"time {Times().show(key.time)}",
+        "colour": COLOURS[key.state],
+        "excludes": writer is not None and key.state.stands_still,
+    }
+
+
+def _behind(lag_ms: int | None) -> str:
+    if lag_ms is None:
+        return ""
+    return f"{span(lag_ms)} behind" if lag_ms >= 0 else f"{span(-lag_ms)} ahead of the clock"
+
+
+def _stream_tiles(status: StreamStatus, key: KeyStatus) -> list[Tile]:
+    refused = sum(status.refusals.values())
+    codes = ", ".join(f"{count} {code}" for code, count in sorted(status.refusals.items()))
+    late = key.writers.get("behind", 0)
+    below = f"{late:,} {'writer is' if late == 1 else 'writers are'} below the marks" if late else ""
+    incomplete = key.incomplete_marks
+    return [
+        Tile("Marks a second", rate(key.marks_per_second)),
+        Tile("Writers", f"{sum(key.writers.values()):,}", "", writers_word(status).text),
+        Tile("Notes", f"{status.notes:,}"),
+        Tile("Late notes", f"{status.late_notes:,}", "warn" if status.late_notes else "", below),
+        Tile("Refused", f"{refused:,}", "warn" if refused else "", codes),
+        Tile("Incomplete marks", f"{incomplete:,}", "warn" if incomplete else ""),
+    ]
+
+
+async def _charts(
+    look: Look, status: StreamStatus, key: KeyStatus, over: Range, read: Sequence[tuple[str, int]]
+) -> dict[str, Any]:
+    """The lag and the event time. Both end with what the stream is at this moment, and where it was sealed."""
+    now, marks, until = status.seen_at, await look.history.marks(status.name, key.key, over), over.until()
+    since = marks.since
+    shown = [each for each in marks.moments if since <= each[0] <= until]
+    is_live = over.ends_now and not status.sealed and key.time is not None
+    end: Point | None = None
+    if is_live and key.lag_ms is not None:
+        end = now, key.lag_ms
+    elif shown and not over.ends_now and (not status.sealed or (key.marked_at or 0) > until):
+        end = until, until - shown[-1][1]
+    why = "" if shown else _why_empty(key, now)
+    if shown and len(shown) < 3 and marks.begin is not None and marks.begin > since + (until - since) * 9 // 10:
+        why = f"The marks begin at {moment(marks.begin, now)}: a shorter range shows more of them."
+    moments = [*shown, (now, key.time)] if is_live and shown and key.time is not None else shown
+    last = moments[-1][0] if moments and status.sealed else until
+    lags: Chart | None = None
+    if key.time is None or is_epoch(key.time):
+        points = sawtooth(shown, marks.sampled, end)
+        lags = lag_chart(f"lag of {status.name}", [(status.name, points)] if shown else [], since, until)
+    times = time_chart(status.name, moments, last, read, since, until)
+    return {"lag": lags, "time": times, "why": why, "sealed": status.sealed and bool(shown)}
+
+
+def _why_empty(key: KeyStatus, now: int) -> str:
+    """Why the charts of a key show nothing."""
+    if key.marked_at is not None:
+        ago = span(now - key.marked_at)
+        return f"No mark was made in this time: the last one is from {moment(key.marked_at, now)}, {ago} ago."
+    if not any(key.writers.values()):
+        return "No mark was made yet: no writer has registered or noted its time."
+    return f"No mark was made yet: {holding(key.holder)}."
+
+
+async def _flow(look: Look, details: StreamDetails, key: KeyStatus, groups: Sequence[GroupStatus]) -> dict[str, Any]:
+    """From the writers of a stream to its reader groups, and on to what those write."""
+    status, flows = details.stream, Flows([details.stream], groups)
+    if groups or status.programs:
+        asking = asyncio.create_task(look.status.overview(), name="what a stream leads to")
+        await asyncio.wait([asking], timeout=FLOW_WAIT_S)  # where there are very many, it may take long
+        if asking.done():
+            found = asking.result()
+            streams = [each for each in found.streams if look.who.may_see(each.name)]
+            flows = Flows(streams, found.groups.allowed(look.who.may_see).groups)
+        else:
+            asking.cancel()
+    return {"into": flows.sources(status, key, details.writers.get(key.key, ())), "box": flows.stream_box(status)}
+
+
+def _some_writers(shown: int, count: int) -> str:
+    if count <= shown:
+        return ""
+    return f"The first {shown:,} of {count:,}, by state: the stream's controller shows all."
+
+
+def _keys_table(look: Look, status: StreamStatus) -> Table[KeyStatus]:
+    columns: list[Column[KeyStatus]] = [
+        Column("name", "Time key", lambda each: key_label(each.key), sort=lambda each: each.key),
+        Column("time", "Time", lambda each: Times().show(each.time), sort=lambda each: each.time, moment=True),
+        Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
+        Column("rate", "Marks/s", lambda each: rate(each.marks_per_second), right=True, essential=False),
+        Column("incomplete", "Incomplete", lambda each: each.incomplete_marks, right=True, essential=False),
+        Column("holder", "Held by", lambda each: holding(each.holder) if each.state.stands_still else "nobody"),
+    ]
+    return Table(look.address, "keys", columns, status.keys, id=lambda each: each.key, text=_key_of, rows=10)
+
+
+def _key_of(key: KeyStatus) -> str:
+    return key.key
+
+
+def _writers_table(look: Look, details: StreamDetails, key: KeyStatus) -> Table[WriterStatus]:
+    """The writers of a key, those in trouble first."""
+    now, held, graph, name = details.stream.seen_at, key.state.stands_still, details.graph, details.stream.name
+
+    def state(each: WriterStatus) -> Cell:
+        word = writer_word(each.state, each.heard_at, key, now)
+        holds = ("⧗ holds" if held else "⧗ slowest") if each.holds else ""
+        more = "  ".join(filter(None, (below_marks(each, key.time), holds)))
+        return Cell(word.text, colour=f"{word.colour} strong", more=more, more_colour="bad" if held else "soft")
+
+    def ago(each: WriterStatus) -> str:
+        return f"{span(max(0, now - each.heard_at))} ago"
+
+    def lag_ms(each: WriterStatus) -> int | None:
+        return now - each.time if each.time is not None and is_epoch(each.time) else None
+
+    columns: list[Column[WriterStatus]] = [
+        Column("name", "Writer", lambda each: Cell(each.name, writer_link(name, each.name)), lambda each: each.name),
+        Column("state", "State", state, sort=lambda each: f"{not each.holds} {each.state}"),
+        Column("time", "Time", lambda each: Times().show(each.time), sort=lambda each: each.time, moment=True),
+        Column("lag", "Lag", lambda each: lag(each.time, now), sort=lag_ms, right=True),
+        Column("heard", "Last heard", ago, sort=lambda each: -each.heard_at, right=True, essential=False),
+        Column("late", "Late", lambda each: each.late or NOTHING, lambda each: each.late or None, True, False),
+        Column("refused", "Refused", lambda each: each.refused or NOTHING, lambda each: each.refused or None, True,
+               False),
+        Column("position", "Position", lambda each: offsets(graph.frontier(each.position)), essential=False),
+    ]  # fmt: skip
+    text = lambda each: f"{each.name} {each.state} {'holds' if each.holds else ''}"  # noqa: E731  # of a row
+    writers = details.writers.get(key.key, ())
+    return Table(look.address, "writers", columns, writers, id=lambda each: each.name, text=text)
+
+
+def _bounds(stream: str, key: str, look: GroupStatus) -> tuple[int | None, int | None]:
+    bounds = look.window.streams[stream].keys.get(key)
+    return (None, None) if bounds is None else (bounds.lower, bounds.upper)
+
+
+def _lowers(stream: str, groups: Sequence[GroupStatus], key: str) -> list[tuple[str, int]]:
+    """How far the first few groups have read."""
+    found = [(each.name, _bounds(stream, key, each)[0]) for each in groups]
+    return [(name, lower) for name, lower in found if lower is not None][:CHART_GROUPS]
+
+
+def _readers_of(look: Look, stream: str, groups: Sequence[GroupStatus], key: KeyStatus) -> Table[GroupStatus]:
+    """The reader groups of a stream: their windows against its marks."""
+    bounds = partial(_bounds, stream, key.key)
+
+    def behind(each: GroupStatus) -> int | None:
+        lower = bounds(each)[0]
+        return None if lower is None or key.time is None else max(0, key.time - lower)
+
+    def behind_text(each: GroupStatus) -> str:
+        found = behind(each)
+        return NOTHING if found is None else span(found) if is_epoch(bounds(each)[0] or 0) else str(found)
+
+    columns: list[Column[GroupStatus]] = [
+        Column("name", "Reader group", lambda each: Cell(each.name, group_link(each.name)), lambda each: each.name),
+        Column("behind", "Behind the marks", behind_text, sort=behind, right=True),
+        Column("lower", "Read up to", lambda each: Times().show(bounds(each)[0]), moment=True),
+        Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), essential=False, moment=True),
+        Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.window.backlog, essential=False),
+    ]
+    return Table(look.address, "groups", columns, groups, id=lambda each: each.name, text=_name_of_group, rows=10)
+
+
+def _name_of_group(group: GroupStatus) -> str:
+    return group.name
+
+
+def _segments_table(look: Look, details: StreamDetails) -> Table[Segment]:
+    noted, noted_at, now = details.noted, details.noted_at, details.stream.seen_at
+
+    def ago(each: Segment) -> int | None:
+        at = noted_at.get(each.id)
+        return None if at is None else max(0, now - at)
+
+    def ago_text(each: Segment) -> str:
+        found = ago(each)
+        return NOTHING if found is None else f"{span(found)} ago"
+
+    def keys(each: Segment) -> str:
+        return NOTHING if each.low is None or each.high is None else f"{each.low:.4g} to {each.high:.4g}"
+
+    def final(each: Segment) -> object:
+        return NOTHING if each.final_offset is None else each.final_offset
+
+    columns: list[Column[Segment]] = [
+        Column("name", "Segment", lambda each: each.id, sort=lambda each: each.id),
+        Column("noted", "Noted up to", lambda each: noted.get(each.id, 0), lambda each: noted.get(each.id, 0), True),
+        Column("final", "Final offset", final, sort=lambda each: each.final_offset, right=True),
+        Column("keys", "Keys", keys, sort=lambda each: each.low, essential=False),
+        Column("after", "After", lambda each: ", ".join(each.predecessors) or NOTHING, essential=False),
+        Column("heard", "Last noted", ago_text, sort=ago, right=True),
+    ]
+    segments = list(details.graph)
+    return Table(look.address, "segments", columns, segments, id=lambda each: each.id, text=lambda s: s.id, rows=10)
+
+
+def _picture(look: Look, details: StreamDetails) -> dict[str, Any] | None:
+    """The splits and merges of segments, if there were any; a link at each folded box unfolds it."""
+    segments, unfolded = list(details.graph), look.address.all("unfold")
+    if not any(each.predecessors for each in segments):
+        return None
+    picture = segments_picture(segments, unfolded)
+    places, paths, wide, high = picture.drawn()
+    return {
+        "places": [(each, look.address.but(unfold=[*unfolded, each.box.name])) for each in places],
+        "paths": paths,
+        "width": wide,
+        "height": high,
+        "folded": f"{picture.folded:,} of {len(segments):,} segments are folded: click a box to unfold it.",
+        "is_folded": bool(picture.folded),
+        "fold": look.address.but(unfold=None) if unfolded else None,
+    }
+
+
+# -- a writer ----------------------------------------------------------------------------------------------------------
+
+
+async def writer(look: Look, stream: str, name: str) -> Page:
+    look.who.check(stream)
+    details = await look.status.of_writer(stream, name)
+    found = await look.status.of_streams((stream,))
+    by_key = {key.key: key for status in found.streams for key in status.keys}
+    journal = partial(look.history.journal, details.last_entry, stream, JOURNAL_READ, writer=name)
+    of_topics = {"refusals": (REFUSALS,), "registrations": (REGISTRATIONS,), "journal": ()}
+    tables: dict[str, Table[Any]] = {
+        "keys": _writer_keys(look, details, by_key),
+        "notes": _notes_table(look, details),
+    }
+    for each, topics in of_topics.items():
+        tables[each] = journal_table(look.address, each, await journal(topics=topics), look.now)
+    shows = {
+        "stream": stream,
+        "stream_link": stream_link(stream),
+        "name": name,
+        "details": details,
+        "served_by": look.status.served_by(Kind.STREAM, stream),
+        "tiles": _writer_tiles(details),
+        **tables,
+    }
+    return Page("writer.html", name, shows, list(tables.values()))
+
+
+def _writer_tiles(details: WriterDetails) -> list[Tile]:
+    since, late, refused = "since the stream was made", details.late, details.refused
+    return [
+        Tile("Last heard", f"{span(max(0, details.seen_at - details.heard_at))} ago"),
+        Tile("Times out", _timeout(details)),
+        Tile("Epoch", NOTHING if details.epoch is None else str(details.epoch)),
+        Tile("Late notes", f"{late:,}", "warn" if late else "", since),
+        Tile("Refused", f"{refused:,}", "warn" if refused else "", since),
+        Tile("Position", offsets(details.graph.frontier(details.position))),
+    ]
+
+
+def _timeout(details: WriterDetails) -> str:
+    """When it times out if nothing more is heard of it."""
+    if not details.counts:
+        return NOTHING
+    if details.times_out_in_ms is None:
+        return "never"
+    return f"in {span(details.times_out_in_ms)}" if details.times_out_in_ms else "now"
+
+
+def _writer_keys(look: Look, details: WriterDetails, by_key: Mapping[str, KeyStatus]) -> Table[WriterKey]:
+    now = details.seen_at
+
+    def state(each: WriterKey) -> Cell:
+        word = writer_word(each.state, details.heard_at, by_key.get(each.key), now)
+        return Cell(word.text, colour=f"{word.colour} strong")
+
+    def holds(each: WriterKey) -> str:
+        """Whether it holds back a key that some writer does, and since when: marks wait also for one that keeps up."""
+        key = by_key.get(each.key)
+        if not each.holds or key is None or not key.held_back:
+            return "no"
+        since = each.held_since
+        return "yes" if since is None else f"yes, since {moment(since, now)}, for {span(now - since)}"
+
+    columns: list[Column[WriterKey]] = [
+        Column("name", "Time key", lambda each: key_label(each.key)),
+        Column("state", "State", state),
+        Column("time", "Time", lambda each: Times().show(each.time), moment=True),
+        Column("lag", "Lag", lambda each: lag(each.time, now), right=True),
+        Column("holds", "Holds time back", holds),
+    ]
+    return Table(look.address, "keys", columns, details.keys, id=lambda k: k.key, text=lambda k: k.key, rows=10)
+
+
+def _notes_table(look: Look, details: WriterDetails) -> Table[WriterNote]:
+    graph = details.graph
+    columns: list[Column[WriterNote]] = [
+        Column("time", "Noted time", lambda each: Times().show(each.time), lambda each: each.time, moment=True),
+        Column("key", "Key", lambda each: key_label(each.key), sort=lambda each: each.key, essential=False),
+        Column("position", "Position", lambda each: offsets(graph.frontier(each.position))),
+        Column("newest", "Newest event", lambda each: Times().show(each.newest), essential=False, moment=True),
+    ]
+    items = details.notes[:NOTES_SHOWN]
+    return Table(
+        look.address, "notes", columns, items, id=lambda each: f"{each.key}-{each.time}", text=lambda n: n.key, rows=10
+    )
+
+
+# -- a reader group ----------------------------------------------------------------------------------------------------
+
+
+class _WindowOf(NamedTuple):
+    stream: str
+    key: str
+    bounds: KeyWindow
+    whole: StreamWindow
+    newest: int | None  # the time of the newest mark
+    idle: bool
+
+    @property
+    def behind(self) -> int | None:
+        lower = self.bounds.lower
+        return None if lower is None or self.newest is None else max(0, self.newest - lower)
+
+    @property
+    def behind_text(self) -> str:
+        if self.behind is None:
+            return NOTHING
+        return span(self.behind) if is_epoch(self.newest or 0) else str(self.behind)
+
+
+async def group(look: Look, name: str) -> Page:
+    details = await look.status.of_group(name)
+    found = details.group
+    look.who.check(*found.window.streams)
+    entries = await look.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
+    changes = [each for each in entries if each.kind in _BACKLOG]
+    read = (await look.status.of_streams(found.window.streams)).streams
+    windows = _windows_of(found, read)
+    members = details.members
+    places = sorted(members.offsets.keys() | members.owners.keys())
+    tables: dict[str, Table[Any]] = {
+        "streams": _windows_table(look, windows),
+        "readers": _readers_table(look, name, members.readers),
+        "segments": _places_table(look, places, members.offsets, members.owners),
+        "backlog": journal_table(look.address, "backlog", changes, look.now),
+        "journal": journal_table(look.address, "journal", entries, look.now),
+    }
+    since = f"since {moment(changes[-1].at, look.now)}" if changes else ""
+    command = {"positions": dict[str, Any]()}
+    shows = {
+        "name": name,
+        "served_by": look.status.served_by(Kind.GROUP, name),
+        "tiles": _group_tiles(found, since),
+        "held": _held_group(found, read, windows),
+        "no_readers": not members.readers,
+        "no_places": not places,
+        "reader_command": look.curl("PUT", f"/v1/reader-groups/{name}/readers/r1", command),
+        **tables,
+    }
+    return Page("group.html", name, shows, list(tables.values()))
+
+
+def _group_tiles(found: GroupStatus, since: str) -> list[Tile]:
+    word = group_state(found)
+    if word.text == "behind its threshold":
+        since = f"{since}; a group that has caught up stays so until it is idle".removeprefix("; ")
+    return [
+        Tile("Lag", group_lag(found)),
+        Tile("Backlog", yes(found.window.backlog) if word.colour in ("bad", "soft") else word.text, word.colour, since),
+        Tile("Threshold", "none" if found.threshold_ms is None else span(found.threshold_ms)),
+        Tile("Readers", f"{found.readers:,}"),
+    ]
+
+
+def _held_group(
+    found: GroupStatus, read: Sequence[StreamStatus], windows: Sequence[_WindowOf]
+) -> dict[str, Any] | None:
+    """Which stream has the group's watermark, how far the readers are behind its marks, and what it waits for."""
+    held_by = found.window.held_by
+    key = "" if held_by.get("") is not None else next((each for each, name in held_by.items() if name), "")
+    name = held_by.get(key)
+    status = next((each for each in read if each.name == name), None)
+    if name is None or status is None:
+        return None
+    window = next((each for each in windows if (each.stream, each.key) == (name, key)), None)
+    of_key = next((each for each in status.keys if each.key == key), status.worst)
+    behind = "" if window is None or window.behind is None else f"{window.behind_text} behind its marks"
+    stands = of_key.state.stands_still
+    why = f"{of_key.state.text}: {still_story(status) if of_key is status.worst else reason_of(of_key, status.seen_at)}"
+    return {
+        "stream": name,
+        "link": stream_link(name),
+        "colour": COLOURS[of_key.state] if stands else "bad" if found.window.backlog else "good",
+        "behind": behind,
+        "why": why if stands else "",
+        "holder": holder_name(of_key) if stands else None,
+        "holder_link": writer_link(name, holder_name(of_key) or "") if stands and holder_name(of_key) else "",
+        "since": "" if not stands or of_key.since is None else moment(of_key.since, status.seen_at),
+    }
+
+
+def _windows_of(found: GroupStatus, read: Sequence[StreamStatus]) -> list[_WindowOf]:
+    newest = {(each.name, key.key): key.mark.time for each in read for key in each.keys if key.mark}
+    windows = []
+    for stream, window in found.window.streams.items():
+        for key, bounds in sorted(window.keys.items()):
+            if key == "" and len(window.keys) > 1 and bounds.lower is None and bounds.upper is None:
+                continue  # nobody uses it
+            idle = stream in found.window.idle
+            windows.append(_WindowOf(stream, key, bounds, window, newest.get((stream, key)), idle))
+    return windows
+
+
+def _windows_table(look: Look, windows: Sequence[_WindowOf]) -> Table[_WindowOf]:
+    def name(each: _WindowOf) -> Cell:
+        state = "at its end" if each.whole.end_of_stream else "idle" if each.idle else ""
+        return Cell(each.stream, stream_link(each.stream), more=state)
+
+    def time(at: int | None) -> str:
+        return Times().show(at)
+
+    columns: list[Column[_WindowOf]] = [
+        Column("name", "Stream", name, sort=lambda each: each.stream),
+        Column("key", "Key", lambda each: key_label(each.key), sort=lambda each: each.key, essential=False),
+        Column("lower", "Read up to", lambda each: time(each.bounds.lower), moment=True),
+        Column("upper", "Upper", lambda each: time(each.bounds.upper), essential=False, moment=True),
+        Column("newest", "Newest mark", lambda each: time(each.newest), essential=False, moment=True),
+        Column("behind", "Behind the marks", lambda each: each.behind_text, sort=lambda w: w.behind, right=True),
+        Column("complete", "Complete", lambda each: yes(each.bounds.complete), essential=False),
+    ]
+    ids = lambda each: f"{each.stream}-{each.key}"  # noqa: E731  # of a row
+    return Table(look.address, "streams", columns, windows, id=ids, text=lambda each: each.stream, rows=10)
+
+
+def _readers_table(look: Look, group: str, readers: Sequence[ReaderStatus]) -> Table[ReaderStatus]:
+    def segments(each: ReaderStatus) -> str:
+        return named([_place_name(place) for place in each.segments], NAMED_WRITERS) or NOTHING
+
+    columns: list[Column[ReaderStatus]] = [
+        Column("name", "Reader", lambda each: each.name, sort=lambda each: each.name),
+        Column("heard", "Last heard", lambda each: f"{span(each.silent_ms)} ago", lambda each: each.silent_ms, True),
+        Column("segments", "Segments", segments, sort=lambda each: -len(each.segments) or None),
+        Column("epoch", "Epoch", lambda each: each.epoch, sort=lambda r: r.epoch, right=True, essential=False),
+    ]
+    if look.who.may_act:
+        columns.append(Column("act", "", partial(_offline_cell, group)))
+    return Table(look.address, "readers", columns, readers, id=lambda r: r.name, text=lambda r: r.name, rows=10)
+
+
+def _offline_cell(group: str, each: ReaderStatus) -> Cell:
+    act = f"/acts/take-offline?group={group}&reader={each.name}"
+    return Cell("", button=Button("Take offline", act, f"Take {each.name} offline"))
+
+
+def _places_table(
+    look: Look, places: Sequence[SegmentRef], offset: Mapping[SegmentRef, int], owner: Mapping[SegmentRef, str]
+) -> Table[SegmentRef]:
+    columns: list[Column[SegmentRef]] = [
+        Column("name", "Segment", _place_name, sort=_place_name),
+        Column("offset", "Read up to", lambda each: offset.get(each, 0), lambda each: offset.get(each, 0), True),
+        Column("owner", "Owned by", lambda each: owner.get(each, "nobody"), lambda each: owner.get(each, "nobody")),
+    ]
+    return Table(look.address, "segments", columns, places, id=_place_name, text=_place_name, rows=10)
+
+
+def _place_name(place: SegmentRef) -> str:
+    return "/".join(place)
+
+
+# -- all streams over time ---------------------------------------------------------------------------------------------
+
+
+class _Line(NamedTuple):
+    """A stream, and its lag at some moments; none where it had no mark, or times that are no dates."""
+
+    look: StreamStatus
+    points: Sequence[Point]
+
+    @property
+    def peak(self) -> Point | None:
+        """When its lag was greatest."""
+        return max(self.points, key=lambda point: point[1], default=None)
+
+
+async def lags(look: Look) -> Page:
+    found = await look.status.overview()
+    streams = [each for each in found.streams if look.who.may_see(each.name)]
+    unread = sum(map(look.who.may_see, found.unread))
+    over = Range(look.address, look.now)
+    since, points = await look.history.lags(streams, over)
+    until = over.until()
+    rows = [_Line(each, _to_its_end(each, points.get(each.name, ()), over)) for each in streams]
+    rows.sort(key=lambda each: -1 if each.peak is None else each.peak[1], reverse=True)
+    worst = [(each.look.name, each.points) for each in rows[:LAG_LINES] if each.points]
+    table = _lags_table(look, rows, since, until)
+    shows = {
+        "range": over,
+        "chart": lag_chart("lag", worst, since, until) if worst else None,
+        "most": LAG_LINES,
+        "streams": table,
+        "unknown": unread,
+    }
+    return Page("lag.html", "Lag", shows, [table])
+
+
+def _to_its_end(look: StreamStatus, points: Sequence[Point], over: Range) -> Sequence[Point]:
+    """The lag of a stream up to this moment, or up to where it was sealed."""
+    inside = [each for each in points if each[0] <= over.until()]
+    if look.sealed:
+        end = max((key.marked_at for key in look.keys if key.marked_at is not None), default=0)
+        return [each for each in inside if each[0] <= end]
+    if over.ends_now and look.lag_ms is not None:
+        return [*inside, (look.seen_at, look.lag_ms)]
+    return inside
+
+
+def _lags_table(look: Look, rows: Sequence[_Line], since: int, until: int) -> Table[_Line]:
+    def state(line: _Line) -> Cell:
+        return _state_cell(line.look)
+
+    def over_time(line: _Line) -> Cell:
+        if len(line.points) < 2 or line.peak is None:
+            return Cell("", plain=" ".join(f"{each / 1000:.1f}" for _, each in line.points))
+        least = min(each for _, each in line.points)
+        said = f"lag of {line.look.name}: {span(least)} to {span(line.peak[1])}"
+        values = " ".join(f"{each / 1000:.1f}" for _, each in line.points)
+        return Cell(said, curve=curve(line.points, since, until), plain=values)
+
+    def peak(line: _Line) -> str:
+        return NOTHING if line.peak is None else span(line.peak[1])
+
+    def when(line: _Line) -> str:
+        return NOTHING if line.peak is None else moment(line.peak[0], look.now)
+
+    columns: list[Column[_Line]] = [
+        Column("name", "Stream", lambda each: Cell(each.look.name, stream_link(each.look.name)), lambda e: e.look.name),
+        Column("state", "State", state, sort=lambda each: -int(each.look.state), essential=False),
+        Column("lag", "Now", lambda each: lag_of(each.look), sort=lambda each: each.look.lag_ms, right=True),
+        Column("peak", "Peak", peak, sort=lambda each: each.peak and each.peak[1], right=True),
+        Column("when", "Peak at", when, sort=lambda each: each.peak and each.peak[0], essential=False),
+        Column("curve", "Over time", over_time),
+    ]
+    name = lambda each: each.look.name  # noqa: E731  # of a row
+    return Table(look.address, "streams", columns, rows, id=name, text=name)
+
+
+async def topology(look: Look) -> Page:
+    found = await look.status.overview()
+    streams = [each for each in found.streams if look.who.may_see(each.name)]
+    unread = sum(map(look.who.may_see, found.unread))
+    flows = Flows(streams, found.groups.allowed(look.who.may_see).groups)
+
+    def words(each: StreamStatus) -> Cell:
+        return Cell("", plain="; ".join(lines(flows.stream_box(each))))
+
+    columns: list[Column[StreamStatus]] = [Column("picture", "Writers, streams, reader groups", words)]
+    table = Table(
+        look.address, "flows", columns, flows.roots(), id=lambda each: each.name,
+        text=lambda each: " ".join(flows.names(each)), rows=10,
+    )  # fmt: skip
+    drawn = [(each.name, flows.counted_sources(each), flows.stream_box(each)) for each in table.items]
+    shows = {"flows": table, "drawn": drawn, "unknown": unread, "none": not streams and not unread}
+    return Page("topology.html", "Topology", shows, [table])
+
+
+async def journal(look: Look) -> Page:
+    """The journals of all streams, with search."""
+    address = look.address
+    over = Range(address, look.now, first="all")
+    topic, search = address.get("topic"), address.get("search")
+    words, topics = tuple(search.split())[:JOURNAL_WORDS], (topic,) if topic in ALL_TOPICS else ()
+    pattern = EVERYTHING if look.who.grant is None else look.who.grant.pattern
+    end = None if over.ends_now else over.until()
+    wanted = Wanted(patterns=(pattern,), topics=topics, words=words, since=over.since(), until=end)
+    found = await look.history.search(wanted, (pattern, topics, words, over.key))
+    table = journals_table(address, found, look.now)
+    fits = words or topics or not over.is_all
+    shows = {
+        "range": over,
+        "search": search,
+        "topic": topic,
+        "topics": [(each, TOPICS[each]) for each in ALL_TOPICS],
+        "entries": table,
+        "empty": "Nothing in the journals fits." if fits else "Nothing has happened yet.",
+    }
+    return Page("journal.html", "Journal", shows, [table])
+
+
+# -- controllers and tokens --------------------------------------------------------------------------------------------
+
+
+async def controllers(look: Look) -> Page:
+    look.who.check_every_stream()
+    found = look.controller.controllers()
+    alone = "One controller serves this store, alone."
+    several = f"As {found.asked} sees them. Each serves the streams and reader groups of its shards."
+
+    def state(each: ControllerReply) -> Cell:
+        return Cell(spoken(each.state), colour=f"{_CONTROLLER_COLOURS[each.state]} strong")
+
+    def beat(each: ControllerReply) -> str:
+        return NOTHING if each.beat_age_ms is None else f"{span(each.beat_age_ms)} ago"
+
+    def drain(each: ControllerReply) -> Cell:
+        if each.name is None or each.state is not ControllerState.LIVE:
+            return Cell("")
+        return Cell("", button=Button("Drain", f"/acts/drain?controller={each.name}", f"Drain {each.name}"))
+
+    columns: list[Column[ControllerReply]] = [
+        Column("name", "Name", lambda each: each.name or "this one", sort=lambda each: each.name),
+        Column("state", "State", state, sort=lambda each: each.state),
+        Column("since", "Since", lambda each: moment(each.since, look.now), lambda each: each.since, essential=False),
+        Column("shards", "Shards", lambda each: NOTHING if each.shards is None else each.shards, right=True),
+        Column("beat", "Last beat", beat, sort=lambda each: each.beat_age_ms, right=True),
+        Column("version", "Version", lambda each: each.version, sort=lambda each: each.version, essential=False),
+        Column("address", "Address", lambda each: each.address or NOTHING, essential=False),
+    ]
+    if look.who.may_act:
+        columns.append(Column("act", "", drain))
+    name = lambda each: each.name or "this"  # noqa: E731  # of a row
+    table = Table(look.address, "controllers", columns, found.controllers, id=name, text=name)
+    shows = {"seen_by": alone if found.asked is None else several, "controllers": table}
+    return Page("controllers.html", "Controllers", shows, [table])
+
+
+async def tokens(look: Look) -> Page:
+    look.who.check_tokens("see the tokens")
+    now = look.now
+
+    def state(each: StoredToken) -> Cell:
+        found = each.state(now)
+        return Cell(found, colour=f"{_TOKEN_COLOURS[found]} strong")
+
+    def expires(each: StoredToken) -> str:
+        return "never" if each.grant.expires_at is None else Times().show(each.grant.expires_at)
+
+    def writers(each: StoredToken) -> str:
+        return each.grant.writers if each.grant.role is Role.WRITER else NOTHING
+
+    def revoke(each: StoredToken) -> Cell:
+        if each.state(now) != "valid":
+            return Cell("")
+        name = each.grant.name
+        return Cell("", button=Button("Revoke", f"/acts/revoke-token?name={name}", f"Revoke {name}"))
+
+    columns: list[Column[StoredToken]] = [
+        Column("name", "Name", lambda each: each.grant.name, sort=lambda each: each.grant.name),
+        Column("state", "State", state, sort=lambda each: each.state(now)),
+        Column("role", "Role", lambda each: str(each.grant.role), sort=lambda each: str(each.grant.role)),
+        Column("pattern", "Streams", lambda each: each.grant.pattern, sort=lambda each: each.grant.pattern),
+        Column("writers", "Writers", writers, essential=False),
+        Column("created", "Created", lambda each: Times().show(each.created_at), lambda e: e.created_at, False, False),
+        Column("expires", "Expires", expires, sort=lambda each: each.grant.expires_at, essential=False),
+        Column("used", "Last used", lambda e: Times().show(e.last_used_at), lambda e: e.last_used_at, essential=False),
+        Column("act", "", revoke),
+    ]
+    items, name = await look.history.tokens(), lambda each: each.grant.name  # of a row
+    table = Table(look.address, "tokens", columns, items, id=name, text=name)
+    return Page("tokens.html", "Tokens", {"tokens": table}, [table])

@@ -1,0 +1,386 @@
+"""The dashboard's routes: pages, their parts, dialogs, files and signing in. Adds them to the application, at `/`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import mimetypes
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, tzinfo
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from urllib.parse import parse_qs
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import httpx
+import msgspec
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from msgspec.json import decode
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
+
+from controller.dashboard import pages
+from controller.dashboard.acts import ACTS, LOOKED_UP, Act, create_token, revoke_token
+from controller.dashboard.history import History
+from controller.dashboard.limits import FORM_BYTES, SIGN_IN_BYTES
+from controller.dashboard.pages import Look, Page
+from controller.dashboard.tables import Address
+from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
+from controller.format import ZONE
+from controller.http.browser_policies import OWN_PAGE
+from controller.http.request_bodies import read_body
+from controller.http.responses import answer
+from controller.storage.refusals import StoreRefused
+from strandline.access import EVERYTHING, Grant, check_role
+from strandline.client.calls import Call
+from strandline.client.calls import Response as Answered
+from strandline.errors import BadJson, BadRequest, InvalidName, Missing, StrandlineError, Unauthenticated, UnknownPath
+
+if TYPE_CHECKING:
+    import jinja2
+
+log = logging.getLogger(__name__)
+Value = TypeVar("Value")
+Making: TypeAlias = Callable[[Look], Awaitable[Page]]
+
+PART: Final = "strandline-part"  # the header with which a page asks for its main part
+ZONE_COOKIE: Final = "strandline_zone"
+THEME_COOKIE: Final = "strandline_theme"
+_THEMES: Final = frozenset({"dark", "light"})
+# Their answers stay JSON problems where the API has no such path, or no such method.
+_OF_THE_API: Final = ("/v1", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json")
+_PAGE: Final = {"Content-Security-Policy": OWN_PAGE, "Cache-Control": "no-store"}
+_MISSING: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Strandline</title></head><body>
+<h1>Strandline</h1><p>The controller is running. Its dashboard is not installed here; it comes with</p>
+<pre>pip install 'strandline[dashboard]'</pre><p>and the next start of <code>strandline serve</code>.
+The same can be seen in a terminal: <code>strandline watch</code>. The API describes itself at
+<a href="/docs">/docs</a>.</p></body></html>"""
+
+
+def is_installed() -> bool:
+    return importlib.util.find_spec("jinja2") is not None
+
+
+def add_dashboard(app: FastAPI) -> None:
+    """Adds the dashboard, or a page that says how to get it."""
+    if not is_installed():
+        app.add_api_route("/", _missing, include_in_schema=False, response_model=None)
+        return
+    app.state.templates = _templates()
+    app.state.static = _static_files()
+    app.include_router(router)
+
+
+async def _missing() -> HTMLResponse:
+    return HTMLResponse(_MISSING, headers=_PAGE)
+
+
+def _templates() -> jinja2.Environment:
+    import jinja2
+
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("controller.dashboard"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in made.list_templates():
+        made.get_template(name)  # at the start, where nobody waits for it
+    return made
+
+
+def _static_files() -> dict[str, tuple[bytes, str, str]]:
+    """The content, the type and the tag of each file, by name."""
+    found = {}
+    for each in (files("controller.dashboard") / "static").iterdir():
+        content = each.read_bytes()
+        kind = mimetypes.guess_type(each.name)[0] or "application/octet-stream"
+        found[each.name] = content, kind, f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    return found
+
+
+class _Beside(APIRoute):
+    """A route for every path that is not the API's."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        path = scope.get("path", "")
+        if any(path == each or path.startswith(f"{each}/") for each in _OF_THE_API):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+router = APIRouter(include_in_schema=False)
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+
+async def _show(request: Request, make: Making) -> Response:
+    """A page, its main part alone, or one of its tables as a file."""
+    is_part = PART in request.headers
+    ZONE.set(_zone_of(request))
+    try:
+        who = visitor_of(request)
+    except Unauthenticated:
+        if is_part:
+            raise  # the page leads its visitor to the form
+        return to_sign_in(request)
+    address = Address(request)
+    try:
+        base = str(request.base_url).rstrip("/")
+        look = Look(app=request.app, who=who, address=address, base=base, history=_history(request))
+        page = await make(look)
+    except StrandlineError as error:
+        if is_part:
+            raise
+        return _refused(request, who, error)
+    wanted, _, ending = address.get("export").rpartition(".")
+    table = next((each for each in page.tables if each.name == wanted), None)
+    if table is not None and ending in ("csv", "json"):
+        return await table.file(ending)
+    trouble = f"⚠ {page.trouble} · " if page.trouble else ""
+    title = f"{trouble}{page.title} · Strandline"
+    return _drawn(request, page.template, {**page.shows, "title": title, "trouble": page.trouble, "who": who})
+
+
+def _history(request: Request) -> History:
+    state = request.app.state
+    if getattr(state, "history", None) is None:
+        state.history = History(state.controller)
+    found: History = state.history
+    return found
+
+
+def _refused(request: Request, who: Visitor, error: StrandlineError) -> Response:
+    """A page for what does not exist, is not for this visitor, or is not known at this moment."""
+    is_gone = isinstance(error, (Missing, InvalidName))
+    heading = "Not here" if is_gone else "Not known at this moment" if error.status >= 500 else "Not for this token"
+    shows = {"title": f"{heading} · Strandline", "heading": heading, "reason": str(error), "who": who}
+    return _drawn(request, "refused.html", {**shows, "live": error.status >= 500}, error.status)
+
+
+def _drawn(request: Request, template: str, shows: Mapping[str, Any], status: int = 200) -> HTMLResponse:
+    made: jinja2.Environment = request.app.state.templates
+    zone = ZONE.get()
+    theme = request.cookies.get(THEME_COOKIE, "")
+    of_all = {
+        "part": PART in request.headers,
+        "path": request.url.path,
+        "theme": theme if theme in _THEMES else "",
+        "zone": str(getattr(zone, "key", "UTC")),
+        "trouble": "",
+        "live": True,
+        "who": None,
+    }
+    text = made.get_template(template).render({**of_all, **shows})
+    return HTMLResponse(text, status_code=status, headers=_PAGE)
+
+
+def _zone_of(request: Request) -> tzinfo:
+    """The zone that the visitor chose, which the browser names in a cookie; UTC for one that is not known here."""
+    name = request.cookies.get(ZONE_COOKIE, "")
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # also for a name that is a folder of zones
+        return UTC
+
+
+@router.get("/")
+async def overview(request: Request) -> Response:
+    return await _show(request, pages.overview)
+
+
+@router.get("/streams/{stream}")
+async def stream(request: Request, stream: str) -> Response:
+    return await _show(request, lambda look: pages.stream(look, stream))
+
+
+@router.get("/streams/{stream}/writers/{writer}")
+async def writer(request: Request, stream: str, writer: str) -> Response:
+    return await _show(request, lambda look: pages.writer(look, stream, writer))
+
+
+@router.get("/reader-groups/{group}")
+async def group(request: Request, group: str) -> Response:
+    return await _show(request, lambda look: pages.group(look, group))
+
+
+@router.get("/lag")
+async def lag(request: Request) -> Response:
+    return await _show(request, pages.lags)
+
+
+@router.get("/journal")
+async def journal(request: Request) -> Response:
+    return await _show(request, pages.journal)
+
+
+@router.get("/topology")
+async def topology(request: Request) -> Response:
+    return await _show(request, pages.topology)
+
+
+@router.get("/controllers")
+async def controllers(request: Request) -> Response:
+    return await _show(request, pages.controllers)
+
+
+@router.get("/tokens")
+async def tokens(request: Request) -> Response:
+    return await _show(request, pages.tokens)
+
+
+@router.get("/static/{name}")
+async def static(request: Request, name: str) -> Response:
+    found = request.app.state.static.get(name)
+    if found is None:
+        raise UnknownPath(path=request.url.path)
+    content, kind, tag = found
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=kind, headers=headers)
+
+
+# -- dialogs -----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/acts/{name}")
+async def ask(request: Request, name: str) -> Response:
+    """The dialog of an act. One without fields has its plan with it."""
+    act = await _act(request, name)
+    plan = None if act.fields else msgspec.json.encode(act.plan({})).decode()
+    return _drawn(request, "act.html", {"act": act, "plan": plan, "path": f"/acts/{name}?{request.url.query}"})
+
+
+@router.post("/acts/{name}")
+async def plan(request: Request, name: str) -> Response:
+    """What a filled-in dialog would do: the call of the API in words and as it is, or what is wrong."""
+    act = await _act(request, name)
+    try:
+        texts = decode(await read_body(request.scope, request.receive, FORM_BYTES, as_json=True), type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise BadJson(reason=str(error)) from None
+    return answer(act.plan(texts))
+
+
+async def _act(request: Request, name: str) -> Act:
+    who, about = visitor_of(request), dict(request.query_params)
+    ZONE.set(_zone_of(request))
+    now = request.app.state.controller.clock.now()
+
+    async def ask(call: Call[Value]) -> Value:
+        """Makes a call of the API in this process, as the visitor: another controller may have the answer."""
+        asked = next(call)
+        shown = who.viewer.authorization
+        headers = {} if shown is None else {"Authorization": shown.decode()}
+        transport = httpx.ASGITransport(request.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
+            found = await client.request(asked.method, asked.path)
+        try:
+            call.send(Answered(found.status_code, {}, found.content))
+        except StopIteration as done:
+            value: Value = done.value
+            return value
+        raise BadRequest(reason="it takes more than one call")
+
+    try:
+        if name == "create-token":
+            return create_token(who, now)
+        if name == "revoke-token":
+            return revoke_token(who, **about)
+        if name in LOOKED_UP:
+            return await LOOKED_UP[name](ask, **about)
+        return ACTS[name](**about)
+    except (KeyError, TypeError):  # the names of what it is about are its arguments
+        raise UnknownPath(path=request.url.path) from None
+
+
+# -- tokens, for which the API has no calls ----------------------------------------------------------------------------
+
+
+class _NewToken(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    role: str
+    pattern: str = EVERYTHING
+    writers: str = EVERYTHING
+    expires_at: int | None = None
+
+
+@router.post("/tokens")
+async def make_token(request: Request) -> Response:
+    """Makes a token, and shows it this once."""
+    who = visitor_of(request)
+    own = who.check_tokens("create a token")
+    try:
+        given = decode(await read_body(request.scope, request.receive, FORM_BYTES, as_json=True), type=_NewToken)
+    except msgspec.DecodeError as error:
+        raise BadJson(reason=str(error)) from None
+    if own.expires_at is not None and (given.expires_at is None or given.expires_at > own.expires_at):
+        raise BadRequest(reason="it cannot last longer than your own token")
+    grant = Grant(
+        name=given.name,
+        role=check_role(given.role),
+        pattern=given.pattern,
+        writers=given.writers,
+        expires_at=given.expires_at,
+    )
+    try:
+        token = await request.app.state.controller.tokens.create(grant, who.name)
+    except StoreRefused as refused:
+        raise BadRequest(reason=str(refused)) from None
+    return answer({"token": token}, 201)
+
+
+@router.post("/tokens/{name}/revoke")
+async def end_token(request: Request, name: str) -> Response:
+    who = visitor_of(request)
+    who.check_tokens("revoke a token")
+    try:
+        await request.app.state.controller.tokens.revoke(name, who.name)
+    except StoreRefused as refused:
+        raise BadRequest(reason=str(refused)) from None
+    return Response(status_code=204)
+
+
+# -- signing in --------------------------------------------------------------------------------------------------------
+
+
+@router.get(SIGN_IN)
+async def show_sign_in(request: Request, next: str = "/", wrong: str = "", ended: str = "") -> Response:
+    """The form for a token."""
+    shows = {"title": "Sign in · Strandline", "next": next, "wrong": bool(wrong), "ended": bool(ended), "live": False}
+    return _drawn(request, "sign_in.html", shows)
+
+
+@router.post(SIGN_IN)
+async def sign_in(request: Request) -> Response:
+    """Checks a token, and redirects to the requested page."""
+    given = parse_qs((await read_body(request.scope, request.receive, SIGN_IN_BYTES)).decode("latin-1"))
+    token, next = (given.get(name, [""])[0].strip() for name in ("token", "next"))
+    return signed_in(request, token, next)
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    return signed_out(request)
+
+
+async def _elsewhere(request: Request) -> Response:
+    """A page for a path without one."""
+    try:
+        who = visitor_of(request)
+    except Unauthenticated:
+        return RedirectResponse(SIGN_IN, status_code=303)
+    error = UnknownPath(path=request.url.path)
+    if PART in request.headers:
+        raise error
+    return _refused(request, who, error)
+
+
+router.routes.append(_Beside("/{path:path}", _elsewhere, methods=["GET"], include_in_schema=False))

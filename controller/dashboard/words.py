@@ -1,0 +1,171 @@
+"""What a status means, in words and colours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from controller.format import NOTHING, behind, held_since, is_epoch, lag, moment, span
+from controller.status.condition import State
+from controller.status.condition_text import reason_of
+from controller.status.stream_status import COUNTING, GroupStatus, KeyStatus, StreamStatus, WriterStatus
+from strandline.core.writer import WriterState
+
+COLOURS: Final = {
+    State.STALLED: "bad",
+    State.STUCK: "bad",
+    State.HELD: "warn",
+    State.INCOMPLETE: "warn",
+    State.NO_WRITERS: "soft",
+    State.IDLE: "soft",
+    State.FINE: "good",
+    State.SEALED: "soft",
+}
+_BAD_STATES: Final = {WriterState.BEHIND, WriterState.TIMED_OUT, WriterState.EXCLUDED}
+
+
+class Word(NamedTuple):
+    """A word or a few, and their colour."""
+
+    text: str
+    colour: str
+
+
+def state_of(look: StreamStatus) -> Word:
+    """The state of a stream in a word."""
+    if look.state is State.FINE and all(key.marked_at is None for key in look.keys):
+        return Word("no marks yet", "soft")
+    return Word(look.state.text, COLOURS[look.state])
+
+
+def in_trouble(states: Iterable[State], unread: int = 0) -> str:
+    """How many streams stand still, by state, the gravest first, and how many are not known; empty if all is well."""
+    found = Counter(state for state in states if state.stands_still)
+    said = [f"{count} {state.text}" for state, count in sorted(found.items(), reverse=True)]
+    return ", ".join([*said, *([f"{unread} not known"] if unread else [])])
+
+
+def writer_word(state: WriterState, heard_at: int, key: KeyStatus | None, now: int) -> Word:
+    """The state of a writer. One that counts and has been silent for as long as its key stands still is no active one:
+    it is silent."""
+    if key is not None and key.state.stands_still and state in COUNTING and now - heard_at >= key.too_long_ms:
+        return Word(f"silent, {span(now - heard_at)}", "bad")
+    return Word(spoken(state), "bad" if state in _BAD_STATES else "good" if state is WriterState.ACTIVE else "soft")
+
+
+def spoken(state: str) -> str:
+    return str(state).replace("_", " ")
+
+
+def writers_word(look: StreamStatus) -> Word:
+    """All writers of a stream by state, and who is silent and holds time."""
+    text = ", ".join(f"{count} {spoken(state)}" for state, count in sorted(look.writers.items()) if count) or "none"
+    worst, now = look.worst, look.seen_at
+    if worst.state is State.STALLED and worst.heard_at is not None:
+        return Word(f"{text}; all silent, {span(now - worst.heard_at)}", "bad")
+    holder = worst.holder if worst.state.stands_still else None
+    if holder is not None and holder.writer is not None and (holder.last_heard_ms_ago or 0) >= worst.too_long_ms:
+        return Word(f"{text}; {holder.writer} silent, {span(holder.last_heard_ms_ago or 0)}", "bad")
+    states = {WriterState(name) for name, count in look.writers.items() if count}
+    return Word(text, "bad" if states & _BAD_STATES else "good" if WriterState.ACTIVE in states else "soft")
+
+
+def below_marks(writer: WriterStatus, marked: int | None) -> str:
+    """By how much a late writer is below the newest mark."""
+    time = writer.time
+    if writer.state is not WriterState.BEHIND or time is None or marked is None or time >= marked:
+        return ""
+    return f"{span(marked - time) if is_epoch(marked) else marked - time} below the marks"
+
+
+def hold_story(look: KeyStatus, now: int) -> str:
+    """Since when a key is held, how long its holder was silent, and when the holder times out."""
+    return "nobody holds time back" if look.holder is None else held_since(look.holder, look.held_since, now)
+
+
+def holder_name(key: KeyStatus) -> str | None:
+    return None if key.holder is None else key.holder.writer
+
+
+def is_held_back(key: KeyStatus) -> bool:
+    """Whether a writer holds the others back."""
+    return key.state is State.STUCK and holder_name(key) is not None
+
+
+def still_story(look: StreamStatus) -> str:
+    """Why the time of a stream stands still, and since when."""
+    if is_held_back(look.worst):
+        return hold_story(look.worst, look.seen_at)
+    since = "" if look.since is None else f", since {moment(look.since, look.seen_at)}"
+    return f"{reason_of(look.worst, look.seen_at)}{since}"
+
+
+def next_step(key: KeyStatus) -> str:
+    """What happens next to a key that stands still, and what somebody can do; empty for others."""
+    counting = sum(key.writers.get(str(state), 0) for state in COUNTING)
+    match key.state:
+        case State.STALLED if counting:
+            released = None if key.holder is None else key.holder.released_in_ms
+            until = "" if released is None else f", or the first times out in {span(released)}"
+            return f"Nothing moves until one of them notes{until}. Start it again; if nothing is to come, close it."
+        case State.STALLED:
+            return "Nothing moves until a writer notes. Start one again; if nothing is to come, close them."
+        case State.STUCK if is_held_back(key):
+            name = holder_name(key)
+            return f"Time goes on when {name} notes a later time, times out, or is closed or excluded."
+        case State.HELD:
+            return f"Time goes on when {key.wanted_writers - key.have_noted} more have noted."
+        case _:
+            return ""
+
+
+def silent_for(key: KeyStatus, now: int) -> str:
+    """For how long all writers of a stalled key have been silent."""
+    return f"all silent for {span(now - key.heard_at)}" if key.state is State.STALLED and key.heard_at else ""
+
+
+def lag_of(status: StreamStatus | KeyStatus) -> str:
+    """The lag of a stream or a key, if its times are on the clock's scale."""
+    return NOTHING if status.lag_ms is None else behind(status.lag_ms)
+
+
+def group_lag(look: GroupStatus) -> str:
+    """The lag of a group, if its times are on the clock's scale."""
+    return lag(look.window.lower, look.seen_at)
+
+
+def group_state(look: GroupStatus) -> Word:
+    """Whether a group is in backlog. One that has caught up stays so while it reads, although it may be behind."""
+    if look.window.backlog:
+        return Word("in backlog", "bad")
+    if look.threshold_ms is None:
+        return Word("no threshold", "soft")
+    if (look.window.lag_ms or 0) > look.threshold_ms:
+        return Word("behind its threshold", "warn")
+    return Word("caught up", "good")
+
+
+def rate(per_second: float) -> str:
+    return f"{per_second:.2f}" if per_second < 10 else f"{per_second:,.0f}"
+
+
+def number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def key_label(key: str) -> str:
+    """A time key for people."""
+    return key or "(default)"
+
+
+def stream_link(stream: str) -> str:
+    return f"/streams/{stream}"
+
+
+def writer_link(stream: str, writer: str) -> str:
+    return f"/streams/{stream}/writers/{writer}"
+
+
+def group_link(group: str) -> str:
+    return f"/reader-groups/{group}"
