@@ -16,9 +16,9 @@ from controller.storage.journal import StoredEntry
 ICONS: Final = {
     "refusal": ("✕", "bad"),
     "state": ("⇄", "soft"),
-    "held": ("⧗", "warn"),
-    "holding": ("⧗", "warn"),
-    "pause": ("‖", "warn"),
+    "held": ("◔", "warn"),
+    "holding": ("◔", "warn"),
+    "pause": ("◌", "warn"),
     "incomplete": ("◐", "warn"),
     "action": ("●", "good"),
     "registration": ("+", "soft"),

@@ -46,6 +46,7 @@ from controller.dashboard.words import (
     lag_of,
     next_step,
     rate,
+    silence,
     silent_for,
     spoken,
     state_of,
@@ -431,14 +432,14 @@ async def _charts(
     elif shown and not over.ends_now and (not status.sealed or (key.marked_at or 0) > until):
         end = until, until - shown[-1][1]
     why = "" if shown else _why_empty(key, now)
-    if shown and len(shown) < 3 and marks.begin is not None and marks.begin > since + (until - since) * 9 // 10:
+    if len(shown) < 3 and marks.begin is not None and since + (until - since) * 9 // 10 < marks.begin <= until:
         why = f"The marks begin at {moment(marks.begin, now)}: a shorter range shows more of them."
-    moments = [*shown, (now, key.time)] if is_live and shown and key.time is not None else shown
+    moments = [*shown, (now, key.time)] if is_live and key.time is not None else shown
     last = moments[-1][0] if moments and status.sealed else until
     lags: Chart | None = None
     if key.time is None or is_epoch(key.time):
         points = sawtooth(shown, marks.sampled, end)
-        lags = lag_chart(f"lag of {status.name}", [(status.name, points)] if shown else [], since, until)
+        lags = lag_chart(f"lag of {status.name}", [(status.name, points)], since, until)
     times = time_chart(status.name, moments, last, read, since, until)
     return {"lag": lags, "time": times, "why": why, "sealed": status.sealed and bool(shown)}
 
@@ -495,8 +496,8 @@ def _writers_table(look: Look, details: StreamDetails, key: KeyStatus) -> Table[
     now, held, graph, name = details.stream.seen_at, key.state.stands_still, details.graph, details.stream.name
 
     def state(each: WriterStatus) -> Cell:
-        word = writer_word(each.state, each.heard_at, key, now)
-        holds = ("⧗ holds" if held else "⧗ slowest") if each.holds else ""
+        word = writer_word(each.state, silence(each.heard_at, key, now, holds=each.holds), key)
+        holds = ("◔ holds" if held else "◔ slowest") if each.holds else ""
         more = "  ".join(filter(None, (below_marks(each, key.time), holds)))
         return Cell(word.text, colour=f"{word.colour} strong", more=more, more_colour="bad" if held else "soft")
 
@@ -659,7 +660,8 @@ def _writer_keys(look: Look, details: WriterDetails, by_key: Mapping[str, KeySta
     now = details.seen_at
 
     def state(each: WriterKey) -> Cell:
-        word = writer_word(each.state, details.heard_at, by_key.get(each.key), now)
+        key = by_key.get(each.key)
+        word = writer_word(each.state, silence(details.heard_at, key, now, holds=each.holds), key)
         return Cell(word.text, colour=f"{word.colour} strong")
 
     def holds(each: WriterKey) -> str:
@@ -734,7 +736,9 @@ async def group(look: Look, name: str) -> Page:
         "backlog": journal_table(look.address, "backlog", changes, look.now),
         "journal": journal_table(look.address, "journal", entries, look.now),
     }
-    since = f"since {moment(changes[-1].at, look.now)}" if changes else ""
+    made = next((each for each in entries if each.kind == "created"), None)
+    began = changes[-1] if changes else made if found.window.backlog else None  # a new group is in backlog
+    since = "" if began is None else f"since {moment(began.at, look.now)}{'' if changes else ', when it was made'}"
     command = {"positions": dict[str, Any]()}
     shows = {
         "name": name,
@@ -775,7 +779,7 @@ def _held_group(
     of_key = next((each for each in status.keys if each.key == key), status.worst)
     behind = "" if window is None or window.behind is None else f"{window.behind_text} behind its marks"
     stands = of_key.state.stands_still
-    why = f"{of_key.state.text}: {still_story(status) if of_key is status.worst else reason_of(of_key, status.seen_at)}"
+    why = still_story(status) if of_key is status.worst else reason_of(of_key, status.seen_at)
     return {
         "stream": name,
         "link": stream_link(name),
@@ -784,7 +788,7 @@ def _held_group(
         "why": why if stands else "",
         "holder": holder_name(of_key) if stands else None,
         "holder_link": writer_link(name, holder_name(of_key) or "") if stands and holder_name(of_key) else "",
-        "since": "" if not stands or of_key.since is None else moment(of_key.since, status.seen_at),
+        "state": of_key.state.text,
     }
 
 

@@ -19,6 +19,7 @@ from controller.dashboard.words import (
     group_link,
     group_state,
     number,
+    silence,
     spoken,
     state_of,
     stream_link,
@@ -124,7 +125,7 @@ class Flows:
             named.add(group.name)
         for each in writers:
             if each.name not in named and len(boxes) < FLOW_WRITERS:
-                word = writer_word(each.state, each.heard_at, key, stream.seen_at)
+                word = writer_word(each.state, silence(each.heard_at, key, stream.seen_at, holds=each.holds), key)
                 boxes.append(Box("writer", each.name, writer_link(stream.name, each.name), word))
                 named.add(each.name)
         left.subtract(str(each.state) for each in writers if each.name in named)

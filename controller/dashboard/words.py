@@ -46,11 +46,19 @@ def in_trouble(states: Iterable[State], unread: int = 0) -> str:
     return ", ".join([*said, *([f"{unread} not known"] if unread else [])])
 
 
-def writer_word(state: WriterState, heard_at: int, key: KeyStatus | None, now: int) -> Word:
+def silence(heard_at: int, key: KeyStatus | None, now: int, *, holds: bool) -> int:
+    """How long ago a writer was heard. Of the one that holds a key the status says it, which leaves out the time in
+    which nobody could be heard."""
+    holder = key.holder if key is not None and holds else None
+    said = None if holder is None else holder.last_heard_ms_ago
+    return now - heard_at if said is None else said
+
+
+def writer_word(state: WriterState, silent_ms: int, key: KeyStatus | None) -> Word:
     """The state of a writer. One that counts and has been silent for as long as its key stands still is no active one:
     it is silent."""
-    if key is not None and key.state.stands_still and state in COUNTING and now - heard_at >= key.too_long_ms:
-        return Word(f"silent, {span(now - heard_at)}", "bad")
+    if key is not None and key.state.stands_still and state in COUNTING and silent_ms >= key.too_long_ms:
+        return Word(f"silent, {span(silent_ms)}", "bad")
     return Word(spoken(state), "bad" if state in _BAD_STATES else "good" if state is WriterState.ACTIVE else "soft")
 
 
@@ -107,8 +115,10 @@ def next_step(key: KeyStatus) -> str:
     match key.state:
         case State.STALLED if counting:
             released = None if key.holder is None else key.holder.released_in_ms
-            until = "" if released is None else f", or the first times out in {span(released)}"
-            return f"Nothing moves until one of them notes{until}. Start it again; if nothing is to come, close it."
+            alone = holder_name(key) if counting == 1 else None
+            who, whom = (alone, "") if alone is not None else ("one of them", "the first ")
+            until = "" if released is None else f", or {whom}times out in {span(released)}"
+            return f"Nothing moves until {who} notes{until}. Start it again; if nothing is to come, close it."
         case State.STALLED:
             return "Nothing moves until a writer notes. Start one again; if nothing is to come, close them."
         case State.STUCK if is_held_back(key):

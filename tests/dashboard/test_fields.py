@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from controller.dashboard.fields import read_positions, read_start
+from controller.dashboard.fields import FORM, duration_text, read_duration, read_positions, read_start, setting_field
 from strandline.wire.groups import FromHead, FromPositions, FromTime
 
 
@@ -25,3 +27,39 @@ def test_a_start_is_the_head_a_time_or_positions() -> None:
 def test_what_are_no_positions_is_refused_in_words(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read_positions(text)
+
+
+@given(st.integers(0, 1 << 53))
+def test_a_duration_is_read_as_what_it_was_written_from(milliseconds: int) -> None:
+    assert read_duration(duration_text(milliseconds)) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("15 min", 900_000),
+        ("15min", 900_000),
+        ("1.5 h", 5_400_000),
+        ("1 h 30 min", 5_400_000),
+        ("0", 0),
+        ("2 Days", 172_800_000),
+    ],
+)
+def test_durations_are_entered_as_people_write_them(text: str, milliseconds: int) -> None:
+    assert read_duration(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text", ["15", "1.5", "", "min", "-3 s", "5 fortnights", "3 s and more", "0.5 ms", "9" * 99 + " s"]
+)
+def test_what_is_no_duration_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w+ \w+"):
+        read_duration(text)
+
+
+def test_a_value_is_refused_outside_of_its_bounds_alone() -> None:
+    fields = {setting.name: setting_field(setting, 0) for setting in FORM}
+    assert fields["max_writers"].refusal("0") == "at least 1"
+    assert fields["max_writers"].refusal("99999999999") is not None
+    assert fields["max_writers"].refusal("12") is None
+    assert fields["idle_lag_ms"].refusal("") == "this cannot be empty"

@@ -1,536 +1,473 @@
+"""What pages show of streams in every condition; each fault that operators found has its test here."""
+
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
-from controller.dashboard import plain_pages
-from tests.dashboard.conftest import PHONE, WIDE, look
+from tests.dashboard.conftest import PART, Served
+from tests.dashboard.html_tree import Element, read
+from tests.served import NOON, ManualClock
 
-if TYPE_CHECKING:
-    from tests.dashboard.conftest import World
-
-
-def card(page: Page, heading: str) -> Locator:
-    """A part of a page, by its heading."""
-    return page.locator(".sl-card", has=page.get_by_role("heading", name=heading, exact=True))
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
-def test_the_guilty_writer_is_two_clicks_from_the_overview(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(world.url)
-    row = page.get_by_role("row").filter(has_text="orders").first
-    expect(row).to_contain_text("stalled")  # silent writers stand out after 5 s
-    expect(page.locator("tbody tr").first).to_contain_text("orders")
-    expect(page).to_have_title(re.compile(r"^⚠ \d+ stalled.* · Overview · Strandline$"))
-    expect(page.locator("link[rel~=icon]")).to_have_attribute("href", re.compile("^data:image/svg.*dc2626"))
-    row.get_by_role("link", name="orders").click()
-    expect(page).to_have_title("⚠ stalled · orders · Strandline")
-    expect(page.get_by_text("Furthest behind is")).to_be_visible()
-    expect(page.get_by_text("times out in")).to_be_visible()
-    page.get_by_role("link", name="app-7").first.click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("app-7")
-    expect(page.get_by_text("yes, since")).to_be_visible()
+def stuck(served: Served, name: str = "s") -> None:
+    """`slow` has held `fast` back for half a minute."""
+    served.stream(name, writer_timeout_ms=10 * MINUTE)
+    served.note("slow", NOON, {"0": 1}, name)
+    for _ in range(10):
+        served.pass_time(3 * SECOND)
+        served.note("fast", served.clock.now, {"0": 2}, name)
 
 
-def test_a_controller_alone_is_one_row_without_a_button(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(world.url)
-    page.get_by_role("link", name="Controllers").click()
-    expect(page.get_by_text("One controller serves this store, alone.")).to_be_visible()
-    expect(page.locator("tbody tr")).to_have_count(1)
-    expect(page.locator("tbody tr")).to_contain_text("live")
-    expect(page.get_by_role("button", name="Drain")).to_have_count(0)
+def ends(page: Element, chart: str = "lag-chart") -> float:
+    """How high the line of a chart ends, as a share of its highest place."""
+    path = page.by_id(chart).all("path", "line")[0]["d"]
+    heights = [1000 - float(each.split()[1]) for each in path[1:].split("L")]
+    return heights[-1] / max(*heights, 1.0)
 
 
-def test_what_is_new_shows_without_reloading(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/counter")
-    expect(page.get_by_text("42", exact=True).first).to_be_visible()
-    page.evaluate("window.sameDocument = true")
-    world.note("counter", "c1", 4_711, offset=3)
-    expect(page.get_by_text("4711", exact=True).first).to_be_visible()
-    assert page.evaluate("window.sameDocument") is True
+def test_the_guilty_writer_is_named_on_the_overview_and_two_clicks_away(served: Served) -> None:
+    stuck(served)
+    served.stream("calm")
+    page = served.page("/")
+    assert page.one("title").children == ["⚠ 1 stuck · Overview · Strandline"]
+    assert page.by_id("icon")["href"] == "/static/icon-bad.svg"
+    first = page.rows("streams")[0]
+    assert (first["State"], first["Stream"], first["Held by"]) == ("stuck", "s", "slow 30 s silent")
+    assert page.by_id("attention-s").all("a")[1]["href"] == "/streams/s/writers/slow"
+    assert "Time goes on when slow notes a later time" in page.by_id("attention-s").text
+    stream = served.page(page.by_id("streams-s").all("a")[0]["href"])
+    assert stream.by_id("holder").text.startswith("Held back by slow since")
+    writer = served.page(stream.by_id("holder").all("a")[0]["href"])
+    assert (writer.one("h1").text, writer.rows("keys")[0]["Holds time back"][:10]) == ("slow", "yes, since")
 
 
-@pytest.mark.full
-def test_times_that_are_no_dates_stay_numbers_and_have_no_lag(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/counter")
-    expect(page.get_by_role("cell", name=re.compile(r"^4[27]"))).to_be_visible()
-    expect(page.get_by_role("heading", name="Event time", exact=True)).to_be_visible()
-    expect(page.get_by_role("heading", name="Lag", exact=True)).to_be_hidden()
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/streams/s", "/streams/s/writers/slow", "/reader-groups/g", "/lag", "/journal", "/topology", "/controllers"],
+)
+def test_a_page_is_whole_at_once_and_its_main_part_alone_is_the_same(served: Served, path: str) -> None:
+    stuck(served)
+    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    whole = served.page(path)
+    part = read(served.get(path, **PART).text)
+    assert [each.tag for each in part.children if isinstance(each, Element)] == ["main"]
+    assert part.one("main").text == whole.one("main").text
+    assert whole.one("nav")["aria-label"] == "Pages" and whole.one("h1")
 
 
-def test_splits_and_merges_are_drawn(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/payments")
-    expect(page.locator("svg g.node")).to_have_count(4)
-    expect(page.locator("svg path.flowchart-link")).to_have_count(4)
+def test_a_fresh_controller_says_how_to_make_the_first_stream(served: Served) -> None:
+    text = served.page("/").one("main").text
+    assert "There is no stream yet" in text and "curl -X PUT http" in text and "/v1/streams/orders" in text
+    served.stream("s")
+    assert "No writer has noted its time yet" in served.page("/streams/s").text
 
 
-@pytest.mark.full
-def test_many_segments_are_drawn_folded_and_unfold_on_a_click(world: World, open_page: Callable[..., Page]) -> None:
-    world.put("/v1/streams/split-up", {"segments": 500})
-    halves = [{"id": f"{n}-{half}", "low": (2 * n + half) / 1000, "high": (2 * n + half + 1) / 1000}
-              for n in range(500) for half in (0, 1)]  # fmt: skip
-    world.post("/v1/streams/split-up/scale", {"seal": {str(n): 0 for n in range(500)}, "create": halves})
-    page = open_page()
-    page.goto(f"{world.url}/streams/split-up")
-    segments = card(page, "Segments")
-    expect(segments.get_by_text("1,500 of 1,500 segments are folded")).to_be_visible()
-    expect(segments.locator("svg g.node")).to_have_count(16)
-    segments.locator("svg g.node").filter(has_text="63 ended").first.click()
-    expect(segments.locator("svg g.node")).to_have_count(23)
-    segments.get_by_label("Unfold").press("Enter")
-    page.get_by_role("option", name=re.compile("125 open")).first.press("Enter")
-    expect(segments.locator("svg g.node")).to_have_count(30)
-    segments.get_by_role("button", name="Fold again").click()
-    expect(segments.locator("svg g.node")).to_have_count(16)
+# -- charts ------------------------------------------------------------------------------------------------------------
 
 
-def test_lag_and_time_are_drawn_from_the_marks(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/orders")
-    expect(page.locator("canvas")).to_have_count(2)
-    charts = "[...document.querySelectorAll('canvas')].map(c => c.width * c.height)"
-    assert all(area > 10_000 for area in page.evaluate(charts))
+def test_a_chart_ends_with_what_the_stream_is_now(served: Served) -> None:
+    """H3: it ended in a climb of up to one distance between two samples."""
+    served.stream("s")
+    for _ in range(400):  # more than are drawn one by one
+        served.pass_time(2 * SECOND)
+        served.note("w", served.clock.now - 200, {"0": 1})
+    served.pass_time(500)
+    for span in ("15min", "1h", "24h", "7d", "all"):
+        page = served.page(f"/streams/s?range={span}")
+        assert "0.7 s behind" in page.by_id("holder").text
+        assert re.search(r"s 0\.7 s at the end", page.by_id("lag-chart")["aria-label"])
+        assert span in ("24h", "7d") or ends(page) < 0.6  # in the others there is hardly more than the end
 
 
-def test_a_picture_leads_from_a_stream_to_what_its_readers_write(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/topology?flows.filter=bills")
-    expect(page.locator(".sl-flow")).to_have_count(2)
-    flow = page.get_by_label("from the writers to the readers of orders")
-    expect(flow.get_by_role("list", name="billing writes").get_by_role("link")).to_have_text("bills")
-    flow.get_by_role("link", name="bills").click()
-    flow = page.get_by_label("from the writers to the readers of bills")
-    expect(flow.get_by_role("list", name="billing reads").get_by_role("link")).to_have_text(["orders", "payments"])
-
-
-@pytest.mark.full
-def test_thousands_of_writers_come_page_by_page_and_filter(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/crowd")
-    expect(page.get_by_text("1-25 of 3000")).to_be_visible()
-    page.get_by_role("button", name="Next page").first.click()
-    expect(page.get_by_text("26-50 of 3000")).to_be_visible()
-    expect(page.get_by_role("link", name="w-0025")).to_be_visible()
-    page.get_by_label("Filter writers").fill("w-27")
-    expect(page.get_by_text("1-25 of 100")).to_be_visible()
-    expect(page.get_by_role("link", name="w-2700")).to_be_visible()
-
-
-@pytest.mark.full
-def test_what_is_chosen_in_a_table_is_there_again_after_back_and_a_reload(
-    world: World, open_page: Callable[..., Page]
-) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/crowd")
-    page.get_by_label("Filter writers").fill("w-27")
-    expect(page.get_by_text("1-25 of 100")).to_be_visible()
-    head = card(page, "Writers").get_by_role("columnheader", name="Writer", exact=True)
-    for direction in ("ascending", "descending"):
-        head.get_by_role("button").click()
-        expect(head).to_have_attribute("aria-sort", direction)
-    page.get_by_role("button", name="Next page").first.click()
-    expect(page.get_by_role("link", name="w-2774")).to_be_visible()
-    expect(page).to_have_url(re.compile(r"\?writers.filter=w-27&writers.sort=-name&writers.page=2$"))
-    page.get_by_role("link", name="w-2774").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("w-2774")
-    page.go_back()
+def test_a_range_in_which_there_is_next_to_nothing_says_so(served: Served) -> None:
+    """L18: 7 days of a stream that is ten minutes old were an empty chart without a word."""
+    served.stream("s", writer_timeout_ms=None)
     for _ in range(2):
-        expect(page.get_by_text("26-50 of 100")).to_be_visible()
-        expect(page.get_by_role("link", name="w-2774")).to_be_visible()
-        expect(page.get_by_label("Filter writers")).to_have_value("w-27")
-        page.reload()
+        served.note("w", served.clock.now, {"0": 1})
+        served.pass_time(5 * MINUTE)
+    section = served.page("/streams/s?range=7d").section("Lag")
+    assert "The marks begin at 22:13:20: a shorter range shows more of them." in section.text
+    assert "No mark was made yet: no writer" in lag_of_new(served, "empty")
+
+
+def lag_of_new(served: Served, name: str) -> str:
+    served.stream(name)
+    return served.page(f"/streams/{name}").section("Lag").text
+
+
+def test_a_sealed_stream_ends_in_charts_and_is_not_furthest_behind_for_ever(served: Served) -> None:
+    """M10: its peak grew for ever."""
+    for name in ("ended", "live"):
+        served.stream(name, writer_timeout_ms=None)
+        served.note("w", served.clock.now - SECOND, {"0": 1}, name)
+    served.call("POST", "/v1/streams/ended/seal", {})
+    served.pass_time(10 * MINUTE)
+    served.note("w", served.clock.now - 5 * SECOND, {"0": 2}, "live")
+    rows = {each["Stream"]: each for each in served.page("/lag?range=15min").rows("streams")}
+    assert rows["ended"]["Now"] == "–" and rows["ended"]["Peak"] in ("–", "1.0 s")
+    assert rows["live"]["Now"] == "5.0 s"
+    page = served.page("/streams/ended?range=15min")
+    assert "The stream is sealed: the lines end there." in page.text and "behind" not in page.by_id("holder").text
+
+
+def test_one_bad_clock_does_not_flatten_all_other_lines(served: Served) -> None:
+    """M10: one time of 2001 made an axis of 25 years."""
+    for name, lag_ms in (("good", 2 * SECOND), ("old-clock", NOON - 1_000_000_000_000)):
+        served.stream(name)
+        served.note("w", served.clock.now - lag_ms, {"0": 1}, name)
+        served.pass_time(MINUTE)
+        served.note("w", served.clock.now - lag_ms, {"0": 2}, name)
+    page = served.page("/lag?range=15min")
+    card = page.one("svg", "chart")
+    assert re.fullmatch(r"[\d.]+ (s|min)", card.all("text", "upwards")[-1].text)
+    assert "Above the scale: old-clock (22.2 y)." in page.text
+
+
+def test_a_time_ahead_of_the_clock_is_said_to_be_ahead(served: Served) -> None:
+    """L20: it was shown as `-25515 d 15 h`, without a word."""
+    served.stream("s")
+    served.note("w", NOON + 400 * DAY, {"0": 1})
+    page = served.page("/streams/s")
+    assert "400 d 0 h ahead of the clock" in page.by_id("holder").text
+    assert served.page("/").rows("streams")[0]["Lag"] == "400 d 0 h ahead"
+    status = served.call("GET", "/v1/status")["streams"][0]
+    assert "its time is 400 d 0 h ahead of the clock" in status["reason"]
+    assert "-" not in page.rows("writers")[0]["Lag"]
+
+
+def test_times_that_are_no_dates_stay_numbers_and_have_no_lag(served: Served) -> None:
+    served.stream("s")
+    served.note("w", 41, {"0": 1})
+    served.note("w", 42, {"0": 2})
+    page = served.page("/streams/s")
+    assert page.rows("writers")[0]["Time"] == "42" and page.rows("writers")[0]["Lag"] == "–"
+    assert [h.text for h in page.all("h2") if h.text == "Lag"] == [] and page.section("Event time")
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_says_what_holds_it_back_since_when_and_since_when_it_is_in_backlog(served: Served) -> None:
+    """M8: the page of a group named neither the stream nor the writer."""
+    stuck(served)
+    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"], "backlog_threshold_ms": 10_000})
+    served.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 1}}})
+    served.pass_time(MINUTE)
+    served.note("fast", served.clock.now, {"0": 3})
+    served.call("GET", "/v1/reader-groups/g/time-window")
+    served.pass_time(SECOND)
+    page = served.page("/reader-groups/g")
+    held = page.by_id("holder").text
+    assert "Its time is that of s: the readers are 0.0 s behind its marks." in held
+    assert "s is stuck, and waits for slow: since 22:13:23, for 88 s" in held
+    backlog = page.all("div", "tile")[1].text
+    assert backlog.startswith("Backlog yes since 22:1")
+
+
+def test_a_tile_counts_what_its_word_says(served: Served) -> None:
+    """M9: `Incomplete` counted stalled streams whose marks leave somebody out."""
+    served.stream("s", writer_timeout_ms=None)
+    for writer, time in (("a", 5), ("b", 9)):
+        served.note(writer, NOON + time, {"0": 1})
+    served.call("POST", "/v1/streams/s/writers/a/exclude")
+    served.note("b", NOON + 10, {"0": 2})
+    assert served.page("/").tiles()["Incomplete"] == "1"
+    served.pass_time(10 * MINUTE)
+    found, status = served.page("/").tiles(), served.call("GET", "/v1/status")["trouble"]
+    assert (found["Incomplete"], found["Standing still"]) == ("0", "1")
+    assert (status["incomplete"], status["stalled"]) == (0, 1)
+
+
+def test_a_writer_that_is_silent_and_holds_time_is_never_called_active(served: Served) -> None:
+    """M11: it was "active", in green, also in the picture and on the page of the topology."""
+    served.stream("s", writer_timeout_ms=None)
+    for writer in ("a", "b"):
+        served.note(writer, NOON, {"0": 1})
+    served.pass_time(97 * SECOND)
+    page = served.page("/streams/s")
+    assert [each["State"].partition(" ◔")[0] for each in page.rows("writers")] == ["silent, 97 s"] * 2
+    assert not page.all("span", "good", class_="good") and "silent, 97 s" in page.one("div", "flow").text
+    assert "2 active; all silent, 97 s" in served.page("/topology").text
+    assert served.page("/streams/s/writers/a").rows("keys")[0]["State"] == "silent, 97 s"
+
+
+def test_the_journal_of_all_streams_folds_repeats_as_that_of_one_does(served: Served) -> None:
+    """M13: 16 of its first 25 rows were one writer's refusals."""
+    for name in ("orders", "payments"):
+        served.stream(name)
+        served.note("w", NOON, {"0": 1}, name)
+        for _ in range(5):
+            body = {"writer": "w", "time": 1, "position": {}}
+            served.call("POST", f"/v1/streams/{name}/notes", body, expect=409)
+    served.pass_time(SECOND)
+    refusals = [each for each in served.page("/journal").rows("entries") if "refused" in each["What happened"]]
+    assert [each["Stream"] for each in refusals] == ["payments", "orders"]
+    assert all("5 times since" in each["What happened"] for each in refusals)
+    assert "5 times since" in served.page("/streams/orders").section("Journal").text
+    chosen = served.page("/journal?topic=action&search=CREATED+pay")
+    assert [each["Stream"] for each in chosen.rows("entries")] == ["payments"]
+    assert "Nothing in the journals fits." in served.page("/journal?search=nowhere").text
+
+
+def test_states_are_written_with_spaces_everywhere(served: Served) -> None:
+    """L14: `2 timed_out` stood on a tile, `timed out` beside it."""
+    served.stream("s", writer_timeout_ms=5_000)
+    served.note("a", NOON, {"0": 1})
+    served.pass_time(MINUTE)
+    for path in ("/", "/streams/s", "/topology"):
+        assert "1 timed out" in served.page(path).text and "timed_out" not in served.page(path).text
+
+
+def test_a_group_that_is_behind_its_threshold_is_not_green(served: Served) -> None:
+    """L15: `caught up`, in green, for a group that was 91 s behind with a threshold of 10 s."""
+    served.stream("s", writer_timeout_ms=None)
+    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"], "backlog_threshold_ms": 10_000})
+    served.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {}})
+    for offset in range(3):
+        served.note("w", served.clock.now, {"0": offset})
+        served.call("PUT", "/v1/reader-groups/g/readers/r", {"epoch": 1, "positions": {"s": {"0": offset}}})
+        served.pass_time(SECOND)
+    served.call("GET", "/v1/reader-groups/g/time-window")
+    assert served.page("/").rows("groups")[0]["Backlog"] == "caught up"
+    served.pass_time(91 * SECOND)
+    row = served.page("/")
+    status = served.call("GET", "/v1/status")["groups"][0]
+    assert row.rows("groups")[0]["Backlog"] == ("in backlog" if status["backlog"] else "behind its threshold")
+    assert not row.by_id("groups-g").all("span", "good")
+
+
+def test_a_stalled_stream_says_what_happens_next(served: Served) -> None:
+    """L21."""
+    served.stream("s", writer_timeout_ms=10 * MINUTE)
+    served.note("a", NOON, {"0": 1})
+    served.pass_time(MINUTE)
+    said = "Nothing moves until a notes, or times out in 9 min 0 s. Start it again; if nothing is to come, close it."
+    assert said in served.page("/streams/s").by_id("holder").text and said in served.page("/").text
+    served.pass_time(10 * MINUTE)
+    assert "Nothing moves until a writer notes." in served.page("/streams/s").by_id("holder").text
+
+
+def test_a_head_has_no_hidden_arrow(served: Served) -> None:
+    """L12: hidden arrows of heads that can be sorted by wrapped to a line of their own."""
+    stuck(served)
+    assert {each.text for each in served.page("/").by_id("streams-table").all("th")} >= {"Lag", "Marks/s", "State"}
+
+
+# -- the parts of a stream's page --------------------------------------------------------------------------------------
+
+
+def test_a_stream_shows_marks_left_out_keys_late_writers_and_segments(served: Served) -> None:
+    served.stream("s", writer_timeout_ms=None, late_writers="skip")
+    served.note("lost", NOON, {"0": 1})
+    served.note("kept", NOON + 1, {"0": 2})
+    served.call("POST", "/v1/streams/s/writers/lost/exclude")
+    served.note("kept", NOON + 2_000, {"0": 3})
+    served.note("tardy", NOON + 500, {"0": 3})
+    served.pass_time(SECOND)
+    page = served.page("/streams/s")
+    assert "they leave out lost" in page.by_id("holder").text
+    assert page.rows("incomplete")[0]["Left out"] == "lost" and page.rows("incomplete")[0]["Until"] == "still"
+    late = next(each for each in page.rows("writers") if each["Writer"] == "tardy")
+    assert "1.5 s below the marks" in late["State"] and "1 writer is below the marks" in page.text
+    halves = [{"id": "1", "low": 0.0, "high": 0.5}, {"id": "2", "low": 0.5, "high": 1.0}]
+    served.call("POST", "/v1/streams/s/scale", {"seal": {"0": 3}, "create": halves})
+    page = served.page("/streams/s")
+    assert [each.text for each in page.one("svg", "segments").all("g")] == ["0", "1", "2"]
+    assert len(page.one("svg", "segments").all("path")) == 2
+    assert page.rows("segments")[1]["After"] == "0"
+
+
+def test_a_key_of_several_is_chosen_in_the_address(served: Served) -> None:
+    served.stream("s")
+    times = {"order_time": NOON - 7_000, "ship_time": NOON - 4_000}
+    served.call("POST", "/v1/streams/s/notes", {"writer": "k", "times": times, "position": {"0": 1}})
+    assert "7.0 s behind" in served.page("/streams/s?key=order_time").by_id("holder").text
+    page = served.page("/streams/s?key=ship_time")
+    assert "4.0 s behind" in page.by_id("holder").text
+    assert [each["Time key"] for each in page.rows("keys")] == ["order_time", "ship_time"]
+    assert [each["value"] for each in page.by_id("key").all("option")] == ["order_time", "ship_time"]
+
+
+def test_many_segments_are_folded_and_a_link_unfolds_a_box(served: Served) -> None:
+    served.stream("s", segments=500)
+    halves = [
+        {"id": f"{n}-{half}", "low": (2 * n + half) / 1000, "high": (2 * n + half + 1) / 1000}
+        for n in range(500)
+        for half in (0, 1)
+    ]
+    served.call("POST", "/v1/streams/s/scale", {"seal": {str(n): 0 for n in range(500)}, "create": halves})
+    page = served.page("/streams/s")
+    assert "1,500 of 1,500 segments are folded" in page.text
+    boxes = page.one("svg", "segments").all("a")
+    assert len(boxes) == 16
+    unfolded = served.page("/streams/s" + boxes[0]["href"])
+    assert len(unfolded.one("svg", "segments").all("g")) == 23
+    assert unfolded.by_id("fold")["href"] == "?"
+
+
+def test_a_picture_leads_from_a_stream_to_what_its_readers_write(served: Served) -> None:
+    for name in ("orders", "bills"):
+        served.stream(name)
+    served.call("PUT", "/v1/reader-groups/billing", {"streams": ["orders"]})
+    served.note("shop", NOON, {"0": 1}, "orders")
+    served.note("billing", NOON, {"0": 1}, "bills")
+    served.pass_time(SECOND)
+    page = served.page("/topology")
+    (flow,) = page.all("div", "flow")
+    assert [each["href"] for each in flow.all("a")] == [
+        "/streams/orders#writers",
+        "/streams/orders",
+        "/reader-groups/billing",
+        "/streams/bills",
+    ]
+    own = served.page("/streams/bills").one("div", "flow")
+    assert own.one("ul", aria_label="billing reads").text == "stream orders fine"
+    assert "There is no stream" not in served.page("/topology?flows.filter=bills").text
+    assert not served.page("/topology?flows.filter=none").all("div", "flow")
+
+
+def test_a_writer_shows_its_notes_refusals_and_registrations(served: Served) -> None:
+    served.stream("s", writer_timeout_ms=10 * MINUTE)
+    served.call("PUT", "/v1/streams/s/writers/w")
+    served.note("w", NOON, {"0": 1}, epoch=1)
+    served.call("POST", "/v1/streams/s/notes", {"writer": "w", "time": 1, "position": {}, "epoch": 1}, expect=409)
+    served.pass_time(SECOND)
+    page = served.page("/streams/s/writers/w")
+    tiles = page.tiles()
+    assert (tiles["Epoch"], tiles["Refused"], tiles["Times out"], tiles["Position"]) == ("1", "1", "in 9 min 59 s", "0=1")
+    assert "w registered, with epoch 1" in page.section("Registrations").text
+    assert "time_went_back" in page.section("Refusals").text
+    names = {each.text for each in page.all("button") if "data-act" in each.attributes}
+    assert names == {"Exclude", "Close"}
+    served.call("POST", "/v1/streams/s/writers/w/exclude")
+    excluded = served.page("/streams/s/writers/w")
+    assert {each.text for each in excluded.all("button") if "data-act" in each.attributes} == {"Include", "Close"}
+
+
+def test_a_group_shows_its_windows_readers_and_positions(served: Served) -> None:
+    served.stream("s", segments=2)
+    served.note("w", NOON, {"0": 14})
+    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    served.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 14, "1": 10}}})
+    page = served.page("/reader-groups/g")
+    assert page.rows("readers")[0]["Segments"] == "s/0, s/1"
+    assert page.rows("segments")[0] == {"Segment": "s/0", "Read up to": "14", "Owned by": "r"}
+    assert page.rows("streams")[0]["Stream"] == "s"
+    assert "reader registered: reader r" in page.section("Journal").text
+    offline = page.one("button", aria_label="Take r offline")
+    assert offline["data-act"] == "/acts/take-offline?group=g&reader=r"
+
+
+def test_a_controller_alone_is_one_row_without_a_button(served: Served) -> None:
+    page = served.page("/controllers")
+    assert "One controller serves this store, alone." in page.text
+    assert [each["State"] for each in page.rows("controllers")] == ["live"]
+    assert not page.all("button", "danger")
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------------
+
+
+def test_tables_sort_filter_and_turn_pages_by_their_address(served: Served) -> None:
+    served.stream("s")
+    notes = [{"writer": f"w-{n:04}", "time": NOON, "position": {}} for n in range(120)]
+    served.call("POST", "/v1/streams/s/notes", {"notes": notes})
+    page = served.page("/streams/s")
+    assert "1–25 of 120" in page.by_id("writers").text
+    last = page.by_id("writers-by-name")
+    assert last["href"] == "?writers.sort=name"
+    page = served.page("/streams/s?writers.sort=-name&writers.page=2&writers.rows=10&writers.filter=w-00")
+    names = [each["Writer"] for each in page.rows("writers")]
+    assert names == [f"w-00{n}" for n in range(89, 79, -1)]
+    assert "11–20 of 100" in page.by_id("writers").text
+    by_name = next(each for each in page.by_id("writers-table").all("th") if each.text == "Writer")
+    assert by_name["aria-sort"] == "descending"
+    assert page.by_id("writers-filter")["value"] == "w-00"
+    kept = {each["name"]: each["value"] for each in page.by_id("writers").one("form", "filter").all("input", type_="hidden")}
+    assert kept == {"writers.sort": "-name"}
 
 
 @pytest.mark.parametrize("query", ["sort=none-such", "page=0", "page=999999999999", "page=-1", "rows=7", "filter=%00"])
-def test_an_address_that_asks_for_what_cannot_be_shows_the_page(world: World, query: str) -> None:
-    assert world.process.client.get(f"/streams/orders?writers.{query}&key=none-such").status_code == 200
+def test_an_address_that_asks_for_what_cannot_be_shows_the_page(served: Served, query: str) -> None:
+    served.stream("s")
+    served.page(f"/streams/s?writers.{query}&key=none-such&range=never&from=now")
+
+
+def test_a_table_is_saved_as_it_was_filtered_and_sorted(served: Served) -> None:
+    served.stream("s")
+    notes = [{"writer": f"w-{n:04}", "time": NOON, "position": {}} for n in range(300)]
+    served.call("POST", "/v1/streams/s/notes", {"notes": notes})
+    address = "/streams/s?writers.filter=w-02&writers.sort=-name"
+    links = [each["href"] for each in served.page(address).by_id("writers").all("a") if "download" in each.attributes]
+    for link, ending in zip(links, ("csv", "json"), strict=True):
+        answer = served.get("/streams/s" + link)
+        assert re.findall(r"w-\d{4}", answer.text) == [f"w-{number:04}" for number in range(299, 199, -1)]
+        assert answer.headers["content-disposition"] == f'attachment; filename="writers.{ending}"'
+    assert json.loads(served.get("/?export=streams.json").text)[0]["name"] == "s"
 
 
 @pytest.mark.parametrize(
     ("zone", "shown"),
     [("Asia/Kolkata", "+05:30"), ("", "Z"), ("Europe", "Z"), ("../../etc/passwd", "Z"), ("None/Such", "Z")],
 )
-def test_times_are_in_the_zone_that_the_browser_chose(world: World, zone: str, shown: str) -> None:
-    page = world.process.client.get("/streams/orders", headers={"Cookie": f"strandline_zone={zone}"})
-    time = world.process.client.get("/v1/streams/orders").json()["latest_marks"][""]["time"]
-    offset = timedelta(hours=5, minutes=30) if shown != "Z" else timedelta()
-    at = datetime.fromtimestamp(time // 1000, UTC) + offset
-    assert f"time {at:%Y-%m-%d %H:%M:%S}.{time % 1000:03}{shown}" in page.text
-    assert f"times in {zone if shown != 'Z' else 'UTC'}" in page.text
+def test_times_are_in_the_zone_that_the_browser_chose(served: Served, zone: str, shown: str) -> None:
+    served.stream("s")
+    served.note("w", NOON, {"0": 1})
+    page = served.page("/streams/s", cookies={"strandline_zone": zone})
+    at = datetime.fromtimestamp(NOON // 1000, UTC) + (timedelta(hours=5.5) if shown != "Z" else timedelta())
+    assert f"time {at:%Y-%m-%d %H:%M:%S}.000{shown}" in page.text
+    assert page.by_id("zone").text == f"times in {zone if shown != 'Z' else 'UTC'}"
 
 
-@pytest.mark.full
-def test_a_link_in_a_row_keeps_the_focus_while_the_row_changes(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/orders")
-    row = card(page, "Writers").get_by_role("row").filter(has_text="app-0")
-    link = row.get_by_role("link", name="app-0")
-    link.focus()
-    expect(row).not_to_have_text(row.text_content() or "")
-    expect(link).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("/writers/app-0$"))
+def test_a_theme_is_kept_in_a_cookie(served: Served) -> None:
+    assert served.page("/", cookies={"strandline_theme": "dark"}).one("html")["data-theme"] == "dark"
+    assert "data-theme" not in served.page("/", cookies={"strandline_theme": '"><b>'}).one("html").attributes
 
 
-def test_a_head_is_sorted_by_with_the_keyboard_and_says_how(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/orders")
-    head = card(page, "Writers").get_by_role("columnheader", name="Late", exact=True)
-    expect(head).to_have_attribute("aria-sort", "none")
-    head.get_by_role("button").focus()
-    row = card(page, "Writers").get_by_role("row").filter(has_text="app-0")
-    expect(row).not_to_have_text(row.text_content() or "")  # rows change by themselves, and the focus stays where it is
-    for direction in ("ascending", "descending"):
-        expect(head.get_by_role("button")).to_be_focused()
-        page.keyboard.press("Enter")
-        expect(head).to_have_attribute("aria-sort", direction)
-    expect(card(page, "Writers").get_by_role("columnheader", name="Position")).not_to_have_attribute(
-        "aria-sort", "none"
-    )
-    expect(page.locator("html")).to_have_attribute("lang", "en-US")
+def test_a_range_from_a_moment_to_another_and_one_that_cannot_be(served: Served) -> None:
+    served.stream("s")
+    served.note("w", NOON, {"0": 1})
+    served.pass_time(HOUR)
+    begin = datetime.fromtimestamp(NOON // 1000 - 60, UTC)
+    page = served.page(f"/streams/s?from={begin:%Y-%m-%dT%H:%M:%S}Z&to={begin + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}Z")
+    assert page.by_id("from")["value"] == f"{begin:%Y-%m-%dT%H:%M:%S}"
+    assert page.by_id("lag-chart")["data-since"] == str(NOON - MINUTE)
+    wrong = served.page("/streams/s?from=2020-01-02T00:00&to=2020-01-01T00:00")
+    assert "from a moment before the other" in wrong.one("form", "range").text
+    assert wrong.by_id("from")["value"] == "2020-01-02T00:00"
 
 
-def test_a_table_is_saved_as_it_was_filtered_and_sorted(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/crowd?writers.filter=w-27&writers.sort=-name")
-    expect(page.get_by_text("1-25 of 100")).to_be_visible()
-    for form in ("CSV", "JSON"):
-        card(page, "Writers").get_by_role("button", name="Download writers").click()
-        with page.expect_download() as saved:
-            page.get_by_role("menuitem", name=form, exact=True).click()
-        expect(page.get_by_role("menu")).to_have_count(0)
-        names = re.findall(r"w-\d{4}", saved.value.path().read_text())
-        assert names == [f"w-{number}" for number in range(2799, 2699, -1)], form
-        assert saved.value.suggested_filename == f"writers.{form.lower()}"
+def test_what_is_not_there_says_so_and_leads_back(served: Served) -> None:
+    for path in ("/streams/none", "/streams/none/writers/w", "/reader-groups/none", "/none-such", "/streams/a%20b"):
+        page = served.page(path, status=served.get(path).status_code)
+        assert served.get(path).status_code in (400, 404, 422), path
+        assert page.one("h1").text == "Not here" and page.one("main").one("a")["href"] == "/"
+    assert served.get("/streams/none", **PART).json()["code"] == "unknown_stream"  # the page loads itself then
+    for path in ("/v1/none", "/v1/streams/s/seal", "/healthz/none"):
+        assert served.get(path).headers["content-type"] == "application/problem+json", path
 
 
-def test_the_lag_of_all_streams_is_drawn_over_a_range_that_back_keeps(
-    world: World, open_page: Callable[..., Page]
-) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/lag")
-    page.get_by_label("Time range").click()
-    page.get_by_role("option", name="15 min").click()
-    page.wait_for_url("**/lag?range=15min")
-    row = page.get_by_role("row").filter(has_text="lossy")
-    expect(row.locator("svg")).to_have_attribute("aria-label", re.compile("^lag of lossy: "), timeout=60_000)
-    expect(page.get_by_role("row").filter(has_text="counter").locator("svg")).to_have_count(0)  # its times are no dates
-    row.get_by_role("link", name="lossy").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("lossy")
-    page.go_back()
-    expect(page.get_by_label("Time range")).to_have_value("15 min")
+def test_the_page_of_a_stream_leads_to_its_dashboard_in_grafana(tmp_path: Path) -> None:
+    class WithGrafana(Served):
+        grafana = "https://grafana.test/d/s?var-stream={stream}"
+
+    with WithGrafana(tmp_path / "store.db", ManualClock()) as served:
+        served.stream("orders")
+        link = next(each for each in served.page("/streams/orders").all("a") if each.text == "Grafana")
+        assert (link["href"], link["rel"]) == ("https://grafana.test/d/s?var-stream=orders", "noopener")
 
 
-@pytest.mark.full
-def test_dragging_over_a_chart_zooms_and_back_keeps_the_range(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/lossy")
-    chart = card(page, "Event time").locator("canvas")
-    box = chart.bounding_box()
-    assert box is not None
-    ready = "[...document.querySelectorAll('.nicegui-echart')].every(e => getElement(e).chart?.hasBrush)"
-    page.wait_for_function(ready)
-    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 100)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 100, steps=5)
-    page.mouse.up()
-    page.wait_for_url(re.compile(r"\?from=.*Z&to=.*Z$"))
-    chosen = [page.get_by_label(name, exact=True).input_value() for name in ("From", "To")]
-    first, last = (datetime.fromisoformat(each) for each in chosen)
-    assert timedelta(minutes=5) < last - first < timedelta(minutes=30)
-    page.get_by_role("link", name="Strandline").click()
-    expect(page.get_by_role("heading", name="Streams")).to_be_visible()
-    page.go_back()
-    expect(page.get_by_label("From", exact=True)).to_have_value(chosen[0])
-    page.get_by_label("From", exact=True).fill("2020-01-01T00:00:00")
-    page.get_by_label("From", exact=True).press("Tab")
-    expect(page).to_have_url(re.compile(r"\?from=2020-01-01T00"), timeout=30_000)
-    page.get_by_label("Time range").click()
-    page.get_by_role("option", name="24 h").click()
-    page.wait_for_url("**/streams/lossy?range=24h")
-    expect(page.get_by_label("From", exact=True)).to_have_value("")
-
-
-@pytest.mark.full
-def test_what_is_typed_before_the_first_updates_of_a_page_is_kept(world: World, open_page: Callable[..., Page]) -> None:
-    _, page = open_page(), open_page()  # the first one is that of other tests, too
-    page.goto(f"{world.url}/streams/lossy")  # in the visitor's zone from now on
-    held: list[Callable[[], None]] = []
-    said_by_page: list[str] = []
-
-    def hold(socket: WebSocketRoute) -> None:
-        """Holds what the controller tells the page once they are connected, until something was typed."""
-        controller = socket.connect_to_server()
-
-        def told(said: str | bytes) -> None:
-            send = partial(socket.send, said)
-            if not typed and str(said).startswith("42"):  # an event of Socket.IO
-                held.append(send)
-            else:
-                send()
-
-        def hear(said: str | bytes) -> None:
-            said_by_page.append(str(said))
-            controller.send(said)
-
-        controller.on_message(told)
-        socket.on_message(hear)
-
-    typed = False
-    page.route_web_socket(re.compile(""), hold)
-    page.goto(f"{world.url}/streams/lossy?from=2026-01-01T00:00:01Z&to=2026-01-01T00:30:00Z")
-    page.wait_for_function("window.did_handshake")
-    field = page.get_by_label("From", exact=True)
-    field.fill("2020-01-01T00:00:00")
-    typed = True
-    for send in held:
-        send()
-    expect(page).to_have_url(re.compile(r"\?from=2020-01-01T00"), timeout=30_000)
-    expect(field).to_have_value("2020-01-01T00:00")
-    assert any("2020-01-01T00:00" in said for said in said_by_page)
-    assert not any("2026-01-01T00:00:01" in said for said in said_by_page)  # nor does it turn back
-
-
-def test_a_refused_moment_is_told_until_the_field_is_right_again(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/lossy?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z")
-    field, refusal = page.get_by_label("From", exact=True), page.get_by_text("from a moment before the other")
-    before = field.input_value()
-    field.fill("2020-01-04T00:00:00")
-    expect(refusal).to_be_visible()
-    field.fill(before)
-    expect(refusal).to_have_count(0)
-
-
-def test_a_search_of_all_journals_is_there_again_after_back(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/journal?topic=action")
-    rows = page.locator("tbody tr")
-    expect(rows.filter(has_text="quiet")).to_contain_text("created")
-    page.get_by_label("Search").fill("EXCLUDED lost")
-    expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("excluded: writer lost")
-    page.wait_for_url("**/journal?topic=action&search=EXCLUDED+lost")
-    rows.get_by_role("link", name="lossy").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("lossy")
-    page.go_back()
-    expect(page.get_by_label("Search")).to_have_value("EXCLUDED lost")
-    expect(rows).to_have_count(1)
-    page.get_by_label("Search").fill("nowhere")
-    expect(page.get_by_text("Nothing in the journals fits.")).to_be_visible()
-
-
-def test_names_of_249_characters_break_no_page(world: World, open_page: Callable[..., Page]) -> None:
-    name = "n" * 249
-    world.put(f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
-    world.put(f"/v1/reader-groups/{name}", {"streams": [name]})
-    world.note(name, name, 5)
-    page = open_page()
-    hidden = "[...document.querySelectorAll('.q-table__middle')].filter(t => t.scrollWidth > t.clientWidth).length"
-    for path in (
-        f"/?streams.filter={name}",
-        f"/streams/{name}",
-        f"/streams/{name}/writers/{name}",
-        f"/reader-groups/{name}",
-        f"/topology?flows.filter={name}",
-    ):
-        page.goto(world.url + path)
-        for size in (WIDE, PHONE):
-            look(page, "light", size)
-            expect(page.get_by_text(name).first).to_be_visible()
-            assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"], (path, size)
-            assert page.evaluate(hidden) == 0, (path, size)
-
-
-def test_a_group_shows_its_readers_positions_and_backlog(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/reader-groups/billing")
-    expect(page.get_by_role("cell", name="orders/0, orders/1", exact=True)).to_be_visible()
-    expect(page.get_by_role("row").filter(has=page.get_by_role("cell", name="orders/0", exact=True))).to_contain_text(
-        "14"
-    )
-    expect(page.get_by_text("reader registered: reader r1")).to_be_visible()
-
-
-def test_incomplete_marks_link_to_the_writer_and_its_registration(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/lossy")
-    expect(card(page, "Incomplete marks").get_by_role("row").filter(has_text="still").last).to_contain_text("lost")
-    expect(page.get_by_text("Marks are incomplete: they leave out lost")).to_be_visible()
-    page.get_by_role("link", name="lost").first.click()
-    expect(page.get_by_text("lost registered, with epoch 1").first).to_be_visible()
-
-
-def test_late_writers_stand_out_with_how_late_they_are(world: World, open_page: Callable[..., Page]) -> None:
-    world.put("/v1/streams/tardy", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
-    world.note("tardy", "punctual", 40)
-    world.note("tardy", "slow", 15)
-    page = open_page()
-    page.goto(f"{world.url}/streams/tardy")
-    expect(card(page, "Writers").get_by_role("row").filter(has_text="slow")).to_contain_text("25 below the marks")
-    expect(page.get_by_text("1 writer is below the marks")).to_be_visible()
-    expect(card(page, "Journal").get_by_text("late: its time 15 is")).to_be_visible()
-
-
-def test_a_writer_that_keeps_up_is_not_said_to_hold_time_back(world: World, open_page: Callable[..., Page]) -> None:
-    world.put("/v1/streams/steady", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
-    world.note("steady", "only", 41)
-    page = open_page()
-    page.goto(f"{world.url}/streams/steady/writers/only")
-    row = card(page, "Time").get_by_role("row").last
-    expect(row).to_contain_text("41")
-    world.note("steady", "only", 42)
-    expect(row).to_contain_text("42")
-    expect(row.get_by_role("cell").last).to_have_text("no")
-
-
-def test_each_time_key_of_a_stream_is_shown_and_can_be_chosen(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/keyed")
-    expect(card(page, "Time keys").get_by_role("row").filter(has_text="ship_time")).to_contain_text("4002")
-    expect(card(page, "Writers").get_by_role("row").filter(has_text="k1")).to_contain_text("7001")
-    page.get_by_label("Time key").click()
-    page.get_by_role("option", name="ship_time").click()
-    expect(card(page, "Writers").get_by_role("row").filter(has_text="k1")).to_contain_text("4002")
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_page_follows_the_browsers_theme_and_can_be_turned(
-    world: World, open_page: Callable[..., Page], dark: bool
-) -> None:
-    page = open_page(dark=dark)
-    page.goto(world.url)
-    is_dark = "document.body.classList.contains('body--dark')"
-    page.wait_for_function(f"{is_dark} === {str(dark).lower()}")
-    page.get_by_role("button", name="Dark or light").click()
-    page.wait_for_function(f"{is_dark} !== {str(dark).lower()} && document.cookie.includes('strandline_theme')")
-    page.goto(f"{world.url}/streams/orders")
-    page.wait_for_function(f"{is_dark} !== {str(dark).lower()}")
-
-
-def test_the_keyboard_alone_leads_to_a_stream(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    page.goto(world.url)
-    expect(page.get_by_role("cell", name="orders").first).to_be_visible()
-    for _ in range(200):  # and once more from the top: rows move
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.getAttribute('href')") == "/streams/orders":
-            break
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("orders")
-
-
-def test_the_focus_stays_on_a_row_that_moves(world: World, open_page: Callable[..., Page]) -> None:
-    streams = ("moving-a", "moving-b", "moving-c")
-    for time, name in enumerate(streams, 1):
-        world.put(f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
-        world.note(name, "w", time)
-    page = open_page()
-    page.goto(f"{world.url}/?streams.filter=moving&streams.sort=-time")
-    names = page.locator("tbody tr a[href^='/streams/moving']")
-    expect(names).to_have_text(["moving-c", "moving-b", "moving-a"])
-    names.last.focus()
-    world.note("moving-a", "w", 4, offset=2)
-    expect(names).to_have_text(["moving-a", "moving-c", "moving-b"])
-    expect(names.first).to_be_focused()
-    page.get_by_role("heading", name="Streams").click()
-    expect(names.first).not_to_be_focused()
-    for name in streams:
-        world.process.client.delete(f"/v1/streams/{name}")
-
-
-def test_what_is_not_there_is_said_with_a_way_back(world: World, open_page: Callable[..., Page]) -> None:
-    page = open_page()
-    for path in ("/streams/none-such/writers/w", "/reader-groups/none-such", "/streams/none-such"):
-        answer = page.goto(world.url + path)
-        assert answer is not None and answer.status == 404
-    expect(page.get_by_text("none-such").first).to_be_visible()
-    page.get_by_role("link", name="To the overview").click()
-    expect(page.get_by_role("cell", name="quiet")).to_be_visible()
-
-
-def test_an_open_page_of_what_is_deleted_says_so_without_an_alarm_and_shows_what_is_created_anew(
-    world: World, open_page: Callable[..., Page]
-) -> None:
-    settings = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
-    world.put("/v1/streams/passing", settings)
-    world.note("passing", "w1", 5)
-    pages = [open_page(), open_page()]
-    for page, path in zip(pages, ("/streams/passing", "/streams/passing/writers/w1"), strict=True):
-        page.goto(world.url + path)
-        expect(page.get_by_text("w1").first).to_be_visible()
-    assert world.process.client.delete("/v1/streams/passing").is_success
-    for page in pages:
-        expect(page.get_by_role("heading", name="Not here")).to_be_visible()
-        expect(page.locator("#sl-alarm")).to_have_count(0)
-    world.put("/v1/streams/passing", settings)
-    world.note("passing", "w2", 6)
-    pages[0].reload()
-    expect(pages[0].get_by_role("link", name="w2").first).to_be_visible()
-    expect(pages[0].get_by_role("alert").first).to_be_hidden()
-
-
-def test_a_stream_without_writers_says_why_charts_are_empty_and_shows_the_first_note_to_copy(
-    world: World, open_page: Callable[..., Page]
-) -> None:
-    page = open_page()
-    page.goto(f"{world.url}/streams/quiet")
-    expect(page.get_by_text("No mark was made yet: no writer").first).to_be_visible()
-    expect(page.get_by_text("No writer has noted its time yet")).to_be_visible()
-    expect(page.get_by_text(f"curl -X POST {world.url}/v1/streams/quiet/notes")).to_be_visible()
-    expect(page.get_by_role("button", name="Copy the command")).to_be_visible()
-
-
-def test_everything_of_the_api_stays_json(world: World) -> None:
-    for method, path, status in [
-        ("GET", "/v1/none-such", 404),
-        ("PUT", "/v1/notes", 405),
-        ("GET", "/v1", 404),
-        ("DELETE", "/healthz", 405),
-    ]:
-        answer = world.process.client.request(method, path)
-        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
-
-
-def test_names_with_dots_have_pages_in_two_tabs_at_once(world: World, open_page: Callable[..., Page]) -> None:
-    world.put("/v1/streams/eu.orders-2.v1", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
-    world.note("eu.orders-2.v1", "w.1", 5)
-    one = open_page()
-    other = one.context.new_page()
-    one.goto(f"{world.url}/streams/eu.orders-2.v1")
-    other.goto(f"{world.url}/streams/eu.orders-2.v1/writers/w.1")
-    expect(other.get_by_role("heading", level=1)).to_have_text("w.1")
-    world.note("eu.orders-2.v1", "w.1", 8_231, offset=2)
-    for page in (one, other):
-        expect(page.get_by_text("8231", exact=True).first).to_be_visible()
-
-
-def test_an_unknown_path_says_so_and_writes_no_files(world: World) -> None:
-    answer = world.process.client.get("/none-such<b>")
-    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    assert "There is no page at <code>/none-such&lt;b&gt;</code>" in answer.text
-    assert not Path(".nicegui").exists()
-
-
-def test_a_page_that_failed_says_so_without_telling_what_is_inside() -> None:
-    answer = plain_pages.failed(ValueError("a password"))
-    assert answer.status_code == 500
-    assert b"ValueError" in answer.body
-    assert b"password" not in answer.body
-
-
-def test_pages_of_another_origin_are_kept_from_the_channel(world: World) -> None:
-    path = "/_nicegui_ws/socket.io/?EIO=4&transport=polling"
-    for origin, status in (("https://elsewhere.example", 403), (world.url, 200)):
-        assert world.process.client.get(path, headers={"Origin": origin}).status_code == status
+def test_names_of_200_characters_are_whole_on_every_page(served: Served) -> None:
+    name = "n" * 200
+    served.stream(name)
+    served.note(name, NOON, {"0": 1}, name)
+    served.call("PUT", f"/v1/reader-groups/{name}", {"streams": [name]})
+    for path in ("/", f"/streams/{name}", f"/streams/{name}/writers/{name}", f"/reader-groups/{name}", "/topology"):
+        assert name in served.page(path).one("main").text

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.dashboard.limits import SEGMENT_BOXES, SEGMENT_PARTS, SEGMENTS_UNFOLDED
-from controller.dashboard.segments_picture import segments_picture
+from controller.dashboard.segments import BOX_HEIGHT, BOX_WIDTH, segments_picture
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 
 pytestmark = pytest.mark.full
@@ -68,6 +68,9 @@ def test_too_many_boxes_fold_again_beginning_with_the_first_that_was_unfolded() 
     assert unfolded[0] not in {each.name for each in segments_picture(segments, unfolded[:1]).boxes}
 
 
-def test_names_of_249_characters_are_cut_in_the_picture() -> None:
-    segments = [Segment(id=f"{'n' * 245}{number:04}", created_at=0) for number in range(100)]
-    assert max(map(len, segments_picture(segments).mermaid().splitlines())) < 120
+def test_boxes_stand_apart_and_names_of_249_characters_fit_into_them() -> None:
+    for segments in (halved(2, 8), [Segment(id=f"{'n' * 245}{number:04}", created_at=0) for number in range(100)]):
+        places, _, wide, high = segments_picture(segments).drawn()
+        assert len({(each.x, each.y) for each in places}) == len(places)
+        assert all(each.x + BOX_WIDTH <= wide and each.y + BOX_HEIGHT <= high for each in places)
+        assert max(len(line) for each in places for line in each.box.lines) < 33
