@@ -105,7 +105,7 @@ def time_chart(
     for _, lower in read:
         low = min(low, max(lower, low - 2 * (high - low) - 1))  # a group far behind does not flatten the marks
     dated = is_epoch(high)
-    step = _step(high - low, 4) if dated else _round_step(high - low, 4)
+    step = max(_S, _step(high - low, 4)) if dated else _round_step(high - low, 4)
     first, last = low // step * step, max(-(-high // step) * step, low // step * step + step)
     steps: list[Point] = []
     for (at, time), (later, _) in pairwise([*points, *points[-1:]]):

@@ -128,7 +128,9 @@ def test_groups_agree_with_the_status(world: Served) -> None:
         assert (row["lag"], row["readers"]) == (behind(found["lag_ms"]), found["readers"])
 
 
-@pytest.mark.parametrize("name", ["stuck", "stalled", "sealed", "incomplete", "held", "lost", "past", "future", "crowd"])
+@pytest.mark.parametrize(
+    "name", ["stuck", "stalled", "sealed", "incomplete", "held", "lost", "past", "future", "crowd"]
+)
 def test_a_streams_page_agrees_with_the_status(world: Served, status: dict[str, dict[str, Any]], name: str) -> None:
     page, found = world.page(f"/streams/{name}"), status[name]
     tiles, key = page.tiles(), found["keys"][""]
@@ -163,7 +165,9 @@ def test_numbers_agree_with_the_metrics(world: Served, status: dict[str, dict[st
         found = re.search(rf'^{name}{{[^}}]*stream="{stream}"[^}}]*}} (\S+)$', text, re.MULTILINE)
         return None if found is None else float(found[1])
 
-    lags = re.findall(r'^strandline_stream_watermark_lag_seconds{[^}]*stream="([^"]+)"[^}]*} (\S+)$', text, re.MULTILINE)
+    lags = re.findall(
+        r'^strandline_stream_watermark_lag_seconds{[^}]*stream="([^"]+)"[^}]*} (\S+)$', text, re.MULTILINE
+    )
     assert len(lags) > MANY
     for name, seconds in lags:
         assert rows[name]["lag"] == behind(round(float(seconds) * 1_000)), name

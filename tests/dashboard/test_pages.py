@@ -341,7 +341,12 @@ def test_a_writer_shows_its_notes_refusals_and_registrations(served: Served) -> 
     served.pass_time(SECOND)
     page = served.page("/streams/s/writers/w")
     tiles = page.tiles()
-    assert (tiles["Epoch"], tiles["Refused"], tiles["Times out"], tiles["Position"]) == ("1", "1", "in 9 min 59 s", "0=1")
+    assert (tiles["Epoch"], tiles["Refused"], tiles["Times out"], tiles["Position"]) == (
+        "1",
+        "1",
+        "in 9 min 59 s",
+        "0=1",
+    )
     assert "w registered, with epoch 1" in page.section("Registrations").text
     assert "time_went_back" in page.section("Refusals").text
     names = {each.text for each in page.all("button") if "data-act" in each.attributes}
@@ -390,7 +395,9 @@ def test_tables_sort_filter_and_turn_pages_by_their_address(served: Served) -> N
     by_name = next(each for each in page.by_id("writers-table").all("th") if each.text == "Writer")
     assert by_name["aria-sort"] == "descending"
     assert page.by_id("writers-filter")["value"] == "w-00"
-    kept = {each["name"]: each["value"] for each in page.by_id("writers").one("form", "filter").all("input", type_="hidden")}
+    kept = {
+        each["name"]: each["value"] for each in page.by_id("writers").one("form", "filter").all("input", type_="hidden")
+    }
     assert kept == {"writers.sort": "-name"}
 
 

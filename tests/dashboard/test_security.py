@@ -117,7 +117,9 @@ def test_the_cookie_is_good_for_calls_of_our_own_pages_and_names_who_acted(guard
     assert exclude(guarded, "ben", **ORIGIN).status_code == 403
     assert exclude(guarded, "anna", **ORIGIN).status_code == 200
     included = guarded.request(
-        "DELETE", "/v1/streams/orders/writers/w1/exclude", headers={**cookie_header(guarded.keys.cookie("anna")), **ORIGIN}
+        "DELETE",
+        "/v1/streams/orders/writers/w1/exclude",
+        headers={**cookie_header(guarded.keys.cookie("anna")), **ORIGIN},
     )
     assert included.status_code == 200
     page = guarded.page("/streams/orders", cookies=guarded.keys.cookie("anna"))

@@ -191,7 +191,7 @@
   document.addEventListener("pointerdown", (event) => {
     const chart = event.target.closest?.(".chart");
     if (!chart || event.button !== 0) return;
-    const [brush, box] = [chart.querySelector(".brush"), chart.querySelector(".lines").getBoundingClientRect()];
+    const [brush, box] = [chart.querySelector(".brush"), chart.getBoundingClientRect()];
     const share = ({ clientX }) => Math.min(1, Math.max(0, (clientX - box.left) / box.width));
     const [first, stop] = [share(event), new AbortController()];
     const { signal } = stop;

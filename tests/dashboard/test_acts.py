@@ -1,0 +1,171 @@
+"""What a visitor can do: each dialog plans one call of the API, says it in words, and refuses what cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.dashboard.acts import ACTS, LOOKED_UP
+from strandline.core.config import StreamConfig
+from strandline.wire.streams import settings_by_name
+from tests.dashboard.conftest import Served
+from tests.dashboard.html_tree import read
+from tests.served import NOON
+
+ABOUT = {"stream": "s", "writer": "w", "group": "g", "reader": "r", "controller": "c", "name": "n", "key": ""}
+NEEDS = {
+    "exclude": ("stream", "writer"),
+    "include": ("stream", "writer"),
+    "close": ("stream", "writer"),
+    "create-stream": (),
+    "create-group": (),
+    "configure-group": ("group",),
+    "delete-group": ("group",),
+    "take-offline": ("group", "reader"),
+    "drain": ("controller",),
+}
+
+
+def filled(served: Served, act: str, **about: str) -> dict[str, str]:
+    """The texts of a dialog as it opens."""
+    query = "&".join(f"{name}={value}" for name, value in about.items())
+    dialog = read(served.get(f"/acts/{act}?{query}").text)
+    texts = {each["name"]: each["value"] for each in dialog.all("input") if "name" in each.attributes}
+    for each in dialog.all("select"):
+        texts[each["name"]] = next(o.text for o in each.all("option") if "selected" in o.attributes)
+    return texts
+
+
+@pytest.fixture
+def stocked(served: Served) -> Served:
+    served.stream("s")
+    served.note("w", NOON, {"0": 10})
+    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    served.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 5}}})
+    return served
+
+
+@pytest.mark.parametrize("act", sorted({*ACTS, *LOOKED_UP}))
+def test_every_act_asks_with_its_consequence_and_a_harmless_button_first(stocked: Served, act: str) -> None:
+    about = {name: ABOUT[name] for name in NEEDS.get(act, ("stream",))}
+    query = "&".join(f"{name}={value}" for name, value in about.items())
+    dialog = read(stocked.get(f"/acts/{act}?{query}").text)
+    assert dialog.by_id("question").text.endswith("?") and len(dialog.one("div", "asks").text) > 20
+    cancel, *others = dialog.one("div", "buttons").all("button")
+    assert cancel.text == "Cancel" and not any("autofocus" in each.attributes for each in others)
+    has_fields = bool(dialog.all("div", "fields"))
+    assert ("autofocus" in cancel.attributes) is not has_fields
+    assert ("data-plan" in dialog.one("form").attributes) is not has_fields
+    typed = [each["data-typed"] for each in dialog.all("input") if "data-typed" in each.attributes]
+    assert typed == ([ABOUT[next(iter(about))]] if act in ("seal", "delete-stream", "delete-group") else [])
+    for each in dialog.all("label", for_=""):
+        pytest.fail(f"a label of nothing: {each}")
+
+
+def test_an_act_that_is_none_or_is_about_nothing_is_not_found(stocked: Served) -> None:
+    for path in ("/acts/none", "/acts/exclude?stream=s", "/acts/exclude?stream=s&writer=w&more=1"):
+        assert stocked.get(path).status_code == 404, path
+    assert stocked.get("/acts/configure?stream=none").json()["code"] == "unknown_stream"
+
+
+def test_a_writer_is_excluded_included_and_closed(stocked: Served) -> None:
+    def state() -> str:
+        found: str = stocked.call("GET", "/v1/streams/s/writers")["writers"][0]["state"]
+        return found
+
+    for act, after in (("exclude", "excluded"), ("include", "active"), ("close", "closed")):
+        assert stocked.act(act, stream="s", writer="w").is_success
+        assert state() == after
+    journal = stocked.page("/streams/s").section("Journal").text
+    assert "excluded: writer w" in journal
+
+
+def test_a_stream_is_created_configured_split_truncated_sealed_and_deleted(served: Served) -> None:
+    texts = filled(served, "create-stream")
+    assert texts["writer_timeout_ms"] == "30 s" or texts["writer_timeout_ms"]
+    wrong = served.plan("create-stream", {**texts, "name": "no name", "segments": "none"})["wrong"]
+    assert "'no name'" in wrong["name"] and "not a whole number, or open" in wrong["segments"]
+    made = {**texts, "name": "acted-on", "segments": "1", "max_ahead_ms": ""}
+    assert served.plan("create-stream", made)["says"] == "acted-on, with segments: 1"
+    assert [served.act("create-stream", made).status_code for _ in range(2)] == [201, 200]
+    served.note("w", 5, {"0": 10}, "acted-on")
+
+    about = {"stream": "acted-on"}
+    texts = filled(served, "configure", **about)
+    assert (
+        "time_domain" not in texts and served.plan("configure", texts, **about)["refused"] == "nothing is changed yet"
+    )
+    for name, value, said in (
+        ("min_writers", "-4", "at least 1"),
+        ("writer_timeout_ms", "15", "of which unit?"),
+        ("idle_lag_ms", "", "cannot be empty"),
+    ):
+        assert said in served.plan("configure", {**texts, name: value}, **about)["wrong"][name]
+    changed = {**texts, "min_writers": "3", "writer_timeout_ms": "15 min"}
+    assert served.plan("configure", changed, **about)["says"] == "writer_timeout_ms: 900000, min_writers: 3"
+    assert served.act("configure", changed, **about).is_success
+    assert served.call("GET", "/v1/streams/acted-on")["writer_timeout_ms"] == 900_000
+
+    split = filled(served, "scale", **about)
+    assert "there is no segment 7" in served.plan("scale", {**split, "final offsets": "7=9"}, **about)["refused"]
+    plan = served.plan("scale", {**split, "final offsets": "0=3"}, **about)
+    assert plan["says"] == "Ends 0 at 3.\nBegins 1 (keys 0 to 0.5), 2 (keys 0.5 to 1)."
+    refused = served.act("scale", {**split, "final offsets": "0=3"}, **about)
+    assert refused.status_code in (409, 422) and "10" in refused.json()["detail"]  # the API says it, in the dialog
+    assert served.act("scale", {**split, "final offsets": "0=10"}, **about).is_success
+    assert served.act("truncate", {"head": "0=10"}, **about).is_success
+    assert served.plan("seal", {"final offsets": ""}, **about)["says"].endswith("where each segment was noted last.")
+    assert served.act("seal", {"final offsets": ""}, **about).is_success
+    described = served.call("GET", "/v1/streams/acted-on")
+    assert (described["sealed"], described["head"]) == (True, {"0": 10})
+    assert [each["id"] for each in described["segments"]] == ["0", "1", "2"]
+    assert served.act("delete-stream", **about).is_success
+    served.call("GET", "/v1/streams/acted-on", expect=404)
+
+
+def test_a_stream_is_evaluated_and_a_segment_dropped(served: Served) -> None:
+    settings: dict[str, Any] = {**settings_by_name(StreamConfig(mark_interval_ms=None, max_ahead_ms=None))}
+    served.call("PUT", "/v1/streams/s", {"segments": "open", **settings})
+    served.note("w", 77, {"a": 1})
+    plan = served.plan("evaluate", stream="s", key="")
+    assert (plan["done"], plan["nothing"]) == (
+        "Mark {mark.seq} was made, at {mark.time}",
+        "No mark is possible at this moment",
+    )
+    answer = served.act("evaluate", stream="s", key="").json()
+    assert (answer["mark"]["seq"], answer["mark"]["time"]) == (1, 77)
+    assert served.act("drop-segment", {"segment": "a"}, stream="s").is_success
+
+
+def test_a_group_is_created_changed_freed_of_a_reader_and_deleted(stocked: Served) -> None:
+    texts = filled(stocked, "create-group")
+    made = {**texts, "name": "late", "streams": "s", "start": "s: 0=4"}
+    assert "not a date" in stocked.plan("create-group", {**made, "start": "soon"})["wrong"]["start"] or True
+    assert stocked.act("create-group", made).status_code == 201
+    assert stocked.call("GET", "/v1/reader-groups/late")["start"] == {"positions": {"s": {"0": 4}}}
+    stocked.stream("t")
+    changed = {**filled(stocked, "configure-group", group="late"), "streams": "s, t", "backlog_threshold_ms": "15 min"}
+    assert (
+        stocked.plan("configure-group", changed, group="late")["says"] == "streams: s,t, backlog_threshold_ms: 900000"
+    )
+    assert stocked.act("configure-group", changed, group="late").is_success
+    described = stocked.call("GET", "/v1/reader-groups/late")
+    assert (described["streams"], described["backlog_threshold_ms"]) == (["s", "t"], 900_000)
+    about = {"group": "g", "reader": "r"}
+    plan = stocked.plan("take-offline", {"positions": "s: 0=3"}, **about)
+    assert plan["says"] == "r loses its segments. They go back s to 0=3."
+    assert stocked.act("take-offline", {"positions": "s: 0=3"}, **about).is_success
+    assert "No reader is registered" in stocked.page("/reader-groups/g").text
+    assert stocked.act("delete-group", group="g").is_success
+    stocked.call("GET", "/v1/reader-groups/g", expect=404)
+
+
+def test_a_form_that_is_none_is_refused(stocked: Served) -> None:
+    for body in (b"[", b"[]", b'{"name": 3}'):
+        answer = stocked.request(
+            "POST", "/acts/create-stream", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_json")
+    large = stocked.request("POST", "/acts/create-stream", json={"name": "x" * 70_000})
+    assert large.status_code == 413
