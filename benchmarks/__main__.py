@@ -53,7 +53,12 @@ PARTS: Final = (
     Part("calls", 30, "--notes 3"),
     Part("notes", 120, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --postgres 0", "--seconds 2"),
     Part("batches", 60, "--seconds 1 --rounds 1 --writers 1000 --connections 1 --postgres 0", "--seconds 2"),
-    Part("dashboard", 60, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --pages 1", "--seconds 2"),
+    Part(
+        "dashboard",
+        180,
+        "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --pages 1 --streams 5 --updates 1",
+        "--seconds 2",
+    ),
     Part("marks", 100, "--seconds 1 --rounds 1 --crowd 100 --postgres 0"),
     Part("stops", 90, "--writers 100 --many 200 --rounds 1", "--rounds 2"),
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1", "--rounds 2"),

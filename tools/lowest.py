@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 IN_FILE: Final = ROOT / "requirements" / "lowest.in"
 # What runs the tests, in the versions that they run with otherwise.
 RUNNING: Final = ("editables", "hatchling", "hypothesis", "packaging", "pytest", "pytest-timeout", "pytest-xdist")
-# They need no Maven, no Java and no browser: confluent-kafka and NiceGUI are installed, and not run.
+# They need no Maven, no Java and no browser: confluent-kafka and Jinja2 are installed, and not run.
 TESTS: Final = (
     "tests/wire",
     "tests/client",

@@ -59,7 +59,7 @@ PROGRAMS: Final = {
     "kafka": "import strandline.logs.kafka, strandline.logs.kafka_reader, confluent_kafka, pyarrow",
     "sqlite": "import strandline.logs.sqlite_reader, adbc_driver_sqlite.dbapi",
     "spark": "import spark_integration, pyspark.sql.connect.client",
-    "dashboard": "import controller.dashboard.mount",
+    "dashboard": "import controller.dashboard.routes",
     "demo": "import sys; from controller.cli import main; sys.exit(main(['demo']))",
 }
 

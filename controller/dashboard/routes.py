@@ -62,7 +62,10 @@ The same can be seen in a terminal: <code>strandline watch</code>. The API descr
 
 
 def is_installed() -> bool:
-    return importlib.util.find_spec("jinja2") is not None
+    try:
+        return importlib.util.find_spec("jinja2") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def add_dashboard(app: FastAPI) -> None:

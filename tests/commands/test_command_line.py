@@ -215,7 +215,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
 
 
 def test_every_commands_help_needs_click_and_the_base_install(tmp_path: Path) -> None:
-    missing = "adbc_driver_sqlite confluent_kafka fastapi matplotlib nicegui numpy pyarrow pyspark sqlalchemy uvicorn"
+    missing = "adbc_driver_sqlite confluent_kafka fastapi jinja2 matplotlib numpy pyarrow pyspark sqlalchemy uvicorn"
     command = [sys.executable, "-c", WITHOUT + LOAD_ALL, missing]
     subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True)
 

@@ -34,9 +34,11 @@ class Served(InProcess):
         lifespan = self.app.router.lifespan_context(self.app)
         self._serving.enter_context(self.portal.wrap_async_context_manager(lifespan))
 
-    def get(self, path: str, *, cookies: Mapping[str, str] | None = None, **headers: str) -> httpx.Response:
-        """A page as a browser asks for it; `_` in a header's name stands for `-`."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+    def get(
+        self, path: str, headers: Mapping[str, str] | None = None, cookies: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """A page as a browser asks for it."""
+        given = dict(headers or {})
         if cookies:
             given["Cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
         self.look_anew()

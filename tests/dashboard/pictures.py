@@ -193,7 +193,6 @@ def take(browser: Browser, url: str, folder: Path, names: list[str]) -> None:
         page = context.new_page()
         page.goto(url + PAGES[page_name])
         page.get_by_text("Strandline").first.wait_for()
-        page.wait_for_timeout(2_500)  # charts and fonts have no event of their own
         page.screenshot(path=folder / f"{name}.png", full_page=True)
         with Image.open(folder / f"{name}.png") as picture:
             few = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)

@@ -91,7 +91,7 @@ def test_a_stream_is_created_configured_split_truncated_sealed_and_deleted(serve
     assert [served.act("create-stream", made).status_code for _ in range(2)] == [201, 200]
     served.note("w", 5, {"0": 10}, "acted-on")
 
-    about = {"stream": "acted-on"}
+    about: dict[str, Any] = {"stream": "acted-on"}
     texts = filled(served, "configure", **about)
     assert (
         "time_domain" not in texts and served.plan("configure", texts, **about)["refused"] == "nothing is changed yet"

@@ -50,8 +50,7 @@ PATHS: Final = (
     "/v1/streams/{}/marks/at?time={}", "/v1/streams/{}/segments/{}/time-index?token={}",
     "/v1/streams/{}/journal?after={}&limit={}", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/",
     "/sign-in", "/sign-out", "/streams/{}", "/streams/{}/writers/{}", "/reader-groups/{}", "/{}",
-    "/_nicegui_ws/socket.io/?EIO=4&transport=polling&sid={}", "/_nicegui_ws/socket.io/?EIO=4&transport=websocket",
-    "/_nicegui/{}",
+    "/acts/{}?stream={}&writer={}", "/static/{}", "/lag", "/journal?search={}", "/tokens",
 )  # fmt: skip
 TARGETS: Final = (
     "*",

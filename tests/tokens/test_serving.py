@@ -328,7 +328,7 @@ def test_the_dashboard_shows_nothing_of_streams_that_the_pattern_does_not_fit(
     assert [answer.status_code for answer in seen.values()] == [200, 200, 403, 403, 403]
     assert "Not here" not in seen["/streams/orders"].text and "hidden-group" not in seen["/"].text
     for page in PAGES[2:]:
-        assert "Not here" in seen[page].text and "a pattern that allows" in seen[page].text, page
+        assert "Not for this token" in seen[page].text and "a pattern that allows" in seen[page].text, page
     assert "Configure" not in seen["/streams/orders"].text  # which an administrator may
     assert all(guarded.tokens["reader"] not in answer.text for answer in seen.values())
 
