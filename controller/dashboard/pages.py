@@ -756,7 +756,7 @@ async def group(look: Look, name: str) -> Page:
 def _group_tiles(found: GroupStatus, since: str) -> list[Tile]:
     word = group_state(found)
     if word.text == "behind its threshold":
-        since = f"{since}; a group that has caught up stays so until it is idle".removeprefix("; ")
+        since = f"caught up {since or 'before'}, and stays so until it is idle"
     return [
         Tile("Lag", group_lag(found)),
         Tile("Backlog", yes(found.window.backlog) if word.colour in ("bad", "soft") else word.text, word.colour, since),
