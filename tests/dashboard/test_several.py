@@ -42,6 +42,11 @@ def states(both: Pair) -> dict[str, str]:
     return {each["Name"]: each["State"] for each in page(both, "/controllers").rows("controllers")}
 
 
+def is_pair(answer: httpx.Response) -> bool:
+    """Whether both controllers are live."""
+    return answer.is_success and [each["state"] for each in answer.json()["controllers"]] == ["live", "live"]
+
+
 def test_any_controller_draws_any_page_and_acts_until_one_is_killed(postgres_url: str) -> None:
     with pair(postgres_url) as both:
         for name in (HERE, THERE):
@@ -92,9 +97,12 @@ def test_any_controller_draws_any_page_and_acts_until_one_is_killed(postgres_url
 def test_a_controller_that_is_drained_or_stopped_has_ended(postgres_url: str) -> None:
     with pair(postgres_url) as both:
         both.begin_two([])
+        both.until(both.one, "/v1/controllers", is_pair)
+        both.until(both.one, "/v1/streams", lambda answer: answer.status_code == 401, token="none")  # tokens count now
         dialog = both.one.client.get("/acts/drain?controller=two", headers=cookie(both))
         assert "hands everything that it serves over" in read(dialog.text).text
-        assert act(both, "drain", controller="two").status_code == 202
+        begun = act(both, "drain", controller="two")
+        assert begun.status_code == 202, begun.text
         assert both.two.process.wait(30) == 0
         both.until(both.one, "/v1/controllers", lambda answer: '"ended"' in answer.text)
         assert states(both) == {"one": "live", "two": "ended"}
@@ -102,6 +110,7 @@ def test_a_controller_that_is_drained_or_stopped_has_ended(postgres_url: str) ->
         assert last.status_code == 409 and "is the last one that serves the store" in last.json()["detail"]
         both.processes.remove(both.two)
         both.begin_two([])
+        both.until(both.one, "/v1/controllers", is_pair)
         both.two.process.send_signal(signal.SIGTERM)
         assert both.two.process.wait(30) == 0
         both.until(both.one, "/v1/controllers", lambda answer: '"ended"' in answer.text or '"lost"' in answer.text)
