@@ -61,7 +61,6 @@ class DeclaredRoute:
     also: Mapping[int, str] = field(default_factory=dict)
     media_type: str = JSON
     says: str = "Done"
-    binary: str | None = None  # the media type in which the answer also comes, if the caller asks for it
 
     @property
     def name(self) -> str:
