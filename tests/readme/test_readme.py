@@ -24,10 +24,10 @@ from benchmarks.disorder import (
     lost_by_marks,
 )
 from tests.readme.pages import blocks_of
+from tests.summary import skip_but_under_ci
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-from tests.summary import skip_but_under_ci
 
 
 def blocks(language: str) -> list[str]:
