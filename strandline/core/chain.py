@@ -210,14 +210,16 @@ def sides_among(
     marks take five calls. `upper` is that of the mark ahead among those that follow `last`.
     """
     passed: Mark | None = None
-    low, high = first - 1, last + 1  # passed, and not passed
-    behind, ahead = first - 1, last + 1  # not ahead, and ahead
+    low, high = first - 1, last + 1  # the last mark that is known to be passed, the first that is known not to be
+    behind, ahead = (
+        first - 1,
+        last + 1,
+    )  # the same of "before the one ahead", never below `low`
     while low + 1 < high or behind + 1 < ahead:
         for mark in read(sorted({*_between(low, high), *_between(behind, ahead)})):
             if mark.cut.le(position):
-                if mark.seq > low:
-                    low, passed = mark.seq, mark
-                behind = max(behind, mark.seq)
+                low, passed = mark.seq, mark
+                behind = max(behind, low)
                 continue
             high = min(high, mark.seq)
             if not position.le(mark.cut):

@@ -64,9 +64,6 @@ class Columns:
         self._places: dict[str, int] = {}
         self.add(names)
 
-    def __len__(self) -> int:
-        return len(self.names)
-
     def add(self, names: Iterable[str]) -> None:
         """Gives each segment that has no lane the next one."""
         for name in names:
