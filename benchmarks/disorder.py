@@ -25,11 +25,12 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import Figure, Report, arguments, run
+from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from strandline.core.window import ListedMarks, time_window
+from strandline.core.window import time_window
 
 START_MS: Final = 1_700_000_000_000
 PERIOD_MS: Final = 500
@@ -209,7 +210,7 @@ class Marked:
 def lost_by_marks(events: Sequence[PhoneEvent], reading: Sequence[PhoneEvent] | None = None) -> Marked:
     """How many events a watermark from marks would drop: read live, or replayed in another order, `reading`."""
     segments = own_segments(events)
-    stream, marks = stream_of(events, segments), ListedMarks()
+    stream, marks = stream_of(events, segments), MarkChain()
     pending = iter([*notes(events, segments), None])
     upcoming, position, lags, lost = next(pending), dict.fromkeys(segments.values(), 0), list[int](), 0
     for each in events if reading is None else reading:

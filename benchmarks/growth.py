@@ -108,7 +108,7 @@ def window_us(marks: int, segments: int, rounds: int) -> float:
 
 
 def marks_mib(marks: int) -> float:
-    return made_marks.chain_of(made_marks.cuts(marks, SEGMENTS)).packed_bytes / (1 << 20)
+    return made_marks.traced_chain(made_marks.cuts(marks, SEGMENTS))[1]
 
 
 def in_one_thread(options: argparse.Namespace, report: Report) -> None:

@@ -1,6 +1,6 @@
-"""Marks that are made up: as a matrix of cuts, in a packed chain, in a controller's store; and positions among them.
+"""Marks that are made up: as a matrix of cuts, in a chain, in a controller's store; and positions among them.
 
-The plain searches for the marks around a position are what the packed chain is compared with.
+The plain searches for the marks around a position are what the chain is compared with.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+import tracemalloc
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -70,13 +71,22 @@ def _asked(rows: Rows) -> Asked:
 
 
 def chain_of(rows: Rows) -> MarkChain:
-    chain = MarkChain("")
+    chain = MarkChain()
     for start in range(0, len(rows), PIECE):
         for seq, row in enumerate(rows[start : start + PIECE].tolist(), start=start + 1):
             cut = Cut({str(n): offset for n, offset in enumerate(row) if offset})
             mark = Mark(seq=seq, key="", time=seq, upper=seq, cut=cut, newest=None, excluded=(), created_at=0)
             chain.append(mark)
     return chain
+
+
+def traced_chain(rows: Rows) -> tuple[MarkChain, float]:
+    """The chain, and the mebibytes that Python allocated for it."""
+    tracemalloc.start()
+    chain = chain_of(rows)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return chain, taken / (1 << 20)
 
 
 def store(path: Path, rows: Rows) -> None:
@@ -111,7 +121,7 @@ def read_plainly(path: Path) -> float:
 
 
 def by_columns(columns: Sequence[Rows], position: Rows) -> tuple[int, int]:
-    """The bounds as numpy finds them in the unpacked cuts: a search for each segment, from either side."""
+    """The bounds as numpy finds them in the matrix: a search for each segment, from either side."""
     passed = min(int(np.searchsorted(each, offset, "right")) for each, offset in zip(columns, position, strict=True))
     ahead = max(int(np.searchsorted(each, offset, "left")) for each, offset in zip(columns, position, strict=True))
     return passed, ahead

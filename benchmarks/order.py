@@ -20,11 +20,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.disorder import PhoneEvent, devices_of, disorder, generate, notes, stream_of
+from strandline.core.chain import MarkChain
 from strandline.core.note import Note
 from strandline.core.order import Bound
 from strandline.core.progress import Progress, no_order
 from strandline.core.time_index import bound_at
-from strandline.core.window import ListedMarks
 
 STREAM = "phones"
 PIECE = 100  # events of a segment that are fetched at a time
@@ -45,9 +45,9 @@ def skewed_segments(events: Sequence[PhoneEvent]) -> dict[str, str]:
     return {device: str(max(0, number - half + 1)) for number, device in enumerate(devices)}
 
 
-def marks_of(events: Sequence[PhoneEvent], segments: dict[str, str], every_ms: int) -> ListedMarks:
+def marks_of(events: Sequence[PhoneEvent], segments: dict[str, str], every_ms: int) -> MarkChain:
     """The marks that the devices' notes bring about, at most one in so many ms."""
-    stream, marks = stream_of(events, segments), ListedMarks()
+    stream, marks = stream_of(events, segments), MarkChain()
     stream.configure({"mark_interval_ms": every_ms}, 0)
     for each in notes(events, segments):
         note = Note(writer=each.device, times={"": each.time}, position=each.position)

@@ -30,7 +30,7 @@ class Units:
     window_us: float
     writer_bytes: float
     stream_kib: float
-    mark_segment_bytes: float  # of a segment in a mark, packed
+    mark_segment_bytes: float  # of a segment in a mark
     mark_stop_ms: float  # of 100 000 writers
     takeover_ms: float
 

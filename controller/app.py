@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI, Request, Response
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.responses import HTMLResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from controller.clock import HostClock
 from controller.cluster.records import Identity
@@ -32,7 +32,7 @@ from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
 from controller.http.openapi import CONTRACT_VERSION, describe
 from controller.http.request_bodies import BodiesRead
-from controller.http.responses import json_answer
+from controller.http.responses import JsonAnswer
 from controller.http.routes import ROUTERS, declared_by
 from controller.joint.ownership import Ownership
 from controller.limits import DEFAULT_LIMITS, Limits
@@ -65,12 +65,8 @@ class Application(FastAPI):
     ) -> None:
         super().__init__(**settings)
         run_id = secrets.token_hex(4)
-        self._envelope = Middleware(
-            super().__call__, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding
-        )
-
-    def build_middleware_stack(self) -> ASGIApp:
-        return AsyncExitStackMiddleware(self.router)
+        routed = AsyncExitStackMiddleware(self.router)
+        self._envelope = Middleware(routed, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -84,7 +80,7 @@ class Application(FastAPI):
                 message = {**message, "message": str(refused)}
             await send(message)
 
-        await self._envelope(scope, receive, send_in_words)
+        await super().__call__(scope, receive, send_in_words)
 
 
 def from_environment() -> Application:
@@ -218,4 +214,4 @@ async def _docs(documentation: Documentation, _request: Request) -> Response:
 
 
 async def _openapi_json(documentation: Documentation, _request: Request) -> Response:
-    return json_answer((await documentation.documents()).openapi)
+    return JsonAnswer((await documentation.documents()).openapi)

@@ -55,9 +55,8 @@ RULE_CHARACTERS: Final = 512  # a longer path is looked up each time
 REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`
 
 # Memory
-RECENT_MARKS: Final = 2_048  # of each key, packed in memory; older ones are read from the store
-PAST_MARKS_BYTES: Final = 64 * 1024 * 1024  # of older marks of all streams, packed, in memory for windows
-PAST_BLOCK_BYTES: Final = 512  # of Python's objects for each block of these
+RECENT_MARKS: Final = 512  # of each key, in memory; older ones are read from the store
+RECENT_OFFSETS: Final = 4_194_304  # in these marks: of a stream with more than 8 192 segments there are fewer
 LOADED_MARKS: Final = 256  # of each key, read when a stream is loaded
 
 # Time

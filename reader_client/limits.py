@@ -5,7 +5,9 @@ from typing import Final
 # Marks that follow the stream
 CACHED_MARKS_DEFAULT: Final = 100_000  # of one key; older positions take a call
 FOLLOWED_KEYS: Final = 16  # of one stream; windows of further keys take a call
-MARKS_PER_PAGE: Final = 1_000  # requested at a time
+MARKS_PER_PAGE: Final = 500  # requested at a time
+OFFSETS_PER_PAGE: Final = 8_192  # in these marks: of a stream with many segments fewer are requested
+MARKS_PER_PAGE_LEAST: Final = 16  # of a stream with however many segments
 FOLLOW_WAIT_MS: Final = 5_000  # one long poll
 REST_WAIT_MS: Final = 1_000  # the same for a stream in the ingestion domain
 STALE_AFTER_DEFAULT_MS: Final = 15_000  # how long cached marks are valid after the controller's last answer

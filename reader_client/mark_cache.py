@@ -6,69 +6,18 @@ or all marks are cached. Otherwise it returns None, and the caller must call the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Protocol
 
-from reader_client.limits import CACHED_MARKS_DEFAULT, MARKS_PER_PAGE
+from reader_client.limits import CACHED_MARKS_DEFAULT, MARKS_PER_PAGE, MARKS_PER_PAGE_LEAST, OFFSETS_PER_PAGE
+from strandline.core.chain import MarkChain
 from strandline.core.config import TimeDomain
-from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.core.time_index import interpolation_search
-from strandline.core.window import ListedMarks, Sides, TimeWindow, time_window
+from strandline.core.window import TimeWindow, time_window
 from strandline.errors import BeyondFinalOffset, UnknownSegment
 from strandline.wire.streams import MarksPage, StreamDescription, WireMark
-
-if TYPE_CHECKING:
-    from strandline.core.mark_page import MarkPage
-    from strandline.wire.packed_marks import PackedMarks
-
-
-class KeptMarks(Protocol):
-    """`strandline.core.chain.MarkChain` where numpy is installed, else `ListedMarks`."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, seq: int) -> Mark: ...
-
-    @property
-    def first_seq(self) -> int: ...
-
-    @property
-    def last_seq(self) -> int: ...
-
-    def append(self, mark: Mark) -> None: ...
-
-    def extend(self, page: MarkPage, /) -> None: ...
-
-    def prune_before_seq(self, seq: int) -> int: ...
-
-    def time_at(self, seq: int) -> int: ...
-
-    def offset_at(self, seq: int, segment: str) -> int: ...
-
-    def sides(self, position: Cut) -> Sides: ...
-
-
-def kept_marks(key: str, first_seq: int) -> KeptMarks:
-    """Returns packed marks if the extra `marks` is installed, else a list."""
-    if not packs_marks():
-        return ListedMarks()
-    from strandline.core.chain import MarkChain
-
-    return MarkChain(key, first_seq)
-
-
-@cache
-def packs_marks() -> bool:
-    """Whether marks can be packed: the extra `marks` is installed."""
-    try:
-        import strandline.core.chain  # noqa: F401  # whether it can be
-    except ImportError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +41,9 @@ class MarkCache:
         *,
         keep_marks: int = CACHED_MARKS_DEFAULT,
         after: int | None = None,
-        new_marks: Callable[[str, int], KeptMarks] = kept_marks,
     ) -> None:
         """`after` is the seq after which the cache begins; by default it fetches the newest `keep_marks` marks."""
         self._key = key
-        self._new_marks = new_marks
         self._keep_marks = keep_marks
         self._begin = after
         self.reset()
@@ -111,7 +58,7 @@ class MarkCache:
         self.wants_more = False  # a bound beyond the last cached mark was requested, and there are more marks
         self.after = 0
         self._latest_seq = 0  # as of the last description
-        self._marks: KeptMarks | None = None
+        self._marks: MarkChain | None = None
         self._last: Mark | None = None
         self.is_ingestion = False
         self._stretches: dict[str, _Stretch] = {}
@@ -128,6 +75,12 @@ class MarkCache:
     @property
     def newest_time(self) -> int | None:
         return None if self._last is None else self._last.time
+
+    @property
+    def page_marks(self) -> int:
+        """How many marks to request at a time."""
+        segments = len(self.graph) if self.graph is not None else 0
+        return max(MARKS_PER_PAGE_LEAST, min(MARKS_PER_PAGE, OFFSETS_PER_PAGE // max(1, segments)))
 
     @property
     def over(self) -> bool:
@@ -151,29 +104,25 @@ class MarkCache:
         if first and latest is not None:
             self.after = max(0, latest.seq - self._keep_marks) if self._begin is None else self._begin
 
-    def is_clear(self, page: MarksPage | PackedMarks) -> bool:
+    def is_clear(self, page: MarksPage) -> bool:
         """Whether every segment of these marks is known; otherwise call `describe` before `take`."""
         graph = self.graph
-        return self.is_of(page) and graph is not None and all(segment in graph for segment in _segments(page))
+        named = {segment for mark in page.marks for segment in mark.cut}
+        return self.is_of(page) and graph is not None and all(segment in graph for segment in named)
 
-    def is_of(self, page: MarksPage | PackedMarks) -> bool:
+    def is_of(self, page: MarksPage) -> bool:
         """Whether these marks are of the stream that was described, and not of another one of its name."""
         return page.identity == self._identity
 
-    def take(self, page: MarksPage | PackedMarks) -> None:
+    def take(self, page: MarksPage) -> None:
         """Adds the next page of marks. After a gap of marks that the controller has pruned, starts from the page."""
         self.resting = page.resting is not None
-        if isinstance(page, MarksPage):
-            for mark in map(self._mark, page.marks):
-                self._marks_to(mark.seq).append(mark)
-                self._last = mark
-            more = len(page.marks) >= MARKS_PER_PAGE
-        else:
-            if page.marks:
-                marks = self._marks_to(page.marks.first_seq)
-                marks.extend(page.marks)
-                self._last = marks[page.marks.last_seq]
-            more = page.marks.last_seq < page.newest
+        for mark in map(self._mark, page.marks):
+            if self._marks is None or self._last is None or mark.seq != self._last.seq + 1:
+                self._marks = MarkChain()  # others are missing between
+            self._marks.append(mark)
+            self._last = mark
+        more = len(page.marks) >= self.page_marks
         if self._last is not None:
             self.after = max(self.after, self._last.seq)
         self.caught_up = not more and self.after >= self._latest_seq
@@ -181,12 +130,6 @@ class MarkCache:
         if page.marks and self._marks is not None:
             self._stretches.clear()
             self._marks.prune_before_seq(self._marks.last_seq - self._keep_marks + 1)
-
-    def _marks_to(self, seq: int) -> KeptMarks:
-        """The marks that are followed by that of a seq: new ones if others are missing between."""
-        if self._marks is None or self._last is None or seq != self._last.seq + 1:
-            self._marks = self._new_marks(self._key, seq)
-        return self._marks
 
     def forget_before(self, position: Mapping[str, int]) -> None:
         """Drops the marks that a reader at or past this position does not need."""
@@ -268,7 +211,7 @@ class MarkCache:
         )
 
     @staticmethod
-    def _count_below(marks: KeptMarks, segment: str, offset: int) -> int:
+    def _count_below(marks: MarkChain, segment: str, offset: int) -> int:
         """Returns how many marks have a cut at or below an offset in a segment."""
         first = marks.first_seq
         return interpolation_search(lambda n: marks.offset_at(first + n, segment), len(marks), offset)[0]
@@ -286,10 +229,3 @@ class MarkCache:
             excluded=wire.excluded,
             created_at=wire.created_at,
         )
-
-
-def _segments(page: MarksPage | PackedMarks) -> Iterable[str]:
-    """The segments into which the cuts of these marks reach."""
-    if isinstance(page, MarksPage):
-        return {segment for mark in page.marks for segment in mark.cut}
-    return page.marks.segments

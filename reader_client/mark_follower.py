@@ -6,18 +6,15 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from reader_client.limits import (
     FOLLOW_FIRST_PAUSE_MS,
     FOLLOW_PAUSE_BOUND_MS,
     FOLLOW_WAIT_MS,
     FOLLOWER_STOP_S,
-    MARKS_PER_PAGE,
     REST_WAIT_MS,
 )
-from reader_client.mark_cache import MarkCache, packs_marks
-from reader_client.packed_calls import packed_marks
+from reader_client.mark_cache import MarkCache
 from reader_client.steps import Job, drive, drive_async
 from strandline.client import calls
 from strandline.client.backoff import backoff_ms
@@ -26,10 +23,6 @@ from strandline.client.loop import remote
 from strandline.client.retry import Pause
 from strandline.core.window import TimeWindow
 from strandline.errors import UnknownSeq, UnknownStream
-from strandline.wire.streams import MarksPage
-
-if TYPE_CHECKING:
-    from strandline.wire.packed_marks import PackedMarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,20 +84,18 @@ class Follower:
         cache = self._cache
         if cache.graph is None:
             yield from self._describe()
-        # New marks come one by one, which is no work to unpack.
-        ask = calls.marks if cache.caught_up or not packs_marks() else packed_marks
         page = yield from remote(
-            ask(
+            calls.marks(
                 self._stream,
                 key=self._key,
                 after=cache.after,
-                limit=MARKS_PER_PAGE,
+                limit=cache.page_marks,
                 wait_ms=self._poll_wait_ms(),
             )
         )
         if not cache.is_clear(page) or (not page.marks and cache.caught_up):
             yield from self._describe()
-            if not cache.is_of(page) or (page.marks and _first_seq(page) <= cache.after):
+            if not cache.is_of(page) or (page.marks and page.marks[0].seq <= cache.after):
                 return  # the stream was created again before its description was fetched, or after it
         with self._lock:  # in one step, so that a reader never finds these marks stale
             cache.take(page)
@@ -159,10 +150,6 @@ class Follower:
             self._last_error = error
             if isinstance(error, UnknownStream | UnknownSeq | ValueError):
                 self._cache.reset()  # the marks are of a stream that is gone
-
-
-def _first_seq(page: MarksPage | PackedMarks) -> int:
-    return page.marks[0].seq if isinstance(page, MarksPage) else page.marks.first_seq
 
 
 class FollowingThread:

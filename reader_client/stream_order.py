@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reader_client.limits import MARKS_PER_PAGE
 from reader_client.mark_cache import MarkCache
 from reader_client.steps import Job
 from strandline.client import calls
@@ -53,7 +52,7 @@ class StreamOrder:
     def _fetch(self, cache: MarkCache) -> Job[None]:
         if cache.graph is None:
             cache.describe((yield from remote(calls.describe(self._stream))))
-        page = yield from remote(calls.marks(self._stream, key=self._key, after=cache.after, limit=MARKS_PER_PAGE))
+        page = yield from remote(calls.marks(self._stream, key=self._key, after=cache.after, limit=cache.page_marks))
         if not cache.is_clear(page):
             cache.describe((yield from remote(calls.describe(self._stream))))
         cache.take(page)

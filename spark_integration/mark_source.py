@@ -66,7 +66,7 @@ class MarkOffset:
     group: str
     stream: str
     source: str
-    created_at: int | None = None  # the group; none before the first batch, and in a checkpoint of an older version
+    created_at: int | None = None  # the group; none before the first batch
     epoch: int = 0
     run: int = 0
     mark: int | None = None

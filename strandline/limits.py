@@ -20,8 +20,6 @@ STANDINGS_PER_STREAM: Final = 250_000  # writers, each counted once for every ti
 STREAMS_PER_GROUP: Final = 256  # read by one reader group; past it 422 too_many
 KEYS_PER_COALESCER: Final = KEYS_PER_STREAM * STREAMS_PER_GROUP  # its inputs are at most the streams of a group
 PAGE_ENTRIES: Final = 1_000  # the largest `limit` of a list
-PACKED_MARKS: Final = 4_096  # in a packed page of marks
-PACKED_OFFSETS: Final = 4_194_304  # in these marks, as long as they are more than a block
 PAGE_DEFAULT_ENTRIES: Final = 100  # of a list, for a call without a `limit`
 JSON_DEPTH: Final = 32  # nested objects and lists in a body; past it 400 bad_json
 

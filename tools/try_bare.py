@@ -35,6 +35,7 @@ mount -t tmpfs dev "$0/dev"
 mkdir -m 1777 "$0/dev/shm"
 for each in null zero full random urandom tty; do touch "$0/dev/$each"; mount --bind "/dev/$each" "$0/dev/$each"; done
 ln -s /proc/self/fd "$0/dev/fd"
+mkdir "$0/dev/pts"; mount -t devpts -o newinstance,ptmxmode=0666 devpts "$0/dev/pts"; ln -s pts/ptmx "$0/dev/ptmx"
 exec chroot --userspec="$1" "$0" sh -c "$2"
 """
 

@@ -52,7 +52,6 @@ with create_engine("sqlite://").begin() as connection:
 # What each extra is for, as programs that fail without it.
 PROGRAMS: Final = {
     "base": WRITE_AND_READ,
-    "marks": "import strandline.core.chain",
     "cli": "import sys; from controller.cli import main; sys.exit(main(['--help']))",
     "controller": MIGRATE,
     "postgres": "import psycopg; assert psycopg.pq.__impl__ == 'binary'",

@@ -190,5 +190,5 @@ def settings_of(wire: dict[str, Any]) -> GroupSettings:
         begins = FromTime(start["time"])
     else:
         begins = FromPositions(start["positions"])
-    stored = {name: wire[name] for name in GROUP_SETTINGS if name in wire}  # an older version knew fewer settings
+    stored = {name: wire[name] for name in GROUP_SETTINGS}
     return GroupSettings(streams=tuple(wire["streams"]), start=begins, **stored)

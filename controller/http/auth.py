@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from fastapi import Request
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from controller.controller import Controller
 from controller.http.declared import DeclaredRoute, Rule, RuleScope
-from controller.http.problems import answer_with
-from controller.http.responses import EVENTS, event_of_end
+from controller.http.request_bodies import sent_headers
 from controller.limits import RULE_CHARACTERS, RULES_REMEMBERED
-from controller.tokens import NONE_SHOWN, NOT_KNOWN, Tokens
+from controller.tokens import NONE_SHOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthenticated, UnknownGroup, UnknownPath
 
@@ -129,15 +128,12 @@ class Rules:
 
 def shown_token(scope: Scope) -> bytes:
     """The token of a request; raises Unauthenticated if it has none."""
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            if value[:7].lower() == b"bearer ":
-                token: bytes = value[7:].strip()
-                return token
-            break
-    else:
+    shown = sent_headers(scope).get(b"authorization")
+    if shown is None:
         return _token_of_page(scope)
-    raise Unauthenticated(reason=NONE_SHOWN)
+    if shown[:7].lower() != b"bearer ":
+        raise Unauthenticated(reason=NONE_SHOWN)
+    return shown[7:].strip()
 
 
 def _token_of_page(scope: Scope) -> bytes:
@@ -146,7 +142,7 @@ def _token_of_page(scope: Scope) -> bytes:
     A browser says in Origin whose page a call is that changes something, and `BrowserGate` has refused those of others.
     Calls that change nothing need the header: no page of ours makes one.
     """
-    headers: dict[bytes, bytes] = dict(scope["headers"])
+    headers = sent_headers(scope)
     if scope["method"] not in _SAFE and b"origin" in headers:
         for each in headers.get(b"cookie", b"").split(b";"):
             name, _, token = each.strip().partition(b"=")
@@ -180,33 +176,6 @@ def check_writer(grant: Grant | None, scope: Scope, stream: str, writer: str) ->
     """Raises Forbidden unless the caller's token speaks for a writer of the stream."""
     if grant is not None and not grant.speaks_for(writer):
         raise does_not_speak_for(grant, scope, stream, writer)
-
-
-def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
-    """Sends an answer while its token is valid: an answer that waits can outlive the token of its request.
-
-    After the token is revoked, an answer that has not begun becomes a refusal, and server-sent events end.
-    """
-    grant = grant_of(scope)
-    refused = events = False
-
-    async def send_guarded(message: Message) -> None:
-        nonlocal refused, events
-        begins = message["type"] == "http.response.start"
-        if refused:
-            return
-        if (begins or events) and not tokens.still_allows(grant):
-            refused = True  # further messages are discarded; to the handler it looks as if the client had left
-            if begins:
-                await answer_with(scope, Unauthenticated(reason=NOT_KNOWN))(scope, receive, send)
-            else:
-                await send({"type": "http.response.body", "body": event_of_end(Unauthenticated.code)})
-            return
-        if begins:
-            events = any(value.startswith(EVENTS) for name, value in message["headers"] if name == b"content-type")
-        await send(message)
-
-    return send_guarded
 
 
 def grant_of(scope: Scope) -> Grant | None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from starlette.types import Scope
 
+from controller.http.request_bodies import sent_headers
 from strandline.errors import BadRequest, ForeignOrigin, Unauthenticated, WrongHost
 from strandline.hosts import AllowedHosts, is_loopback, is_own_page, parse_authority, same_host
 
@@ -48,7 +49,7 @@ class BrowserGate:
         """
         if not tokens_required and self._needs_tokens_beyond and not _is_of_this_machine(scope.get("server")):
             raise Unauthenticated(reason="without tokens it serves its own machine only")
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers = sent_headers(scope)
         if len(headers) < len(scope["headers"]):
             _check_once(scope)
         host = headers.get(b"host")

@@ -34,5 +34,7 @@ NAMED_PROTECTIONS: Final = {name.decode(): value.decode() for name, value in PRO
 def protected(headers: Iterable[Header]) -> list[Header]:
     """The headers of an answer, with those that every answer has. A page that has a policy of its own keeps it."""
     given = list(headers)
-    has_own = any(name == _POLICY for name, _ in given)
-    return [*given, *(_ALWAYS if has_own else PROTECTIONS)]
+    for name, _ in given:
+        if name == _POLICY:
+            return [*given, *_ALWAYS]
+    return [*given, *PROTECTIONS]

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
+from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from controller.http.bodies import Strict
@@ -60,7 +61,6 @@ class DeclaredRoute:
     also: Mapping[int, str] = field(default_factory=dict)
     media_type: str = JSON
     says: str = "Done"
-    binary: str | None = None  # the media type in which the answer also comes, if the caller asks for it
 
     @property
     def name(self) -> str:
@@ -68,14 +68,16 @@ class DeclaredRoute:
 
 
 class HotRoute(APIRoute):
-    """A route whose handler takes the request alone, and gives the answer: FastAPI's search for parameters, and its
-    stacks for what handlers open, take longer than a note."""
+    """A route whose handler takes the request alone, and gives the answer: FastAPI's search for parameters and for
+    routers within routers, and its stacks for what handlers open, take longer than a note."""
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
-        super().__init__(path, endpoint, **more)
-        self.app = self._answer
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return Route.matches(self, scope)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in (self.methods or ()):
+            await super().handle(scope, receive, send)
+            return
         response: Response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 

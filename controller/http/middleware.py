@@ -15,13 +15,16 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.controller import Controller
-from controller.http.auth import Rules, check_group, guarded
+from controller.http.auth import Rules, check_group, grant_of
 from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import Header, protected
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.problems import answer_with
+from controller.http.request_bodies import sent_headers
+from controller.http.responses import EVENTS, event_of_end
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
+from controller.tokens import NOT_KNOWN
 from strandline.errors import (
     BadRequest,
     InternalFailure,
@@ -29,10 +32,81 @@ from strandline.errors import (
     MethodNotAllowed,
     StoreUnavailable,
     StrandlineError,
+    Unauthenticated,
     UnknownPath,
 )
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
+
+
+class Answer:
+    """The answer to a request, on its way: it gets the headers that every answer has.
+
+    A guarded one is given while the token of its request is valid, which it can outlive if it waits. After the token is
+    revoked, an answer that has not begun becomes a refusal, and server-sent events end.
+    """
+
+    __slots__ = (
+        "_controller", "_forwarding", "_has_events", "_is_refused", "_receive", "_request_id", "_scope", "_send",
+        "ended", "guarded", "started",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        controller: Controller,
+        forwarding: Forwarding | None,
+        request_id: bytes,
+    ) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._controller = controller
+        self._forwarding = forwarding
+        self._request_id = request_id
+        self._has_events = self._is_refused = False
+        self.guarded = self.started = self.ended = False
+
+    async def __call__(self, message: Message) -> None:
+        if self._is_refused:
+            return  # to the handler it looks as if the client had left
+        begins = message["type"] == "http.response.start"
+        if self.guarded and (begins or self._has_events) and not self._is_allowed():
+            await self._refuse(begins)
+            return
+        if begins:
+            self.started = True
+            self._controller.counts.responses[message["status"]] += 1
+            message["headers"] = self._headers(message.get("headers", ()))
+        else:
+            self.ended = not message.get("more_body", False)
+        await self._send(message)
+
+    def _headers(self, given: Iterable[Header]) -> list[Header]:
+        headers = protected(given)
+        if self.guarded:
+            for name, value in headers:
+                if name == b"content-type":
+                    self._has_events = value.startswith(EVENTS)
+        time = self._controller.clock.now()
+        more: Iterable[Header] = ()
+        if self._forwarding is not None:
+            time, more = self._forwarding.told(self._scope, time)
+        headers += ((b"strandline-time", b"%d" % time), (b"x-request-id", self._request_id), *more)
+        return headers
+
+    def _is_allowed(self) -> bool:
+        return self._controller.tokens.still_allows(grant_of(self._scope))
+
+    async def _refuse(self, begins: bool) -> None:
+        self.guarded = False
+        if begins:
+            await answer_with(self._scope, Unauthenticated(reason=NOT_KNOWN))(self._scope, self._receive, self)
+        else:
+            await self({"type": "http.response.body", "body": event_of_end(Unauthenticated.code)})
+        self._is_refused = True
 
 
 class Middleware:
@@ -67,20 +141,11 @@ class Middleware:
             return
         scope["app"] = self._owner
         controller: Controller = self._owner.state.controller
-        request_id = _sent_id(scope) or b"%s-%d" % (self._prefix, next(self._count))
-        counts = controller.counts
-        REQUEST_ID.set(request_id)
-        started = ended = False
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal started, ended
-            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
-            if message["type"] == "http.response.start":
-                started = True
-                counts.responses[message["status"]] += 1
-                message["headers"] = self._headers(scope, controller, message.get("headers", ()), request_id)
-            await send(message)
-
+        sent_id = sent_headers(scope).get(b"x-request-id")
+        if sent_id is None or not _REQUEST_ID.fullmatch(sent_id):
+            sent_id = b"%s-%d" % (self._prefix, next(self._count))
+        REQUEST_ID.set(sent_id)
+        answer = Answer(scope, receive, send, controller, self._forwarding, sent_id)
         try:
             if not scope["path"].startswith("/"):  # such as that of `OPTIONS *`
                 raise BadRequest(reason="its target is no path")
@@ -88,46 +153,28 @@ class Middleware:
             is_free = self._rules.is_open(scope["path"], dashboard=self._dashboard)
             group = None if is_free else self._admit(scope, controller)
             if self._forwarding is not None and not is_free:
-                its_own = await self._forwarding.answer(controller, scope, receive, send, request_id)
+                its_own = await self._forwarding.answer(controller, scope, receive, send, sent_id)
                 if its_own is None:
                     return
                 receive = its_own
             if group is not None:
                 await check_group(scope, controller, group)
-            sending: Send = send_with_headers
-            if not is_free:
-                sending = guarded(scope, controller.tokens, receive, send_with_headers)
-            await self._app(scope, receive, sending)
+            answer.guarded = not is_free
+            await self._app(scope, receive, answer)
         except Exception as error:
             problem, headers = problem_of(scope, error)
-            if ended:
+            if answer.ended:
                 return
-            if started:
+            if answer.started:
                 raise
-            await answer_with(scope, problem, headers)(scope, receive, send_with_headers)
+            answer.guarded = False
+            await answer_with(scope, problem, headers)(scope, receive, answer)
 
     def _admit(self, scope: Scope, controller: Controller) -> str | None:
         """Lets a call of the API in if its token allows it; returns what `Rules.admit` does."""
         if controller.replaced is not None:
             raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
         return self._rules.admit(scope, controller.tokens)
-
-    def _headers(
-        self, scope: Scope, controller: Controller, given: Iterable[Header], request_id: bytes
-    ) -> list[Header]:
-        """The headers of an answer, with those that every answer has."""
-        more: Iterable[Header] = ()
-        time = controller.clock.now()
-        if self._forwarding is not None:
-            time, more = self._forwarding.told(scope, time)
-        return [*protected(given), (b"strandline-time", b"%d" % time), (b"x-request-id", request_id), *more]
-
-
-def _sent_id(scope: Scope) -> bytes | None:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-            return bytes(value)
-    return None
 
 
 def problem_of(scope: Scope, error: Exception) -> tuple[StrandlineError, Mapping[str, str]]:

@@ -157,8 +157,6 @@ def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Ma
         answered = {each["name"]: {"value": each["answer"]} for each in examples if str(each["status"]) == status}
         if route.gives:
             response["content"] = {JSON: _content([kind.__name__ for kind in route.gives], answered)}
-            if route.binary is not None:
-                response["content"][route.binary] = {"schema": {"type": "string", "format": "binary"}}
         elif route.media_type != JSON and int(status) != 204:
             response["content"] = {route.media_type: {"schema": {"type": "string"}, **_examples(answered)}}
     responses["default"] = {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}

@@ -27,9 +27,9 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
     It has no deadline: the connection has one, and ends if a caller does not send the rest in time. Raises Overloaded
     if the bodies of all callers together take too much memory.
     """
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > limit:
-            raise TooLarge(limit=limit)
+    size = sent_headers(scope).get(b"content-length")
+    if size is not None and size.isdigit() and int(size) > limit:
+        raise TooLarge(limit=limit)
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
@@ -83,26 +83,29 @@ async def until_left(receive: Receive) -> None:
 
 def check_media_type(scope: Scope) -> None:
     """Raises WrongMediaType for a body whose type is not JSON."""
-    if not is_json(scope):
-        given = next((value for name, value in reversed(scope["headers"]) if name == b"content-type"), None)
+    headers = sent_headers(scope)
+    given = headers.get(b"content-type")
+    if given != _JSON and not _is_json(given, headers):
         raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
 
 
-def is_json(scope: Mapping[str, Any]) -> bool:
-    """Whether a request says that its body is JSON.
+def _is_json(given: bytes | None, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a body of this type is JSON.
 
     The type that `curl -d` sends, or none, is accepted if no browser sent the request. For any page a browser sends
     what a form can send; before it sends JSON for a page of another origin it asks, and is refused.
     """
-    given: bytes | None = None
-    may_be_browser = False
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            given = value
-        elif name in _SENT_BY_BROWSERS:
-            may_be_browser = True
     kind = None if given is None else given.partition(b";")[0].strip().lower()
-    return kind == _JSON or (kind in _OF_PROGRAMS and not may_be_browser)
+    return kind == _JSON or (kind in _OF_PROGRAMS and _SENT_BY_BROWSERS.isdisjoint(headers))
+
+
+def sent_headers(scope: Scope) -> dict[bytes, bytes]:
+    """The headers of a request by name. Those that decide something occur once: `browser_gate.py` sees to it."""
+    given = scope["headers"]
+    known: tuple[object, dict[bytes, bytes]] | None = scope.get("strandline.headers")
+    if known is None or known[0] is not given:  # a copy of a scope may have headers of its own
+        known = scope["strandline.headers"] = given, dict(given)
+    return known[1]
 
 
 def well_made(decoder: msgspec.json.Decoder[Body], body: bytes, count_names: Callable[[Body], int]) -> Body | None:

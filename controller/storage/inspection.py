@@ -37,9 +37,9 @@ from controller.storage.rows import AnyRow, mark_of, segment_of
 from controller.storage.shards import KINDS, shard_of
 from controller.storage.sqlite import inspecting_engine
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
+from strandline.core.chain import check_follows
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
-from strandline.core.window import check_follows
 from strandline.errors import StoreCorrupt, StrandlineError
 
 Value = TypeVar("Value")
@@ -437,8 +437,6 @@ def _succession(row: AnyRow, last: Mark, mark: Mark) -> Iterator[StoreFault]:
         check_follows(last, mark)
     except ValueError as error:
         yield _of_row(schema.mark, row, str(error))
-    if not last.cut.le(mark.cut):
-        yield _of_row(schema.mark, row, f"the cut of mark {mark.seq} is not at or above that of mark {last.seq}")
 
 
 def _epochs(table: Table, row: AnyRow) -> int | None:

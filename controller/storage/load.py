@@ -203,7 +203,7 @@ def _newest_marks(
     chains, heads, first_seqs = dict[str, MarkChain](), dict[str, list[Mark]](), dict[str, int]()
     for key, first, last in connection.execute(_KEYS, {"stream": name}).all():
         of_key, before = {"stream": name, "key": key}, max(first, last - LOADED_MARKS + 1) - 1
-        chain = chains[key] = MarkChain(key, first_seq=before + 1)
+        chain = chains[key] = MarkChain()
         heads[key], first_seqs[key] = [], first
         for rows in pages(connection, _NEWEST, of_key, before, "seq", lambda row: len(row.cut)):
             for row in rows:
@@ -217,6 +217,8 @@ def _newest_marks(
                     yield
         if chain.last is None:
             raise corrupt(schema.mark, {**of_key, "seq": first}, "its key is not one that can be looked up")
+        if chain.first_seq > before + 1:
+            raise missing_mark(name, key, before + 1)
         if step.did(2 * QUERY_ITEMS):
             yield
     return chains, heads, first_seqs

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, Select, bindparam, func, select
 
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISMATCH, MISSING, corrupt
-from controller.storage.rows import cut_of, mark_of, names_of, offsets_of, rows_of
-from strandline.core.block import FieldColumns, NotRising
-from strandline.core.cut import Cut
+from controller.storage.rows import cut_of, mark_of, names_of, rows_of
 from strandline.core.mark import Mark
-from strandline.core.mark_page import MarkPage, page_of
 from strandline.errors import StoreCorrupt
-
-Value = TypeVar("Value")
 
 # Built once: building a query costs more than running it.
 _mark = schema.mark.c
@@ -37,6 +32,7 @@ _BETWEEN: Final = (
     .where(*_ITS_SEQS, _mark.seq >= bindparam("first"), _mark.seq <= bindparam("last"))
     .order_by(_mark.seq)
 )
+_SOME: Final = select(*_COLUMNS).where(*_ITS_SEQS, _mark.seq.in_(bindparam("seqs", expanding=True))).order_by(_mark.seq)
 
 
 class MarksGone(Exception):
@@ -60,40 +56,23 @@ class StoredMarks:
 
         Retention removes the oldest marks only, so one that is missing after another raises StoreCorrupt.
         """
-        return [self._read(self._mark, row) for row in self._rows(first, last)]
+        rows = self._rows(_BETWEEN, first=first, last=last)
+        for seq, row in enumerate(rows, start=rows[0][_SEQ] if rows else first):
+            if row[_SEQ] != seq:
+                raise self._corrupt(seq, MISSING)
+        if rows and rows[-1][_SEQ] != last:
+            raise self._corrupt(rows[-1][_SEQ] + 1, MISSING)
+        return [self._mark(row) for row in rows]
 
-    def page(self, first: int, last: int) -> MarkPage:
-        """The same marks, packed. Raises MarksGone if there are none."""
-        rows = self._rows(first, last)
-        if not rows:
-            raise MarksGone(first)
-        columns: Any = list(zip(*rows, strict=True))
-        try:
-            cuts = list(map(offsets_of, columns[_CUT]))
-            excluded = list(map(_excluded_of, columns[_EXCLUDED]))
-        except (ValueError, TypeError, msgspec.MsgspecError):
-            for row in rows:
-                self._read(self._mark, row)  # names the one that cannot be read
-            raise
-        fields = FieldColumns(columns[_TIME], columns[_UPPER], columns[_NEWEST], columns[_CREATED], excluded)
-        try:
-            return page_of(self._of_key["key"], rows[0][_SEQ], cuts, fields)
-        except NotRising as error:
-            seq = rows[error.number][_SEQ]
-            raise self._corrupt(seq, f"its time or its cut does not follow on mark {seq - 1}") from error
+    def some(self, seqs: Sequence[int]) -> list[Mark]:
+        """The marks with these seqs, which rise. Raises MarksGone for the first that there is not."""
+        rows = self._rows(_SOME, seqs=seqs)
+        if len(rows) < len(seqs):
+            raise MarksGone(min(set(seqs).difference(row[_SEQ] for row in rows)))
+        return [self._mark(row) for row in rows]
 
     def get(self, seq: int) -> Mark:
-        found = self.between(seq, seq)
-        if not found:
-            raise MarksGone(seq)
-        return found[0]
-
-    def cut(self, seq: int) -> Cut:
-        """The cut of a mark. Raises MarksGone if there is none."""
-        rows = self._rows(seq, seq)
-        if not rows:
-            raise MarksGone(seq)
-        return self._read(lambda row: cut_of(row[_CUT]), rows[0])
+        return self.some([seq])[0]
 
     def around(self, time: int) -> tuple[Mark | None, Mark | None]:
         """The newest mark at or before a time, and the oldest one at or after it.
@@ -122,41 +101,29 @@ class StoredMarks:
         row = self._connection.execute(query, {**self._of_key, "time": time}).one_or_none()
         return None if row is None else _ROWS.decoded(row, mark_of)
 
-    def _rows(self, first: int, last: int) -> Sequence[Any]:
-        """The rows of the marks that `between` returns, whose checksums match."""
-        rows = self._connection.execute(_BETWEEN, {**self._of_key, "first": first, "last": last}).all()
+    def _rows(self, query: Select[Any], **asked: object) -> Sequence[Any]:
+        """The rows of a query, whose checksums match."""
+        rows = self._connection.execute(query, {**self._of_key, **asked}).all()
         names = tuple(self._of_key.values())
         for row in rows:
             if _ROWS.of_covered((*names, *row[:_CHECKSUM])) != row[_CHECKSUM]:
                 raise self._corrupt(row[_SEQ], MISMATCH)
-        for seq, row in enumerate(rows, start=rows[0][_SEQ] if rows else first):
-            if row[_SEQ] != seq:
-                raise self._corrupt(seq, MISSING)
-        if rows and rows[-1][_SEQ] != last:
-            raise self._corrupt(rows[-1][_SEQ] + 1, MISSING)
         return rows
 
-    def _read(self, read: Callable[[Any], Value], row: Any) -> Value:
+    def _mark(self, row: Any) -> Mark:
         try:
-            return read(row)
+            return Mark(
+                seq=row[_SEQ],
+                key=self._of_key["key"],
+                time=row[_TIME],
+                upper=row[_UPPER],
+                cut=cut_of(row[_CUT]),
+                newest=row[_NEWEST],
+                excluded=() if row[_EXCLUDED] == "[]" else tuple(names_of(row[_EXCLUDED])),
+                created_at=row[_CREATED],
+            )
         except (ValueError, TypeError, msgspec.MsgspecError) as error:
             raise self._corrupt(row[_SEQ], f"it cannot be read: {error}") from error
 
-    def _mark(self, row: Any) -> Mark:
-        return Mark(
-            seq=row[_SEQ],
-            key=self._of_key["key"],
-            time=row[_TIME],
-            upper=row[_UPPER],
-            cut=cut_of(row[_CUT]),
-            newest=row[_NEWEST],
-            excluded=_excluded_of(row[_EXCLUDED]),
-            created_at=row[_CREATED],
-        )
-
     def _corrupt(self, seq: int, reason: str) -> StoreCorrupt:
         return corrupt(schema.mark, {**self._of_key, "seq": seq}, reason)
-
-
-def _excluded_of(text: str) -> tuple[str, ...]:
-    return () if text == "[]" else tuple(names_of(text))

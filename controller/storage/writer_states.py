@@ -44,8 +44,7 @@ class StoredKeyState(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
-    """A writer. If `noted` is None, it equals the position. If `key_states` is empty, the writer is forgotten. If
-    `served_at` is None, the row is from before revision 0009, when the store knew of no unserved time."""
+    """A writer. If `noted` is None, it equals the position. If `key_states` is empty, the writer is forgotten."""
 
     name: str
     heard_at: int
@@ -58,7 +57,7 @@ class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
     position: dict[str, int]
     key_states: dict[str, StoredKeyState]
     registration: str | None = None
-    served_at: int | None = None
+    served_at: int = 0
 
 
 _encoder = msgspec.json.Encoder()
@@ -253,7 +252,7 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
     return Writer(
         name=stored.name,
         heard_at=stored.heard_at,
-        served_at=stored.heard_at if stored.served_at is None else stored.served_at,
+        served_at=stored.served_at,
         tail=stored.tail,
         epoch=stored.epoch,
         closed=stored.closed,

@@ -9,7 +9,7 @@ from functools import partial
 
 from controller.cluster.records import Kind
 from controller.commit.writer_log import WriterLog
-from controller.limits import NEVER, NOTED_AT_MS, RECENT_MARKS
+from controller.limits import NEVER, NOTED_AT_MS, RECENT_MARKS, RECENT_OFFSETS
 from controller.records.counts import StreamCounts
 from controller.records.journal import AdminAction, Journal, Told, log_entries
 from controller.records.journal_recorder import JournalRecorder, resume_cadence
@@ -28,7 +28,6 @@ from controller.storage.tenure import Tenure
 from controller.storage.writer_states import StoredLog
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes
-from strandline.core.past_marks import PastMarks
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
 from strandline.errors import StreamRecreated
@@ -59,7 +58,6 @@ class LoadedStream:
         self.tenure = tenure
         self.chains: dict[str, MarkChain] = {}
         self.oldest_seqs: dict[str, int] = {}  # by key, of the oldest mark in the store
-        self.past: dict[str, PastMarks] = {}  # by key, blocks of marks older than the chain's
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
         self.counts = counts if counts is not None else StreamCounts()
         self.journal = Journal(JOURNAL_OF_STREAM)
@@ -257,7 +255,6 @@ class LoadedStream:
         """Publishes marks that are durable now, and wakes the readers that wait for them."""
         log_entries("stream", self.name, told)
         for segment in changes.dropped:
-            self.past.clear()
             for each in self.chains.values():
                 each.drop_segment(segment)
         for key, seq in pruned.items():
@@ -266,14 +263,15 @@ class LoadedStream:
         for mark in changes.marks:
             chain = self.chains.get(mark.key)
             if chain is None:
-                chain = self.chains[mark.key] = MarkChain(mark.key)
+                chain = self.chains[mark.key] = MarkChain()
                 self.oldest_seqs[mark.key] = mark.seq
             chain.append(mark)
             self.counts.made(mark.key, (mark,))
             if mark.excluded:
                 self.counts.incomplete_marks[mark.key] += 1
-            if len(chain) > 2 * RECENT_MARKS:
-                chain.prune_before_seq(chain.last_seq - RECENT_MARKS + 1)
+            most = min(RECENT_MARKS, RECENT_OFFSETS // max(1, len(mark.cut)))
+            if len(chain) > 2 * most:
+                chain.prune_before_seq(chain.last_seq - most + 1)
             self._wake(mark.key)
         self.sealed = sealed
         if sealed:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from controller.clock import Clock
 from controller.commit.store import Store
@@ -14,24 +13,17 @@ from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
 from controller.storage.timeline import Moment, oldest_mark, timeline, times_at
 from controller.streams.loaded_stream import LoadedStream
-from controller.streams.past_shelf import PastShelf
 from controller.streams.registry import Streams
 from strandline.core.aggregate import Holder
-from strandline.core.block import BLOCK_MARKS
+from strandline.core.chain import NO_SIDES, Sides, sides_among
 from strandline.core.config import TimeDomain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
-from strandline.core.mark_page import MarkPage, page_end
 from strandline.core.note import DEFAULT_KEY, check_key, position_cut
-from strandline.core.past_marks import Gap, PastMarks
 from strandline.core.segment import SegmentGraph
-from strandline.core.window import Sides, TimeWindow, sides_of, window_between
+from strandline.core.window import TimeWindow, window_between
 from strandline.errors import NotOwner, UnknownSeq
-from strandline.limits import PACKED_OFFSETS
-from strandline.wire.packed_marks import PackedMarks
 from strandline.wire.streams import MarksPage, marks_page
-
-Page = TypeVar("Page", MarksPage, PackedMarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +67,6 @@ class Reads:
         self._streams = streams
         self._store = store
         self._clock = clock
-        self._shelf = PastShelf()
         self.waiting = 0  # readers that wait for the next mark
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -93,27 +84,6 @@ class Reads:
 
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
         """
-
-        async def page(loaded: LoadedStream) -> MarksPage:
-            graph, resting = loaded.stream.graph, self.resting_time(loaded, key)
-            found = await self.after(loaded, key, after, limit)
-            return marks_page(found, graph, loaded.origin.identity, resting)
-
-        return await self._once_there(stream, key, after, wait_ms, page)
-
-    async def packed_marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> PackedMarks:
-        """The same marks, packed. `limit` is at least BLOCK_MARKS."""
-
-        async def page(loaded: LoadedStream) -> PackedMarks:
-            resting = self.resting_time(loaded, key)
-            marks = await self._packed_after(loaded, key, after, limit)
-            return PackedMarks(marks, loaded.origin.identity, _newest_seq(loaded, key), resting)
-
-        return await self._once_there(stream, key, after, wait_ms, page)
-
-    async def _once_there(
-        self, stream: str, key: str, after: int, wait_ms: int, read: Callable[[LoadedStream], Awaitable[Page]]
-    ) -> Page:
         check_key(key)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
@@ -128,7 +98,7 @@ class Reads:
             newest = _newest_seq(loaded, key)
             if after > newest:
                 raise UnknownSeq(key=key, seq=after, newest=newest)
-            page = await read(loaded)
+            page = await self._page(loaded, key, after, limit)
             left = deadline - loop.time()
             if page.marks or left <= 0 or self.stopping.done() or loaded.sealed:
                 return page
@@ -144,6 +114,11 @@ class Reads:
             if not came and page.resting is not None:
                 deadline = loop.time()  # only time has moved: return it now
 
+    async def _page(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarksPage:
+        graph, resting = loaded.stream.graph, self.resting_time(loaded, key)
+        found = await self.after(loaded, key, after, limit)
+        return marks_page(found, graph, loaded.origin.identity, resting)
+
     async def after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, from memory or from the store."""
         while (chain := loaded.chains.get(key)) is not None:
@@ -157,19 +132,6 @@ class Reads:
             await self._streams.look_again(loaded, key, first)
             loaded = await self._again(loaded)
         return []
-
-    async def _packed_after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarkPage:
-        limit = max(BLOCK_MARKS, min(limit, PACKED_OFFSETS // max(1, len(loaded.stream.graph))))
-        while (chain := loaded.chains.get(key)) is not None:
-            if after + 1 >= chain.first_seq:
-                return chain.page(after, limit)
-            first = max(after + 1, loaded.oldest_seqs[key])
-            try:
-                return await self._store.read(_page, loaded.name, key, first, page_end(first, limit, chain.last_seq))
-            except MarksGone as gone:
-                await self._streams.look_again(loaded, key, gone.seq)
-                loaded = await self._again(loaded)
-        return MarkPage(key, after + 1, (), ())
 
     async def wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
         """Waits for the next mark; False if none came in time. True also when the controller stops."""
@@ -294,41 +256,22 @@ class Reads:
 
     async def sides(self, loaded: LoadedStream, key: str, position: Cut) -> Sides:
         """What the marks around a position say: from memory if it has them, else from the store."""
-        while not isinstance(known := self._known_sides(loaded, key, position), Sides):
-            past, first, last = loaded.past[key], loaded.oldest_seqs[key], loaded.chains[key].last_seq
+        while (chain := loaded.chains.get(key)) is not None:
+            sides = chain.sides(position)
+            first, last = loaded.oldest_seqs[key], chain.first_seq - 1
+            if first > last or sides.seq is not None:
+                return sides
             try:
-                page = await self._store.read(_around_gap, loaded.name, key, position, known, first, last)
-                past.take(page)
+                return await self._store.read(_older_sides, loaded.name, key, first, last, position, sides.upper)
             except MarksGone as gone:
                 await self._streams.look_again(loaded, key, gone.seq)
                 loaded = await self._again(loaded)
-        return known
-
-    def _known_sides(self, loaded: LoadedStream, key: str, position: Cut) -> Sides | Gap:
-        """What the marks around a position say, or the marks that memory does not have and that may bound it."""
-        chain = loaded.chains.get(key)
-        if chain is None:
-            return sides_of(None, None)
-        sides = chain.sides(position)
-        first, last = loaded.oldest_seqs[key], chain.first_seq - 1
-        if first > last or sides.seq is not None:
-            return sides
-        past = loaded.past.setdefault(key, PastMarks())
-        past.prune(first)
-        found = past.sides(position, first, last, sides.upper)
-        if isinstance(found, Sides):
-            self._shelf.used(past)
-        return found
+        return NO_SIDES
 
 
 def _newest_seq(loaded: LoadedStream, key: str) -> int:
     chain = loaded.chains.get(key)
     return chain.last_seq if chain is not None else 0
-
-
-def _page(connection: StoreConnection, stream: str, key: str, first: int, last: int) -> MarkPage:
-    with connection.begin():
-        return StoredMarks(connection, stream, key).page(first, last)
 
 
 def _between(connection: StoreConnection, stream: str, key: str, first: int, last: int) -> list[Mark]:
@@ -345,14 +288,9 @@ def _around(
         return *marks.around(time), marks.start(time), marks.complete(time) if seeks_complete else None
 
 
-def _around_gap(
-    connection: StoreConnection, stream: str, key: str, position: Cut, gap: Gap, first: int, last: int
-) -> MarkPage:
-    """The blocks with the mark that a gap hides, and the one before it. Raises MarksGone if a mark of them is."""
+def _older_sides(
+    connection: StoreConnection, stream: str, key: str, first: int, last: int, position: Cut, upper: int | None
+) -> Sides:
+    """What the marks from `first` to `last` say around a position. Raises MarksGone if one of them is."""
     with connection.begin():
-        marks = StoredMarks(connection, stream, key)
-        begin, end = gap.blocks(position, first, last, marks.cut)
-        page = marks.page(max(first, begin), min(last, end))
-        if page.first_seq > max(first, begin):
-            raise MarksGone(max(first, begin))
-        return page
+        return sides_among(StoredMarks(connection, stream, key).some, first, last, position, upper)

@@ -113,16 +113,26 @@ def async_client(trusted: ssl.SSLContext | None) -> httpx.AsyncClient:
 
 async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged:
     """See `BlockingExchanges.exchange`."""
+    is_sent = False
+
+    async def follow(step: str, _: object) -> None:
+        nonlocal is_sent
+        is_sent = is_sent or step.endswith(".send_request_headers.started")
+
+    request = _request(client, sent)
+    request.extensions["trace"] = follow
     try:
         async with asyncio.timeout(sent.whole_s):  # httpx bounds each read of an answer
-            answer = await client.send(_request(client, sent), stream=True)
+            answer = await client.send(request, stream=True)
             try:
                 async for chunk in answer.aiter_bytes():
                     sent.add(chunk, answer.status_code)
             finally:
                 await answer.aclose()
         return _response(sent, answer)
-    except (httpx.TransportError, TimeoutError) as error:
+    except TimeoutError as error:
+        return AnswerLost(_reason(error)) if is_sent else NotReached(_reason(error))
+    except httpx.TransportError as error:
         return _outcome_of(error)
 
 
@@ -143,7 +153,7 @@ def _response(sent: Exchange, answer: httpx.Response) -> Response:
     return Response(answer.status_code, headers, bytes(sent.body))
 
 
-def _outcome_of(error: httpx.TransportError | TimeoutError) -> Exchanged:
+def _outcome_of(error: httpx.TransportError) -> Exchanged:
     if isinstance(error, httpx.PoolTimeout):
         return AllInUse("all connections are in use")
     return NotReached(_reason(error)) if isinstance(error, _UNSENT) else AnswerLost(_reason(error))

@@ -1,42 +1,62 @@
-"""The marks of one stream and key, packed.
+"""The marks of one stream and key, oldest first, as plain columns: a list of cuts, and an array for each number.
 
-32 consecutive marks make a block, the one with seq 1 begins the first; the last block is not packed until it is full.
-"At or below a position" and "at or above it" are monotone along the chain, so a lookup is a binary search over the
-first cuts of the blocks and another one within a block. A million marks of 256 segments that grow by less than 1000 per
-mark take 0.58 GB.
+    seq         7     8     9  …      the first one's is stored, the others count on from it
+    cut         …     …     …         a row of lanes each (`strandline.core.lanes`)
+    time      100   105   130         rises; `upper`, `newest` and `created_at` have arrays of their own
+    excluded  (7: none) (9: w1)       who is left out rarely changes: only where it does is an entry
+
+"At or below a position" is true of the first cuts only, and "at or above it" of the last ones only, because cuts never
+go back. So both bounds of a window are found by bisection. A million marks of 16 segments take some 210 MiB.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
+from typing import Final, NamedTuple
 
-from strandline.core.block import BLOCK_MARKS, Block, Fields, OpenBlock, PackedBlock
 from strandline.core.cut import Cut
-from strandline.core.lanes import Columns, Place
+from strandline.core.lanes import Columns, without_lane
 from strandline.core.mark import Mark
-from strandline.core.mark_page import MarkPage, block_start, mark_in, moved, page_end
-from strandline.core.window import Sides, check_follows
+from strandline.limits import TIME_BOUND_MS
+
+NOT_KNOWN: Final = -TIME_BOUND_MS  # in the column of `newest`; every time is above it
+PROBES: Final = 16  # marks that are read at once where a position is searched for in a store
+
+
+class Sides(NamedTuple):
+    """What the marks on either side of a position say: of the newest one passed its time, whether it is complete, and
+    its seq; of the first one ahead its `upper`. Without one passed they are None, True and None."""
+
+    lower: int | None
+    complete: bool
+    seq: int | None
+    upper: int | None
+
+
+NO_SIDES: Final = Sides(None, True, None, None)
 
 
 class MarkChain:
-    """The marks of one (stream, key), oldest first. `append` adds at the end, and pruning removes from the front."""
+    """The marks of one stream and key. `append` adds at the end, and pruning removes from the front.
 
-    def __init__(self, key: str, first_seq: int = 1) -> None:
-        """`first_seq` is the seq of the first mark to come: 1, unless the store has pruned earlier marks."""
-        if first_seq < 1:
-            raise ValueError(f"a mark's seq counts from 1, not {first_seq}")
-        self.key = key
-        self._first_seq = first_seq
-        self._next_seq = first_seq
-        self._base = block_start(first_seq)  # the seq with which the first block begins
+    A mark is passed if its cut lies wholly at or below a position. The one ahead is the first that is not passed and
+    whose cut lies wholly at or above the position.
+    """
+
+    def __init__(self, marks: Iterable[Mark] = ()) -> None:
+        """Takes marks of one key, oldest first, without a gap in seq; the first may have any seq. Raises ValueError for
+        others."""
+        self._first_seq = 1
         self._columns = Columns()
-        self._blocks: list[PackedBlock | OpenBlock] = []
+        self._rows: list[int] = []
+        self._times, self._uppers, self._newest, self._created = (array("q") for _ in range(4))
+        self._excluded: list[tuple[int, tuple[str, ...]]] = []  # whom marks leave out, from a seq on
         self._last: Mark | None = None
-        # (least `newest`, seq of the first mark) of full blocks, rising in both. A block is left out if a later one
-        # has an equal or lesser `newest`, because `start` then never finds its answer in the earlier one.
-        self._lows: list[tuple[int, int]] = []
+        self.extend(marks)
 
     # -- appending and pruning -------------------------------------------------------------------------------
 
@@ -46,258 +66,186 @@ class MarkChain:
         Raises ValueError, and changes nothing, if its seq is not the next one, its key is another, its time is not
         above the last mark's, or its cut goes back in a segment.
         """
-        last = self.last
-        if last is not None:
-            check_follows(last, mark)
-            if not last.cut.le(mark.cut):
-                raise ValueError(_goes_back(last.cut, mark))
-        elif mark.seq != self._first_seq or mark.key != self.key:
-            raise ValueError(f"mark {mark.seq} of key {mark.key!r} is not {self._first_seq} of {self.key!r}")
+        if self._last is None:
+            self._first_seq = mark.seq
+        else:
+            check_follows(self._last, mark)
         place = mark.cut.place_in(self._columns)
         if not place.known:
             self._columns.add(mark.cut.offsets)
             place = mark.cut.place_in(self._columns)
-        fields = Fields(mark.time, mark.upper, mark.newest, mark.created_at, mark.excluded)
-        block = self._open_block()
-        # The chain may begin within a block: then the mark stands for those before it.
-        for _ in range(block.count, (mark.seq - 1) % BLOCK_MARKS + 1):
-            block.append(place.row, fields)
-        self._next_seq += 1
+        self._rows.append(place.row)
+        self._times.append(mark.time)
+        self._uppers.append(mark.upper)
+        self._newest.append(NOT_KNOWN if mark.newest is None else mark.newest)
+        self._created.append(mark.created_at)
+        if mark.excluded != (self._excluded[-1][1] if self._excluded else ()):
+            self._excluded.append((mark.seq, mark.excluded))
         self._last = mark
-        if block.count == BLOCK_MARKS:
-            self._close(block)
 
-    def extend(self, page: MarkPage) -> None:
-        """Adds a page of marks. Full blocks are taken as they are.
-
-        Raises ValueError for a mark that does not follow on the one before it.
-        """
-        if page.key != self.key or page.first_seq != self._next_seq:
-            raise ValueError(f"mark {page.first_seq} of key {page.key!r} is not {self._next_seq} of {self.key!r}")
-        start = block_start(page.first_seq)
-        for block in moved(page, self._columns):
-            begin = max(page.first_seq - start, 0)
-            if block.count == BLOCK_MARKS and (not begin or not len(self)):
-                self._adopt(block, begin)
-            else:
-                for n in range(begin, block.count):
-                    self.append(mark_in(block, n, start + n, self.key, self._columns))
-            start += BLOCK_MARKS
-
-    def _adopt(self, block: PackedBlock, begin: int) -> None:
-        if self._blocks:
-            end = self._blocks[-1].count - 1
-            place = self._columns.place(block.first, self._columns.names)
-            if block.time(begin) <= self.time_at(self.last_seq) or not place.passes(self._blocks[-1].row(end)):
-                raise ValueError(f"mark {self._next_seq} does not follow on the one before it")
-        self._blocks.append(block)
-        self._next_seq += BLOCK_MARKS - begin
-        self._last = None  # unpacked when it is asked for
-        self._count_low(block)
-
-    def prune(self, head: Cut) -> int:
-        """Drops the marks wholly at or below the head, except the newest of these. Returns their number."""
-        return self.prune_before_seq(self._passed_seq(head.place_in(self._columns)))
+    def extend(self, marks: Iterable[Mark]) -> None:
+        """Adds marks. Raises ValueError for one that does not follow on."""
+        for mark in marks:
+            self.append(mark)
 
     def prune_before_seq(self, seq: int) -> int:
-        """Drops the marks with a lesser seq, except the newest of all; returns their number. Frees whole blocks."""
-        before = self._first_seq
-        self._first_seq = max(before, min(seq, self.last_seq))
-        blocks = (self._first_seq - self._base) // BLOCK_MARKS
-        del self._blocks[:blocks]
-        self._base += blocks * BLOCK_MARKS
-        del self._lows[: bisect_left(self._lows, self._base, key=itemgetter(1))]
-        return self._first_seq - before
+        """Drops the marks with a lesser seq, except the newest of all; returns their number."""
+        count = max(0, min(seq - self._first_seq, len(self) - 1))
+        for column in (self._rows, self._times, self._uppers, self._newest, self._created):
+            del column[:count]
+        self._first_seq += count
+        del self._excluded[: max(0, self._changes_to(self._first_seq) - 1)]
+        return count
 
     def drop_segment(self, segment: str) -> None:
         """Sets a segment's offset to 0 in every cut. Its empty lane stays, in case the segment is created later."""
         lane = self._columns.lane(segment)
-        if lane is not None:
-            for block in self._blocks:
-                block.clear(lane)
-            self._last = None
+        if lane is not None and self._last is not None:
+            self._rows = [without_lane(row, lane) for row in self._rows]
+            self._last = replace(self._last, cut=self._last.cut.without(segment))
 
-    def _open_block(self) -> OpenBlock:
-        if self._blocks and isinstance(block := self._blocks[-1], OpenBlock):
-            return block
-        self._blocks.append(block := OpenBlock())
-        return block
-
-    def _close(self, block: OpenBlock) -> None:
-        self._blocks[-1] = block.packed(len(self._columns))
-        self._count_low(block)
-
-    def _count_low(self, block: Block) -> None:
-        low = block.least_newest
-        if low is not None:
-            while self._lows and self._lows[-1][0] >= low:
-                self._lows.pop()
-            self._lows.append((low, self._next_seq - BLOCK_MARKS))
-
-    # -- looking by seq and by time --------------------------------------------------------------------------
+    # -- by seq ----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return self._next_seq - self._first_seq
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[Mark]:
-        return (self[seq] for seq in self._seqs)
+        return map(self.__getitem__, range(self._first_seq, self._first_seq + len(self)))
 
     def __getitem__(self, seq: int) -> Mark:
         """The mark with a seq; raises IndexError if the chain does not have it (any more, or yet)."""
-        block, n = self._find(seq)
-        return mark_in(block, n, seq, self.key, self._columns)
+        last, n = self._last, self._number(seq)
+        assert last is not None
+        newest = self._newest[n]
+        return Mark(
+            seq=seq,
+            key=last.key,
+            time=self._times[n],
+            upper=self._uppers[n],
+            cut=Cut(self._columns.offsets(self._rows[n])),
+            newest=None if newest == NOT_KNOWN else newest,
+            excluded=self._excluded_at(seq),
+            created_at=self._created[n],
+        )
 
     @property
     def first_seq(self) -> int:
-        """The seq of the oldest mark; in an empty chain, of the next one to come."""
+        """The seq of the oldest mark; 1 in an empty chain."""
         return self._first_seq
 
     @property
     def last_seq(self) -> int:
         """The seq of the newest mark; `first_seq` - 1 in an empty chain."""
-        return self._next_seq - 1
+        return self._first_seq + len(self) - 1
 
     @property
     def last(self) -> Mark | None:
         """The newest mark."""
-        if self._last is None and len(self):
-            self._last = self[self.last_seq]
         return self._last
-
-    @property
-    def packed_bytes(self) -> int:
-        """The size of all rows and fields. Python's objects add about 0.5 kB for every block."""
-        return sum(block.size_bytes for block in self._blocks)
 
     def after(self, seq: int, limit: int) -> list[Mark]:
         """The marks after a seq, oldest first, at most `limit`."""
         first = max(seq + 1, self._first_seq)
-        return [self[n] for n in range(first, min(first + limit, self._next_seq))]
-
-    def page(self, after: int, limit: int) -> MarkPage:
-        """The same packed. `limit` is at least BLOCK_MARKS."""
-        first = max(after + 1, self._first_seq)
-        if first >= self._next_seq:
-            return MarkPage(self.key, first, (), ())
-        begin, end = ((seq - self._base) // BLOCK_MARKS for seq in (first, page_end(first, limit, self.last_seq)))
-        lanes = len(self._columns)
-        blocks = [each.packed(lanes) if isinstance(each, OpenBlock) else each for each in self._blocks[begin : end + 1]]
-        return MarkPage(self.key, first, self._columns.names, blocks)
+        return [self[n] for n in range(first, min(first + limit, self.last_seq + 1))]
 
     def time_at(self, seq: int) -> int:
         """The time of a mark; raises IndexError if the chain does not have it."""
-        block, n = self._find(seq)
-        return block.time(n)
+        return self._times[self._number(seq)]
 
     def offset_at(self, seq: int, segment: str) -> int:
         """The offset of a mark's cut in one segment; raises IndexError if the chain does not have the mark."""
-        (block, n), lane = self._find(seq), self._columns.lane(segment)
-        return 0 if lane is None else block.offset(n, lane)
+        return self._columns.offset(self._rows[self._number(seq)], segment)
 
-    def floor(self, time: int) -> Mark | None:
-        """The newest mark at or before a time."""
-        count = bisect_left(self._seqs, True, key=lambda seq: self.time_at(seq) > time)
-        return self[self._first_seq + count - 1] if count else None
-
-    def ceiling(self, time: int) -> Mark | None:
-        """The oldest mark at or after a time."""
-        count = bisect_left(self._seqs, time, key=self.time_at)
-        return self[self._first_seq + count] if count < len(self) else None
-
-    def start(self, time: int) -> Mark | None:
-        """The last mark whose `newest` is known and below a time: no event at or after that time lies below its cut.
-
-        `newest` need not rise from mark to mark. Costs a binary search over blocks and a scan of two blocks.
-        """
-        candidates = [len(self._blocks) - 1] if self._blocks else []
-        lower = bisect_left(self._lows, time, key=itemgetter(0))
-        if lower:
-            candidates.append((self._lows[lower - 1][1] - self._base) // BLOCK_MARKS)
-        for number in candidates:
-            found = self._blocks[number].last_below(time)
-            if found is not None:
-                seq = self._base + number * BLOCK_MARKS + found
-                return self[seq] if seq >= self._first_seq else None
-        return None
-
-    # -- lookup by position ----------------------------------------------------------------------------------
+    # -- by position -----------------------------------------------------------------------------------------
 
     def sides(self, position: Cut) -> Sides:
         """What the marks on either side of a position say."""
-        place = position.place_in(self._columns)
-        passed = self._passed_seq(place)
-        ahead = self._ahead_seq(place, passed)
-        upper = None
-        if ahead <= self.last_seq:
-            block, n = self._find(ahead)
-            upper = block.upper(n)
-        if passed < self._first_seq:
+        passed, ahead = self._around(position)
+        upper = self._uppers[ahead] if ahead < len(self) else None
+        if not passed:
             return Sides(None, True, None, upper)
-        block, n = self._find(passed)
-        return Sides(block.time(n), not block.excluded_at(n), passed, upper)
+        seq = self._first_seq + passed - 1
+        return Sides(self._times[passed - 1], not self._excluded_at(seq), seq, upper)
 
     def passed(self, position: Cut) -> Mark | None:
-        """The newest mark whose cut is wholly at or below the position."""
-        seq = self._passed_seq(position.place_in(self._columns))
-        return self[seq] if seq >= self._first_seq else None
+        """The newest mark that is passed."""
+        passed, _ = self._around(position)
+        return self[self._first_seq + passed - 1] if passed else None
 
     def ahead(self, position: Cut) -> Mark | None:
-        """The first mark not yet passed whose cut is wholly at or above the position."""
+        """The mark ahead."""
+        _, ahead = self._around(position)
+        return self[self._first_seq + ahead] if ahead < len(self) else None
+
+    def _around(self, position: Cut) -> tuple[int, int]:
+        """How many marks are passed, and how many come before the one ahead."""
         place = position.place_in(self._columns)
-        seq = self._ahead_seq(place, self._passed_seq(place))
-        return self[seq] if seq <= self.last_seq else None
+        passed = bisect_left(self._rows, True, key=lambda row: not place.passes(row))
+        return passed, bisect_left(self._rows, True, passed, key=place.is_within) if place.known else len(self)
 
-    def _passed_seq(self, place: Place) -> int:
-        """The seq of the newest mark with a cut at or below the place; a lesser one than the first if there is none."""
-        above, tops, blocks = place.above, place.tops, self._blocks
-        low, high = 0, len(blocks)
-        while low < high:
-            middle = (low + high) // 2
-            if (above - blocks[middle].first) & tops == tops:
-                low = middle + 1
-            else:
-                high = middle
-        if not low:
-            return self._base - 1
-        return self._base + (low - 1) * BLOCK_MARKS + blocks[low - 1].count_passed(place) - 1
+    # -- columns ---------------------------------------------------------------------------------------------
 
-    def _ahead_seq(self, place: Place, passed: int) -> int:
-        """The seq of the first mark after `passed` with a cut at or above the place; above the last if there is none.
+    def _number(self, seq: int) -> int:
+        n = seq - self._first_seq
+        if not 0 <= n < len(self):
+            here = f"{self._first_seq} to {self.last_seq}" if self._rows else "none"
+            raise IndexError(f"there is no mark {seq} here, but {here}")
+        return n
 
-        It is mostly near: the search begins there, with steps that double.
-        """
-        if not place.known:
-            return self._next_seq
-        blocks, tops, row = self._blocks, place.tops, place.row
-        first = (max(passed + 1, self._first_seq) - self._base) // BLOCK_MARKS
-        low, step = first, 1  # the blocks up to `low` begin with a cut that is not above the place, or are passed
-        while low + step < len(blocks) and ((blocks[low + step].first | tops) - row) & tops != tops:
-            low, step = low + step, 2 * step
-        high = min(low + step, len(blocks))
-        while low + 1 < high:
-            middle = (low + high) // 2
-            if ((blocks[middle].first | tops) - row) & tops == tops:
-                high = middle
-            else:
-                low = middle
-        if low >= len(blocks):
-            return self._next_seq
-        seq = self._base + low * BLOCK_MARKS + blocks[low].count_before(place)
-        return max(seq, passed + 1, self._first_seq)
+    def _changes_to(self, seq: int) -> int:
+        """How many entries say who is left out up to a mark."""
+        return bisect_right(self._excluded, seq, key=itemgetter(0))
 
-    @property
-    def _seqs(self) -> range:
-        return range(self._first_seq, self._next_seq)
-
-    def _find(self, seq: int) -> tuple[PackedBlock | OpenBlock, int]:
-        if not self._first_seq <= seq < self._next_seq:
-            here = f"{self._first_seq} to {self.last_seq}" if len(self) else "none"
-            raise IndexError(f"there is no mark {seq} of key {self.key!r} here, but {here}")
-        number, n = divmod(seq - self._base, BLOCK_MARKS)
-        return self._blocks[number], n
+    def _excluded_at(self, seq: int) -> tuple[str, ...]:
+        changes = self._changes_to(seq)
+        return self._excluded[changes - 1][1] if changes else ()
 
 
-def _goes_back(last: Cut, mark: Mark) -> str:
-    segment, least = next((name, offset) for name, offset in last.items() if offset > mark.cut.offset(name))
-    at = mark.cut.offset(segment)
-    return f"the cut of mark {mark.seq} goes back in segment {segment!r}: {at} is below {least}"
+def sides_among(
+    read: Callable[[Sequence[int]], Iterable[Mark]], first: int, last: int, position: Cut, upper: int | None = None
+) -> Sides:
+    """What the marks from `first` to `last` say around a position, in a store that knows them by seq only.
+
+    `read` gets some seqs and gives their marks; each call narrows the place by a factor of PROBES, so that a million
+    marks take five calls. `upper` is that of the mark ahead among those that follow `last`.
+    """
+    passed: Mark | None = None
+    low, high = first - 1, last + 1  # the last mark that is known to be passed, the first that is known not to be
+    behind, ahead = (
+        first - 1,
+        last + 1,
+    )  # the same of "before the one ahead", never below `low`
+    while low + 1 < high or behind + 1 < ahead:
+        for mark in read(sorted({*_between(low, high), *_between(behind, ahead)})):
+            if mark.cut.le(position):
+                low, passed = mark.seq, mark
+                behind = max(behind, low)
+                continue
+            high = min(high, mark.seq)
+            if not position.le(mark.cut):
+                behind = max(behind, mark.seq)
+            elif mark.seq < ahead:
+                ahead, upper = mark.seq, mark.upper
+    if passed is None:
+        return NO_SIDES._replace(upper=upper)
+    return Sides(passed.time, passed.complete, passed.seq, upper)
+
+
+def _between(low: int, high: int) -> range:
+    """At most PROBES seqs between two others, evenly spread."""
+    step = -(-(high - low) // (PROBES + 1))
+    return range(low + step, high, step)
+
+
+def check_follows(last: Mark, mark: Mark) -> None:
+    """Raises ValueError if a mark cannot directly follow another."""
+    if mark.seq != last.seq + 1:
+        raise ValueError(f"mark {mark.seq} cannot follow mark {last.seq}: the next is {last.seq + 1}")
+    if mark.key != last.key:
+        raise ValueError(f"mark {mark.seq} is for key {mark.key!r}, the ones before it for {last.key!r}")
+    if mark.time <= last.time:
+        raise ValueError(f"the time of mark {mark.seq} is {mark.time}, which must be above {last.time}")
+    if not last.cut.le(mark.cut):
+        segment, least = next((name, offset) for name, offset in last.cut.items() if offset > mark.cut.offset(name))
+        at = mark.cut.offset(segment)
+        raise ValueError(f"the cut of mark {mark.seq} goes back in segment {segment!r}: {at} is below {least}")

@@ -24,9 +24,9 @@ LANE_BYTES: Final = LANE_BITS // 8
 
 
 @lru_cache(maxsize=64)
-def top_bits(lanes: int, bits: int = LANE_BITS) -> int:
+def top_bits(lanes: int) -> int:
     """The top bit of each of so many lanes."""
-    return int.from_bytes((bytes(bits // 8 - 1) + b"\x80") * lanes, "little")
+    return int.from_bytes((bytes(LANE_BYTES - 1) + b"\x80") * lanes, "little")
 
 
 @lru_cache(maxsize=64)
@@ -43,7 +43,6 @@ class Place(NamedTuple):
     row: int
     above: int
     tops: int
-    lanes: int
     known: bool
 
     def passes(self, row: int) -> bool:
@@ -53,13 +52,6 @@ class Place(NamedTuple):
     def is_within(self, row: int) -> bool:
         """Whether the row lies wholly at or above the position."""
         return ((row | self.tops) - self.row) & self.tops == self.tops
-
-    def beyond(self, row: int) -> int:
-        """By how much the position is above the row, in each lane; 0 where it is not."""
-        not_above = ((row | self.tops) - self.row) & self.tops
-        ones = (not_above ^ self.tops) >> (LANE_BITS - 1)
-        mask = (ones << LANE_BITS) - ones  # the whole lanes in which the position is above
-        return (self.row & mask) - (row & mask)
 
 
 class Columns:
@@ -71,9 +63,6 @@ class Columns:
         self.names: tuple[str, ...] = ()
         self._places: dict[str, int] = {}
         self.add(names)
-
-    def __len__(self) -> int:
-        return len(self.names)
 
     def add(self, names: Iterable[str]) -> None:
         """Gives each segment that has no lane the next one."""
@@ -93,9 +82,13 @@ class Columns:
             if arranged is None or segments != arranged.segments:
                 arranged = self._arranged = _Arranged(segments, self._places)
             row, known = arranged.row(row), arranged.known
-        lanes = len(self.names)
-        tops = top_bits(lanes)
-        return Place(row, row | tops, tops, lanes, known)
+        tops = top_bits(len(self.names))
+        return Place(row, row | tops, tops, known)
+
+    def offset(self, row: int, segment: str) -> int:
+        """The offset of a row in a segment, 0 if that has no lane."""
+        lane = self._places.get(segment)
+        return 0 if lane is None else offset_in(row, lane)
 
     def offsets(self, row: int) -> dict[str, int]:
         """The offsets above 0 of a row."""

@@ -175,8 +175,11 @@ class SegmentGraph:
 
     def frontier(self, cut: Cut) -> dict[str, int]:
         """The position of a cut, for callers: without the predecessors of its segments, and without segments at 0."""
-        implied = self.ancestors(segment for segment, _ in cut.items())
-        return {segment: offset for segment, offset in cut.items() if segment not in implied}
+        offsets = cut.offsets
+        implied = self.ancestors(offsets)
+        if not implied:
+            return offsets
+        return {segment: offset for segment, offset in offsets.items() if segment not in implied}
 
     @property
     def end(self) -> Cut | None:

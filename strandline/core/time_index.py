@@ -34,7 +34,7 @@ class IndexEntry:
 
 
 class IndexedMarks(Protocol):
-    """The marks of one stream and key, for a time index: `MarkChain`, or `ListedMarks`."""
+    """The marks of one stream and key, for a time index: a `MarkChain`, or what reads them from a store."""
 
     @property
     def first_seq(self) -> int: ...

@@ -23,18 +23,12 @@ IDENTITY_DEFINITION: Final = "CREATE TABLE log (identity TEXT NOT NULL, commits 
 FIRST_COMMIT: Final = 1 << 52  # so large that a row never changes its length
 CHECKS: Final = 3  # checks before a write-ahead file counts as another log's: a checkpoint may run during one
 _IDENTITY: Final = "SELECT identity FROM log"
-_TABLE: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'log'"
 
 
 def give_identity(connection: sqlite3.Connection) -> None:
     """Gives a new log an identity."""
     connection.execute(IDENTITY_DEFINITION)
     connection.execute("INSERT INTO log VALUES (?, ?)", (uuid.uuid4().hex, FIRST_COMMIT))
-
-
-def has_identity(connection: sqlite3.Connection) -> bool:
-    """Whether a log has an identity. Logs made by earlier versions have none."""
-    return connection.execute(_TABLE).fetchone() is not None
 
 
 def repeat_identity(connection: sqlite3.Connection) -> None:
@@ -50,7 +44,7 @@ def check_identity(path: Path) -> None:
             if not beside.exists() or not beside.stat().st_size:
                 return
             own, shown = _read(path, "immutable=1"), _read(path, "mode=ro")
-            if own is None or own == shown:
+            if own == shown:
                 return
             continue
         return  # the file cannot be read; opening it raises the error
@@ -80,7 +74,7 @@ def _beside(path: Path) -> tuple[Path, Path]:
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
-def _read(path: Path, option: str) -> str | None:
+def _read(path: Path, option: str) -> str:
     """The identity in the file, with its write-ahead file or (`immutable`) without."""
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{option}", uri=True)) as connection:
-        return str(connection.execute(_IDENTITY).fetchone()[0]) if has_identity(connection) else None
+        return str(connection.execute(_IDENTITY).fetchone()[0])

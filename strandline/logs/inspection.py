@@ -1,7 +1,7 @@
-"""Checks every event of an embedded log, and finds what is damaged. It changes nothing, and writers may go on.
+"""Reads every event of an embedded log, and finds what is damaged. It changes nothing, and writers may go on.
 
-It compares each event with its checksum, finds gaps in the offsets, checks the graph of segments, and lets SQLite check
-the file. It reads a slice at a time, so that checkpoints of the write-ahead file can go on.
+It finds events that cannot be read, gaps in the offsets and faults in the graph of segments, and lets SQLite check the
+file. It reads a slice at a time, so that checkpoints of the write-ahead file can go on.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import Final
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.errors import StrandlineError
 from strandline.limits import BATCH_FIRST_ROWS, LOG_FAULTS_TOLD
-from strandline.logs.checksums import EventChecksums
 from strandline.logs.layout import SEGMENTS, segment_of
-from strandline.logs.sqlite_reader import SqliteLogReader
+from strandline.logs.sqlite_reader import SqliteLogReader, is_readable
 
 
 class LogFaultKind(StrEnum):
@@ -61,11 +60,6 @@ class LogInspection:
         self._reader = SqliteLogReader(path)
         self.segments = self.events = 0
 
-    @property
-    def has_checksums(self) -> bool:
-        """Whether its events have checksums. Logs of an earlier version have none."""
-        return self._reader.has_checksums
-
     def close(self) -> None:
         self._reader.close()
 
@@ -98,14 +92,13 @@ class LogInspection:
             yield LogFault(kind=LogFaultKind.FILE, reason=f"the rest could not be read: {error}")
 
     def _events(self, segment: Segment) -> Iterator[LogFault]:
-        checksums = EventChecksums(segment.id)
         query = (
-            f"SELECT offset, key, value, appended_at, {'checksum' if self.has_checksums else 'NULL'} FROM event "
+            "SELECT offset, key, value, appended_at FROM event "
             f"WHERE segment = ? AND offset > ? ORDER BY offset LIMIT {BATCH_FIRST_ROWS}"
         )
         last: int | None = None
         while found := self._reader.query(query, (segment.id, -1 if last is None else last)):
-            for offset, key, value, appended_at, checksum in found:
+            for offset, key, value, appended_at in found:
                 self.events += 1
                 if last is not None and offset <= last:
                     reason = f"it comes again behind event {last}: the rest of the segment is not checked"
@@ -114,8 +107,8 @@ class LogInspection:
                 if last is not None and offset != last + 1:
                     reason = "it is missing" if offset == last + 2 else f"it is missing, and all up to {offset - 1}"
                     yield LogFault(kind=LogFaultKind.MISSING, segment=segment.id, offset=last + 1, reason=reason)
-                if self.has_checksums and not checksums.match(checksum, offset, key, value, appended_at):
-                    reason = "its checksum does not match"
+                if not is_readable(key, value, appended_at):
+                    reason = "it cannot be read"
                     yield LogFault(kind=LogFaultKind.EVENT, segment=segment.id, offset=offset, reason=reason)
                 last = offset
         end, final = 0 if last is None else last + 1, segment.final_offset

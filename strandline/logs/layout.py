@@ -10,12 +10,11 @@
                             greatest plus 1, so the newest event of a segment is never removed
               key, value    blob, or null
               appended_at   integer; the writer's clock at the commit, in milliseconds
-              checksum      integer; see `checksums.py`; logs of version 1 lack the column, and never get it
 
     memo      name          text, unique; the first memo creates the table
               text          text; the last memo committed under the name
 
-    log       identity      text; a random id of the log; logs of earlier versions lack this table
+    log       identity      text; a random id of the log
               commits       integer; rises with each commit, so that a write-ahead file contains the identity
 
 `application_id` marks a file as such a log, and `user_version` is the version of this format. Events are
@@ -37,8 +36,7 @@ from strandline.core.segment import Segment
 from strandline.logs.errors import LogVersion, NotALog
 
 APPLICATION_ID: Final = 0x5374726C  # "Strl"
-FORMAT_VERSION: Final = 2
-WITHOUT_CHECKSUMS: Final = 1  # the version of old logs, which are read and written, but no longer made
+FORMAT_VERSION: Final = 1
 PAGE_BYTES: Final = 8192  # a clustered row should stay well below a page, and events of 1 KiB are common
 
 DEFINITION: Final = f"""
@@ -57,7 +55,6 @@ CREATE TABLE event (
     key BLOB,
     value BLOB,
     appended_at INTEGER NOT NULL,
-    checksum INTEGER NOT NULL,
     PRIMARY KEY (segment, offset)
 ) STRICT, WITHOUT ROWID;
 """
@@ -84,16 +81,12 @@ def read_only_uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?mode=ro"
 
 
-def check_format(path: str, application_id: int, version: int) -> bool:
-    """Checks the format of a file; returns whether its events have checksums.
-
-    Raises NotALog if the file is not a log, and LogVersion if this release does not know its version.
-    """
+def check_format(path: str, application_id: int, version: int) -> None:
+    """Raises NotALog if a file is not a log, and LogVersion if this release does not know its version."""
     if application_id != APPLICATION_ID:
         raise NotALog(path=path, reason=f"its application_id is {application_id}, not {APPLICATION_ID}")
-    if version not in (WITHOUT_CHECKSUMS, FORMAT_VERSION):
+    if version != FORMAT_VERSION:
         raise LogVersion(path=path, version=version, known=FORMAT_VERSION)
-    return version != WITHOUT_CHECKSUMS
 
 
 def segment_of(row: tuple[str, float, float, str, int | None]) -> Segment:

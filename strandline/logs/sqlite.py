@@ -19,7 +19,6 @@ from strandline.fork import OwningProcess
 from strandline.limits import LOG_BUSY_TIMEOUT_MS, TRUNCATE_ROWS
 from strandline.logs import Event, Memo, Position, Transaction, check_head, check_size
 from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
-from strandline.logs.checksums import EventChecksums
 from strandline.logs.errors import (
     LogBusy,
     LogExists,
@@ -31,7 +30,6 @@ from strandline.logs.identity import (
     alone_in,
     check_identity,
     give_identity,
-    has_identity,
     remove_leftovers,
     repeat_identity,
 )
@@ -90,8 +88,7 @@ class SqliteLog:
         self._positions: Position = {}
         self._unsettled: _Commit | None = None  # the commit whose outcome is not recorded yet
         self._open = OpenTransactions()
-        self._connection, self._has_checksums = _open(self.path, busy_timeout_ms)
-        self._has_identity = has_identity(self._connection)
+        self._connection = _open(self.path, busy_timeout_ms)
         self._origin = OwningProcess(f"the log object for {str(self.path)!r}")
         self._origin.keep(self._connection)
 
@@ -266,8 +263,7 @@ class SqliteLog:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 result = work()
-                if self._has_identity:
-                    repeat_identity(self._connection)
+                repeat_identity(self._connection)
                 self._connection.execute("COMMIT")
             except BaseException as error:
                 if isinstance(error, sqlite3.Error):
@@ -308,21 +304,14 @@ class SqliteLog:
         route = Route(str(self.path), _segments(self._connection))
         now = self._clock()
         rows: list[tuple[str | int | bytes | None, ...]] = []
-        checksums: dict[str, EventChecksums] = {}
         for event in events:
             segment = route.segment(event)
             offset = ends.get(segment)
             if offset is None:
                 offset = self._next_offset(segment)
-                checksums[segment] = EventChecksums(segment)
-            if self._has_checksums:
-                checksum = checksums[segment].of(offset, event.key, event.value, now)
-                rows.append((segment, offset, event.key, event.value, now, checksum))
-            else:
-                rows.append((segment, offset, event.key, event.value, now))
+            rows.append((segment, offset, event.key, event.value, now))
             ends[segment] = offset + 1
-        places = "?, ?, ?, ?, ?, ?" if self._has_checksums else "?, ?, ?, ?, ?"
-        self._connection.executemany(f"INSERT INTO event VALUES ({places})", rows)
+        self._connection.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?)", rows)
 
     def _truncate(self, segment: str, until: int) -> int:
         """Removes events in slices, so that no writer waits long; returns the segment's new first offset."""
@@ -399,27 +388,26 @@ def _final(segment: Segment, end: int) -> int:
     return end if segment.final_offset is None else segment.final_offset
 
 
-def _open(path: Path, busy_timeout_ms: int) -> tuple[sqlite3.Connection, bool]:
-    """Opens a log's file; also returns whether its events have checksums."""
+def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     if not path.is_file():
         raise LogMissing(path=str(path))
     check_identity(path)
     connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
     try:
-        has_checksums = _check_format(connection, path)
+        _check_format(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
         raise
-    return connection, has_checksums
+    return connection
 
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> bool:
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     try:
         application_id, version = connection.execute(FORMAT).fetchone()
     except sqlite3.DatabaseError as error:
         raise NotALog(path=str(path), reason=str(error)) from error
-    return check_format(str(path), application_id, version)
+    check_format(str(path), application_id, version)
 
 
 def _segments(connection: sqlite3.Connection) -> list[Segment]:

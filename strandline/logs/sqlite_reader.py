@@ -20,7 +20,6 @@ from strandline.core.segment import Segment
 from strandline.fork import OwningProcess
 from strandline.limits import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, LOG_BUSY_TIMEOUT_MS
 from strandline.logs import StoredEvent, check_range
-from strandline.logs.checksums import EventChecksums
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotALog, NotInLog
 from strandline.logs.identity import alone_in, check_identity, remove_leftovers
@@ -37,11 +36,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from adbc_driver_manager import dbapi
 
-# The proof of a row is its checksum, which covers the offset, or the offset itself in a log without checksums.
+# The offsets need not be read: as many rows as a range has offsets, each of them once, are the range.
 _RANGE: Final = """
-SELECT key, value, appended_at, {proof} FROM event
+SELECT key, value, appended_at FROM event
 WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
 """
+
+
+def is_readable(key: object, value: object, appended_at: object) -> bool:
+    """Whether the columns of a row are those of an event; in a damaged file they may be anything."""
+    return isinstance(key, bytes | None) and isinstance(value, bytes | None) and isinstance(appended_at, int)
 
 
 class SqliteLogReader:
@@ -65,7 +69,7 @@ class SqliteLogReader:
         self._origin.keep(self._connection)
         self._connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")  # also where damaged
         try:
-            self.has_checksums = self._check_format()
+            self._check_format()
         except BaseException:
             self._connection.close()
             raise
@@ -106,10 +110,6 @@ class SqliteLogReader:
         self._origin.check()
         return self._connection.execute(statement, values).fetchall()
 
-    @property
-    def _range(self) -> str:
-        return _RANGE.format(proof="checksum" if self.has_checksums else "offset")
-
     def close(self) -> None:
         """Closes the file. If the log was removed meanwhile, this removes SQLite's files beside it."""
         if not self._origin.is_here:
@@ -129,12 +129,12 @@ class SqliteLogReader:
     ) -> None:
         self.close()
 
-    def _check_format(self) -> bool:
+    def _check_format(self) -> None:
         try:
             application_id, version = self._connection.execute(FORMAT).fetchone()
         except sqlite3.DatabaseError as error:
             raise NotALog(path=str(self.path), reason=str(error)) from error
-        return check_format(str(self.path), application_id, version)
+        check_format(str(self.path), application_id, version)
 
     def _check_range(self, segment: str, start: int, end: int) -> None:
         check_range([one.id for one in self.segments()], segment, start, end)
@@ -151,22 +151,17 @@ class SqliteLogReader:
             rows = max(1, min(rows * BATCH_GROWTH_TIMES, fitting, batch_rows))
 
     def _rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
-        checksums = EventChecksums(segment)
         while start < end:
             self._origin.check()
             stop = min(end, start + BATCH_FIRST_ROWS)
             try:
-                found = self._connection.execute(self._range, (segment, start, stop)).fetchall()
+                found = self._connection.execute(_RANGE, (segment, start, stop)).fetchall()
             except sqlite3.Error as error:
                 raise LogUnavailable(path=str(self.path), reason=str(error)) from error
             if len(found) != stop - start:
                 raise NotInLog(segment=segment, start=start, end=stop, found=len(found))
-            for offset, (key, value, appended_at, proof) in enumerate(found, start):
-                if self.has_checksums:
-                    sound = checksums.match(proof, offset, key, value, appended_at)
-                else:
-                    sound = proof == offset
-                if not sound:
+            for offset, (key, value, appended_at) in enumerate(found, start):
+                if not is_readable(key, value, appended_at):
                     raise LogCorrupt(path=str(self.path), segment=segment, offset=offset)
                 yield StoredEvent(segment, offset, key, value, appended_at)
             start = stop
@@ -181,28 +176,21 @@ class SqliteLogReader:
         options = {"adbc.sqlite.query.batch_rows": str(stop - start + 1)}
         try:
             with self._arrow_connection().cursor(adbc_stmt_kwargs=options) as cursor:
-                cursor.execute(self._range, (segment, start, stop))
+                cursor.execute(_RANGE, (segment, start, stop))
                 table = cursor.fetch_arrow_table()
         except (dbapi.Error, OSError) as error:
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
         if table.num_rows != stop - start:
             raise NotInLog(segment=segment, start=start, end=stop, found=table.num_rows)
         (found,) = table.to_batches()
-        kinds = (pa.binary(), pa.binary(), pa.int64(), pa.int64())
-        key, value, appended_at, proof = (
+        kinds = (pa.binary(), pa.binary(), pa.int64())
+        key, value, appended_at = (
             pa.nulls(found.num_rows, kind) if column.null_count == found.num_rows else column
             for column, kind in zip(found.columns, kinds, strict=True)
         )
-        offset = pc.cumulative_sum(pa.repeat(1, found.num_rows), start=start - 1)
-        # A damaged page may bring a row twice, or one whose columns have other types.
-        if not self.has_checksums:
-            sound = proof.equals(offset)
-        elif [column.type for column in (key, value, appended_at, proof)] != list(kinds):
-            sound = False
-        else:
-            sound = EventChecksums(segment).of_all(offset, key, value, appended_at) == proof.to_pylist()
-        if not sound:
+        if (key.type, value.type, appended_at.type) != kinds or appended_at.null_count:
             raise self._damage(segment, start, stop)
+        offset = pc.cumulative_sum(pa.repeat(1, found.num_rows), start=start - 1)
         return pa.RecordBatch.from_arrays(
             [
                 key,
@@ -215,7 +203,7 @@ class SqliteLogReader:
         )
 
     def _damage(self, segment: str, start: int, stop: int) -> LogCorrupt:
-        """The error that names the first damaged event of a range."""
+        """The error that names the first event of a range that cannot be read."""
         try:
             for _ in self._rows(segment, start, stop):
                 pass

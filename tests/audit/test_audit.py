@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.audit import AuditCounts, LateEvent, LeftOut, NotedWriter, SegmentAudit, could_have_written
+from strandline.core.chain import MarkChain
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.time_index import time_index
-from strandline.core.window import ListedMarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def absences(marks: Iterable[Mark], most: int = 1_000) -> LeftOut:
 
 
 def begun(marks: Sequence[Mark], start: int = 0) -> SegmentAudit:
-    entries, _ = time_index(ListedMarks(marks), "0", start, limit=1_000)
+    entries, _ = time_index(MarkChain(marks), "0", start, limit=1_000)
     return SegmentAudit("0", start, entries, absences(marks).by_all_marks)
 
 

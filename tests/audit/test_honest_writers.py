@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.audit import LeftOut, SegmentAudit
+from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.core.time_index import time_index
-from strandline.core.window import ListedMarks
 
 TIMEOUT_MS = 20
 WRITERS, SEGMENTS = "abc", "01"
@@ -69,7 +69,7 @@ class Honest:
             absences.take(mark.time, mark.excluded)
         found = []
         for segment, events in self.log.items():
-            entries, _ = time_index(ListedMarks(self.marks), segment, limit=10_000)
+            entries, _ = time_index(MarkChain(self.marks), segment, limit=10_000)
             audit = SegmentAudit(segment, 0, entries, absences.by_all_marks)
             for offset, (time, writer) in enumerate(events):
                 audit.judge(offset, time, writer=writer if named else None)

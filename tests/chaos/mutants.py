@@ -29,7 +29,7 @@ from controller.streams.loaded_stream import LoadedStream
 from strandline.core import admission
 from strandline.core import stream as stream_module
 from strandline.core.aggregate import Aggregate
-from strandline.core.chain import MarkChain
+from strandline.core.chain import MarkChain, Sides
 from strandline.core.config import TimeDomain
 from strandline.core.contributions import Contributions
 from strandline.core.cut import NOTHING, Cut
@@ -37,7 +37,7 @@ from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
-from strandline.core.window import Sides, window_between
+from strandline.core.window import window_between
 from strandline.core.writer import Phase, WriterRole
 from strandline.errors import TimeWentBack
 
@@ -123,9 +123,7 @@ def lose_the_last_mark_on_loading() -> None:
             chains, heads, first_seqs = yield from newest_marks(reader, name, step)
             for key, chain in chains.items():
                 if len(heads[key]) > 1:
-                    shorter = chains[key] = MarkChain(key, first_seq=chain.first_seq)
-                    for mark in list(chain)[:-1]:
-                        shorter.append(mark)
+                    chains[key] = MarkChain(list(chain)[:-1])
                     del heads[key][-1]
             return chains, heads, first_seqs
 

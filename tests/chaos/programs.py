@@ -15,19 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-import msgspec
-
 from reader_client import EventReader, TimeWindows, WatermarkItem
 from reader_client.items import EventItem
 from strandline.client.calls import Request, Response
 from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import NotReached, Outcome, Patience
-from strandline.core.segment import SegmentGraph
 from strandline.errors import StrandlineError, Unavailable, Undecided
 from strandline.logs import Event, StoredEvent
 from strandline.testing.log import ScriptedLog
-from strandline.wire.packed_marks import MEDIA_TYPE, read_packed
-from strandline.wire.streams import marks_page
 from tests.chaos.history import Call, Delivered, NotSent, Record, Said, Unknown, Watermark, Window
 from tests.chaos.history import Outcome as Recorded
 from tests.chaos.limits import PROJECT_ATTEMPT_MS, PROJECT_DEADLINE_MS
@@ -56,9 +51,7 @@ class RecordingTransport:
         try:
             outcome = self._inner.send(request, timeout_ms)
             if isinstance(outcome, Response):
-                packed = outcome.headers.get("content-type") == MEDIA_TYPE
-                body = _as_json(asked.get("key", ""), outcome.body) if packed else outcome.body
-                shown = answered(outcome.status, outcome.headers, body)
+                shown = answered(outcome.status, outcome.headers, outcome.body)
             else:
                 shown = NotSent() if isinstance(outcome, NotReached) else Unknown(outcome.reason)
             return outcome
@@ -68,14 +61,6 @@ class RecordingTransport:
 
     def close(self) -> None:
         self._inner.close()
-
-
-def _as_json(key: str, packed: bytes) -> bytes:
-    """A page of packed marks as the controller shows it to others."""
-    graph = SegmentGraph(open=True)  # segments of these streams have no predecessors
-    page = read_packed(key, packed)
-    graph.name(page.marks.segments, 0)
-    return msgspec.json.encode(marks_page(list(page.marks), graph, page.identity))
 
 
 def connection(client: str, ports: Sequence[int], record: Recorder) -> Connection:

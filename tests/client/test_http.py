@@ -18,6 +18,7 @@ from strandline.client import calls
 from strandline.client.calls import Call, Request, Response, ask
 from strandline.client.http import (
     AsyncConnection,
+    AsyncHttpxTransport,
     Connection,
     HttpTransport,
     Seams,
@@ -132,6 +133,18 @@ def test_a_controller_that_is_not_there_is_away(flavour: Flavour, closed_port: s
     with pytest.raises(ControllerAway) as raised:
         flavour.run(closed_port, call, patience=Patience(deadline_ms=50, first_pause_ms=5))
     assert raised.value.controller == closed_port
+
+
+def test_an_attempt_whose_time_ends_before_it_has_a_connection_sent_nothing(scripted: Any) -> None:
+    async def run() -> Outcome:
+        transport = AsyncHttpxTransport(scripted.url, token=None, trusted=None)
+        try:
+            return await transport.send(GET, 1e-9)
+        finally:
+            await transport.close()
+
+    assert isinstance(asyncio.run(run()), NotReached)
+    assert scripted.received == []
 
 
 def test_an_overloaded_controller_is_asked_again_after_the_time_it_names(scripted: Any) -> None:

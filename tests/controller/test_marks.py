@@ -1,17 +1,11 @@
 """Marks and windows over HTTP: waited for, found by time, found in the store."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from controller.limits import LOADED_MARKS
-from strandline.core.segment import SegmentGraph
-from strandline.limits import PACKED_MARKS
-from strandline.wire.packed_marks import MEDIA_TYPE, read_packed
-from strandline.wire.streams import wire_mark
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 
@@ -251,33 +245,3 @@ def test_windows_of_marks_that_are_only_stored_are_those_of_memory(start: Callab
     assert [each["upper"] for each in kept[20:]] == [each["upper"] for each in dropped[20:]]
     controller = start()
     assert windows() == kept
-
-
-def test_packed_marks_are_those_of_json_from_memory_and_store(start: Callable[..., Any]) -> None:
-    controller = start()
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    notes = [
-        {"stream": "s", "writer": "a", "time": time, "position": {"0": time, "1": time // 2}}
-        for time in range(1, LOADED_MARKS + 100)
-    ]
-    controller.call("POST", "/v1/notes", {"notes": notes})
-    controller = start()
-
-    found: list[dict[str, Any]] = []
-    while len(found) < len(notes):
-        path = f"/v1/streams/s/marks?after={len(found)}&limit=10&packed=70&wait_ms=10"
-        answer = controller.request("GET", path)
-        assert (answer.status_code, answer.headers["content-type"]) == (200, MEDIA_TYPE)
-        packed = read_packed("", answer.content)
-        assert 0 < len(packed.marks) <= 70
-        assert packed.newest == len(notes)
-        found += [json.loads(msgspec.json.encode(wire_mark(mark, SegmentGraph()))) for mark in packed.marks]
-    assert found == controller.marks("s")
-    after = f"/v1/streams/s/marks?after={len(found)}"
-    assert len(read_packed("", controller.request("GET", f"{after}&packed=32").content).marks) == 0
-    assert (
-        controller.call("GET", f"/v1/streams/s/marks?after={len(found) + 1}&packed=32", expect=422)["code"]
-        == "unknown_seq"
-    )
-    for wrong in (0, 31, PACKED_MARKS + 1):
-        assert controller.call("GET", f"{after}&packed={wrong}", expect=422)["code"] == "invalid_parameter"

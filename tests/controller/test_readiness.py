@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,15 @@ class TestFullDisk:
         assert '"event": "store_failed"' in server.log and '"cause": "full"' in server.log
 
 
+def opened_by(process: int) -> dict[str, Path]:
+    """The files that a process has open, by name. It opens and closes others meanwhile."""
+    opened = {}
+    for each in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            opened[os.readlink(each)] = each
+    return opened
+
+
 class TestMovedFile:
     """SQLite goes on writing into a file that has no name any more: the controller does not go on answering 200."""
 
@@ -109,8 +119,7 @@ class TestMovedFile:
         if not Path("/proc/self/fd").exists():
             return
         # As docs/how-to/keep-it-running.md has it.
-        folder = Path(f"/proc/{server.process.pid}/fd")
-        opened = {os.readlink(each): each for each in folder.iterdir()}
+        opened = opened_by(server.process.pid)
         rescued = tmp_path / "rescued.db"
         shutil.copy(opened[f"{file} (deleted)"], rescued)
         shutil.copy(opened[f"{file}-wal"], f"{rescued}-wal")

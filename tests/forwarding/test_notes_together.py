@@ -78,8 +78,9 @@ def guarded(cluster: Cluster, make: Make) -> Iterator[tuple[RealController, Real
                     connection, Grant(name=name, role=Role(role), pattern=pattern), digest_of(made[name].encode()), 1
                 )
     for each in (first, second):
-        while each.client.get("/v1/status").status_code != 401:
-            assert each.client.get("/healthz").is_success
+        for shown in ({}, *({"Authorization": f"Bearer {token}"} for token in made.values())):
+            while (each.client.get("/v1/status", headers=shown).status_code == 401) == bool(shown):
+                assert each.client.get("/healthz").is_success
     yield first, second, made
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from controller.cluster.records import Kind
 from strandline.testing import NOON, ManualClock
-from strandline.wire.packed_marks import MEDIA_TYPE, read_packed
 from tests.forwarding.conftest import STREAM, Cluster, Make, RealController, note
 
 Two = tuple[RealController, RealController]
@@ -24,14 +23,6 @@ def test_a_note_for_anothers_stream_is_taken_by_its_owner(two: Two) -> None:
     assert answer.status_code == 200
     assert [mark["time"] for mark in answer.json()["marks"]] == [100]
     assert [mark["time"] for mark in second.ask("GET", "/v1/streams/s/marks").json()["marks"]] == [100]
-
-
-def test_packed_marks_of_anothers_stream_come_as_they_are(two: Two) -> None:
-    first, _ = two
-    first.ask("POST", "/v1/streams/s/notes", note(100))
-    answer = first.ask("GET", "/v1/streams/s/marks?packed=32")
-    assert answer.headers["content-type"] == MEDIA_TYPE
-    assert [mark.time for mark in read_packed("", answer.content).marks] == [100]
 
 
 def test_a_refusal_of_the_owner_comes_back_as_it_is(two: Two) -> None:

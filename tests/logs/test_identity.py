@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -83,15 +82,3 @@ def test_a_crashed_log_opens_with_its_write_ahead_file(tmp_path: Path) -> None:
     with SqliteLog(path) as again:
         assert again.end_offsets() == {"0": 30}
     reader.close()
-
-
-def test_a_log_without_identity_is_read_and_written(tmp_path: Path) -> None:
-    path = tmp_path / "orders.log"
-    SqliteLog.create(path, segments=1).close()
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TABLE log")
-    connection.close()
-
-    with SqliteLog(path) as log, SqliteLogReader(path) as reader:
-        log.append(EVENTS)
-        assert reader.end_offsets() == {"0": 30}

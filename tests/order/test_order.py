@@ -14,7 +14,7 @@ from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.order import Head, Lag, Orderer, lag, lags, order
 from strandline.core.time_index import IndexEntry, TimeIndex, bound_at
-from strandline.core.window import ListedMarks, time_window
+from strandline.core.window import time_window
 
 AT_11_55, AT_12_00, AT_12_01, AT_12_02 = 1155, 1200, 1201, 1202
 
@@ -83,7 +83,7 @@ class TestTwoSegments:
         assert seen == ["1A", "2A", "1B", "2B", "2C", "1C", "1D"]
 
     def test_marks_say_the_same_as_the_diagram(self) -> None:
-        marks = ListedMarks(self.marks)
+        marks = MarkChain(self.marks)
         for position, watermark in [
             ({"1": 0, "2": 0}, AT_11_55),
             ({"1": 2, "2": 2}, AT_11_55),
@@ -98,7 +98,7 @@ class TestTwoSegments:
 @given(st.integers(0, 2**32))
 def test_a_windows_lower_bound_is_its_segments_least_bound(seed: int) -> None:
     random = Random(seed)
-    chain, cut = MarkChain(""), NOTHING
+    chain, cut = MarkChain(), NOTHING
     for seq in range(1, random.choice((1, 4, 100, 200))):
         cut = cut.join(Cut({str(n): cut.offset(str(n)) + random.choice((0, 0, 1, 30)) for n in range(4)}))
         chain.append(mark(seq, 10 * seq, cut))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader_client.mark_cache import MarkCache, kept_marks
+from reader_client.limits import MARKS_PER_PAGE, MARKS_PER_PAGE_LEAST
+from reader_client.mark_cache import MarkCache
+from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.core.time_index import bound_at
-from strandline.core.window import ListedMarks, TimeWindow, time_window
+from strandline.core.window import TimeWindow, time_window
 from strandline.wire.streams import MarksPage, SegmentDescription, StreamDescription, WireMark
-from tests.served import ROOT
 
 GRAPH = SegmentGraph.equal_shares(2, 0)
 
@@ -49,9 +48,9 @@ def described(latest: WireMark | None, *, sealed: bool = False, identity: str = 
     )
 
 
-def filled(steps: list[tuple[int, int]], **given: Any) -> tuple[MarkCache, ListedMarks]:
+def filled(steps: list[tuple[int, int]], **given: Any) -> tuple[MarkCache, MarkChain]:
     """A cache, and a list, with marks whose cuts go on by these steps."""
-    cache, listed, cut = MarkCache("", **given), ListedMarks(), {"0": 0, "1": 0}
+    cache, listed, cut = MarkCache("", **given), MarkChain(), {"0": 0, "1": 0}
     marks = []
     for seq, (zero, one) in enumerate(steps, start=1):
         cut = {"0": cut["0"] + zero, "1": cut["1"] + one}
@@ -69,12 +68,11 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12)
 WALK = st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 4)), max_size=40)
 
 
-@given(STEPS, WALK, st.sampled_from([kept_marks, lambda key, first_seq: ListedMarks()]))
+@given(STEPS, WALK)
 def test_a_cached_window_equals_a_search_over_all_marks(
-    steps: list[tuple[int, int]], walk: list[tuple[int, int]], new_marks: Any
+    steps: list[tuple[int, int]], walk: list[tuple[int, int]]
 ) -> None:
-    """Packed, or in a list."""
-    cache, listed = filled(steps, new_marks=new_marks)
+    cache, listed = filled(steps)
     position = {"0": 0, "1": 0}
     for which, by in walk:
         position[str(which)] = max(0, position[str(which)] + by)
@@ -110,7 +108,7 @@ def test_no_window_goes_back_however_far_cached_marks_lag(steps: list[tuple[int,
         cache.take(MarksPage(tuple(marks[cache.after : page]), "1"))
         position = {"0": data.draw(st.integers(0, 20)), "1": data.draw(st.integers(0, 20))}
         cut = GRAPH.cut(position)
-        calls = time_window(ListedMarks(listed[seq] for seq in range(1, made + 1)), cut, None)
+        calls = time_window(MarkChain(listed[seq] for seq in range(1, made + 1)), cut, None)
         window = cache.window(position)
         if window is None or data.draw(st.booleans()):  # a stale cache takes a call, too
             window = calls
@@ -200,10 +198,9 @@ def test_a_sealed_stream_is_over_only_once_its_last_mark_is_here() -> None:
     assert cache.over
 
 
-def test_a_base_install_without_numpy_keeps_its_marks_in_a_list() -> None:
-    script = (
-        "import sys; sys.modules['numpy'] = None; from reader_client.mark_cache import kept_marks;"
-        "print(type(kept_marks('', 1)).__name__)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("ListedMarks", "")
+def test_of_a_stream_with_many_segments_fewer_marks_are_requested_at_a_time() -> None:
+    assert MarkCache("").page_marks == MARKS_PER_PAGE
+    for segments, marks in ((1, MARKS_PER_PAGE), (64, 128), (10_000, MARKS_PER_PAGE_LEAST)):
+        cache, named = MarkCache(""), [Segment(id=str(n), created_at=0) for n in range(segments)]
+        cache.describe(replace(described(None), segments=tuple(SegmentDescription(each, None) for each in named)))
+        assert cache.page_marks == marks

@@ -16,12 +16,11 @@ import pytest
 
 # Each module that may import something from outside, and what.
 ALLOWED_OUTSIDE = {
-    "strandline.core.block": {"numpy"},
     "strandline.client.over_httpx": {"httpx"},
     **{
         f"strandline.wire.{name}": {"msgspec"}
         for name in (
-            *("controllers", "groups", "journal", "operations", "packed_marks"),
+            *("controllers", "groups", "journal", "operations"),
             *("shapes", "status", "stream_views", "streams"),
         )
     },

@@ -24,10 +24,6 @@ from tools.website import LINK
 pytestmark = pytest.mark.full
 
 NEEDS_MORE_THAN_PYTHON = {
-    "strandline.core.block",
-    "strandline.core.chain",
-    "strandline.core.mark_page",
-    "strandline.core.past_marks",
     "strandline.logs.contract",
     "strandline.logs.kafka",
     "strandline.testing.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from strandline.core.chain import MarkChain
+from strandline.core.chain import MarkChain, sides_among
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.note import Note
-from strandline.core.window import ListedMarks, time_window
+from strandline.core.window import time_window
 from strandline.limits import CLOCK_SLEW_PART, CLOCK_STEP_MS
 from tests.simulation.checker import fail
 from tests.simulation.network import Kind
@@ -193,28 +194,29 @@ def check_rest(world: World) -> None:
 
 
 def check_chains(world: World) -> None:
-    """Packed, the marks are what they were; and nothing at or after a time lies below where reading from it starts."""
+    """As columns, the marks are what they were, and a store finds the same windows by seqs; and nothing at or after a
+    time lies below where reading from it starts."""
     for key, seen in world.checker.marks.items():
         marks = [each.mark for each in seen]
-        chain = MarkChain(key)
-        for mark in marks:
-            chain.append(mark)
+        chain = MarkChain(marks)
         if list(chain) != marks:
-            fail(f"packed, the marks of key {key!r} are {list(chain)}, not {marks}")
+            fail(f"as columns, the marks of key {key!r} are {list(chain)}, not {marks}")
         for reader in world.readers:
             here = Cut(reader.position)
-            packed, listed = time_window(chain, here, None), time_window(ListedMarks(marks), here, None)
-            if packed != listed:
-                fail(f"at {here} the window of the packed marks is {packed}, not {listed}")
+            found = chain.sides(here), sides_among(partial(map, chain.__getitem__), 1, len(chain), here)
+            if found[0] != found[1]:
+                fail(f"at {here} the marks in memory say {found[0]}, those of a store {found[1]}")
         time = world.random.randint(world.start_time, world.source_time)
-        start = chain.start(time)
-        if start is None:
+        older = [mark for mark in marks if mark.newest is not None and mark.newest < time]
+        if not older:
             continue
         early = [
-            event for event in world.log.events() if event.below(start.cut) and event.times.get(key, time - 1) >= time
+            event
+            for event in world.log.events()
+            if event.below(older[-1].cut) and event.times.get(key, time - 1) >= time
         ]
         if early:
-            fail(f"reading from {time} starts at {start}, past {early[0]}")
+            fail(f"reading from {time} starts at {older[-1]}, past {early[0]}")
 
 
 def seal(world: World) -> None:
@@ -237,7 +239,7 @@ def seal(world: World) -> None:
     position = stream.graph.end
     assert position is not None
     for key, seen in world.checker.marks.items():
-        window = time_window(ListedMarks([each.mark for each in seen]), position, position)
+        window = time_window(MarkChain([each.mark for each in seen]), position, position)
         last = seen[-1].mark.time if seen else None
         noted = [one.noted[key] for one in world.checker.accounts.values() if one.aside is None and key in one.noted]
         if last is not None and max(noted, default=last) > last:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from strandline.core.chain import MarkChain
 from strandline.core.cut import Cut
-from strandline.core.window import ListedMarks, time_window
+from strandline.core.window import time_window
 from tests.simulation.checker import fail
 from tests.simulation.scenario import LONG_MS
 
@@ -46,7 +47,7 @@ class Reader:
         marks = [each.mark for each in seen]
         passed = [mark for mark in marks if mark.cut.le(here)]
         ahead = [mark for mark in marks[len(passed) :] if here.le(mark.cut)]
-        window = time_window(ListedMarks(marks), here, None)
+        window = time_window(MarkChain(marks), here, None)
         lower = (passed[-1].time, passed[-1].complete, passed[-1].seq) if passed else (None, True, None)
         upper = ahead[0].upper if ahead else None
         if (window.lower, window.complete, window.mark_seq, window.upper) != (*lower, upper):

@@ -126,8 +126,7 @@ def test_a_damaged_mark_is_refused_wherever_it_is_read(filled: Filled) -> None:
     looks: list[Callable[[StoredMarks], Any]] = [
         lambda marks: marks.between(5, 15),
         lambda marks: marks.get(10),
-        lambda marks: marks.page(5, 15),
-        lambda marks: marks.cut(10),
+        lambda marks: marks.some([5, 10, 15]),
         lambda marks: marks.around(10),
     ]
     for look in looks:
@@ -144,11 +143,11 @@ def test_a_damaged_mark_is_refused_wherever_it_is_read(filled: Filled) -> None:
 
 
 @pytest.mark.parametrize("column", ["cut", "excluded"])
-def test_a_page_names_the_mark_that_cannot_be_decoded(filled: Filled, column: str) -> None:
+def test_a_read_names_the_mark_that_cannot_be_decoded(filled: Filled, column: str) -> None:
     row = next(each for each in filled.rows(schema.mark) if (each.key, each.seq) == ("", 10))._asdict()
     filled.change(schema.mark, row, with_checksum(schema.mark, row | {column: "{"}))
     with pytest.raises(StoreCorrupt, match=r"seq 10.*it cannot be read"):
-        filled.marks(lambda marks: marks.page(5, 15))
+        filled.marks(lambda marks: marks.between(5, 15))
 
 
 def test_a_missing_mark_is_pruned_only_if_all_before_are(filled: Filled) -> None:
@@ -156,7 +155,7 @@ def test_a_missing_mark_is_pruned_only_if_all_before_are(filled: Filled) -> None
     for row in rows[:3]:
         filled.remove(schema.mark, row)
     with pytest.raises(MarksGone):
-        filled.marks(lambda marks: marks.get(2))
+        filled.marks(lambda marks: marks.some([2, 4]))
     assert [mark.seq for mark in filled.marks(lambda marks: marks.between(1, 5))] == [4, 5]
     filled.remove(schema.mark, rows[6])
     with pytest.raises(StoreCorrupt, match=f"seq 7.*{MISSING}"):

@@ -77,7 +77,7 @@ def test_a_changed_column_is_named_with_its_row(filled: Filled, store_url: str, 
     ("number", "values", "said"),
     [
         (5, {"time": 5}, "the time of mark 6 is 5, which must be above 5"),
-        (5, {"cut": '{"0":4}'}, "the cut of mark 6 is not at or above that of mark 5"),
+        (5, {"cut": '{"0":4}'}, "the cut of mark 6 goes back in segment '0': 4 is below 5"),
         (NOTES - 1, {"cut": '{"0":9000}'}, f"it names offset 9000 in the segment '0', which ends at {NOTES}"),
         (NOTES - 1, {"cut": '{"0":20,"7":1}'}, "it names the segment '7', which the stream does not have"),
     ],

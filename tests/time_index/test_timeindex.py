@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
@@ -13,7 +12,6 @@ from strandline.core.chain import MarkChain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.time_index import IndexedMarks, IndexEntry, TimeIndex, bound_at, time_index
-from strandline.core.window import ListedMarks
 
 AT_11_55, AT_11_58, AT_12_00, AT_12_01, AT_12_04 = 1155, 1158, 1200, 1201, 1204
 
@@ -27,23 +25,6 @@ def marks_of(*points: tuple[int, int], first_seq: int = 1) -> list[Mark]:
     cuts = (Cut({"0": offset, "1": n + 1}) for n, (offset, _) in enumerate(points))
     return [mark(first_seq + n, points[n][1], cut) for n, cut in enumerate(cuts)]
 
-
-def packed(marks: Iterable[Mark]) -> MarkChain:
-    kept = list(marks)
-    chain = MarkChain("", kept[0].seq if kept else 1)
-    for each in kept:
-        chain.append(each)
-    return chain
-
-
-@pytest.fixture(params=[packed, ListedMarks], ids=["packed", "listed"])
-def hold(request: pytest.FixtureRequest) -> Callable[[Iterable[Mark]], IndexedMarks]:
-    """Both ways to hold marks, for tests in which it must not matter."""
-    kind: Callable[[Iterable[Mark]], IndexedMarks] = request.param
-    return kind
-
-
-Hold = Callable[[Iterable[Mark]], IndexedMarks]
 
 #     mark       1        2        3        4        5
 #     offset     0        0        40       40       85
@@ -74,21 +55,21 @@ class Counted:
         return self._marks.offset_at(seq, segment)
 
 
-def test_of_marks_at_one_offset_the_latest_time_is_the_entry(hold: Hold) -> None:
-    entries, token = time_index(hold(FIVE), "0")
+def test_of_marks_at_one_offset_the_latest_time_is_the_entry() -> None:
+    entries, token = time_index(MarkChain(FIVE), "0")
     assert entries == [IndexEntry(0, AT_11_58), IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)]
     assert token == 5
 
 
 @pytest.mark.parametrize(("offset", "first"), [(0, 0), (1, 0), (39, 0), (40, 40), (84, 40), (85, 85), (900, 85)])
-def test_without_a_token_the_entry_at_or_below_comes_first(hold: Hold, offset: int, first: int) -> None:
-    entries, _ = time_index(hold(FIVE), "0", offset)
+def test_without_a_token_the_entry_at_or_below_comes_first(offset: int, first: int) -> None:
+    entries, _ = time_index(MarkChain(FIVE), "0", offset)
     assert entries[0].offset == first
     assert entries[-1] == IndexEntry(85, AT_12_04)
 
 
-def test_with_a_token_a_call_goes_on_where_the_last_one_ended(hold: Hold) -> None:
-    marks = hold(FIVE)
+def test_with_a_token_a_call_goes_on_where_the_last_one_ended() -> None:
+    marks = MarkChain(FIVE)
     entries, token = time_index(marks, "0", limit=1)
     assert (entries, token) == ([IndexEntry(0, AT_11_58)], 2)
     entries, token = time_index(marks, "0", 12, token, limit=1)
@@ -98,16 +79,16 @@ def test_with_a_token_a_call_goes_on_where_the_last_one_ended(hold: Hold) -> Non
     assert time_index(marks, "0", 12, token) == ([], 5)
 
 
-def test_a_token_goes_on_with_marks_that_came_later(hold: Hold) -> None:
-    _, token = time_index(hold(FIVE), "0")
+def test_a_token_goes_on_with_marks_that_came_later() -> None:
+    _, token = time_index(MarkChain(FIVE), "0")
     more = [*FIVE, mark(6, AT_12_04 + 1, FIVE[-1].cut), mark(7, AT_12_04 + 2, Cut({"0": 99, "1": 9}))]
-    entries, token = time_index(hold(more), "0", 0, token)
+    entries, token = time_index(MarkChain(more), "0", 0, token)
     assert entries == [IndexEntry(85, AT_12_04 + 1), IndexEntry(99, AT_12_04 + 2)]
     assert token == 7
 
 
 def test_offset_zero_is_token_zero_and_is_not_searched_for() -> None:
-    marks = packed(marks_of(*((offset, offset) for offset in range(0, 10_000, 10))))
+    marks = MarkChain(marks_of(*((offset, offset) for offset in range(0, 10_000, 10))))
     from_zero, with_token, searched = Counted(marks), Counted(marks), Counted(marks)
     assert time_index(from_zero, "0", 0, limit=2) == time_index(with_token, "0", 77, 0, limit=2)
     assert from_zero.looks == with_token.looks
@@ -116,66 +97,66 @@ def test_offset_zero_is_token_zero_and_is_not_searched_for() -> None:
 
 
 def test_a_segment_at_rest_for_many_marks_is_passed_over_quickly() -> None:
-    marks = Counted(packed(mark(seq, seq, Cut({"0": 7 if seq < 9_000 else 8})) for seq in range(1, 9_002)))
+    marks = Counted(MarkChain(mark(seq, seq, Cut({"0": 7 if seq < 9_000 else 8})) for seq in range(1, 9_002)))
     assert time_index(marks, "0") == ([IndexEntry(7, 8_999), IndexEntry(8, 9_001)], 9_001)
     assert marks.looks < 50
 
 
 def test_a_pruned_index_continues_at_the_oldest_mark_left() -> None:
-    chain = packed(FIVE)
+    chain = MarkChain(FIVE)
     chain.prune_before_seq(4)
     assert time_index(chain, "0", 0, token=1) == ([IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)], 5)
 
 
-def test_before_the_first_entry_there_is_no_bound(hold: Hold) -> None:
-    marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
+def test_before_the_first_entry_there_is_no_bound() -> None:
+    marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
     assert bound_at(marks, "0", 39) is None
     assert bound_at(marks, "0", 40) == AT_12_00
     assert time_index(marks, "0", 39) == ([IndexEntry(40, AT_12_00), IndexEntry(85, AT_12_04)], 2)
 
 
-def test_a_segment_no_cut_reaches_starts_at_the_last_mark(hold: Hold) -> None:
-    assert time_index(hold(FIVE), "7") == ([IndexEntry(0, AT_12_04)], 5)
-    assert bound_at(hold(FIVE), "7", 0) == AT_12_04
+def test_a_segment_no_cut_reaches_starts_at_the_last_mark() -> None:
+    assert time_index(MarkChain(FIVE), "7") == ([IndexEntry(0, AT_12_04)], 5)
+    assert bound_at(MarkChain(FIVE), "7", 0) == AT_12_04
 
 
-def test_without_marks_there_are_no_entries(hold: Hold) -> None:
-    assert time_index(hold([]), "0") == ([], 0)
-    assert bound_at(hold([]), "0", 5) is None
+def test_without_marks_there_are_no_entries() -> None:
+    assert time_index(MarkChain([]), "0") == ([], 0)
+    assert bound_at(MarkChain([]), "0", 5) is None
 
 
 class TestInTheIngestionDomain:
     """There a segment holds nothing older than itself."""
 
-    def test_a_new_segment_starts_with_its_creation_time(self, hold: Hold) -> None:
-        marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
+    def test_a_new_segment_starts_with_its_creation_time(self) -> None:
+        marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
         assert bound_at(marks, "0", 0, created_at=AT_11_55) == AT_11_55
         entries, token = time_index(marks, "0", created_at=AT_11_55)
         assert entries == [IndexEntry(0, AT_11_55), IndexEntry(40, AT_12_00), IndexEntry(85, AT_12_04)]
         assert token == 2
 
-    def test_marks_up_to_the_creation_time_add_nothing_to_it(self, hold: Hold) -> None:
-        entries, token = time_index(hold(FIVE), "0", created_at=AT_12_01)
+    def test_marks_up_to_the_creation_time_add_nothing_to_it(self) -> None:
+        entries, token = time_index(MarkChain(FIVE), "0", created_at=AT_12_01)
         assert (entries, token) == ([IndexEntry(0, AT_12_01), IndexEntry(85, AT_12_04)], 5)
-        assert bound_at(hold(FIVE), "0", 50, created_at=AT_12_01) == AT_12_01
-        assert bound_at(hold(FIVE), "0", 50, created_at=AT_12_00) == AT_12_01
+        assert bound_at(MarkChain(FIVE), "0", 50, created_at=AT_12_01) == AT_12_01
+        assert bound_at(MarkChain(FIVE), "0", 50, created_at=AT_12_00) == AT_12_01
 
-    def test_a_mark_with_nothing_of_the_segment_may_say_more(self, hold: Hold) -> None:
-        entries, _ = time_index(hold(FIVE), "0", created_at=AT_11_55)
+    def test_a_mark_with_nothing_of_the_segment_may_say_more(self) -> None:
+        entries, _ = time_index(MarkChain(FIVE), "0", created_at=AT_11_55)
         assert entries[0] == IndexEntry(0, AT_11_58)
 
-    def test_a_later_mark_at_or_below_the_offset_comes_first(self, hold: Hold) -> None:
-        entries, _ = time_index(hold(FIVE), "0", 50, created_at=AT_11_55)
+    def test_a_later_mark_at_or_below_the_offset_comes_first(self) -> None:
+        entries, _ = time_index(MarkChain(FIVE), "0", 50, created_at=AT_11_55)
         assert entries == [IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)]
 
-    def test_the_creation_time_comes_once_also_with_a_limit(self, hold: Hold) -> None:
-        marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
+    def test_the_creation_time_comes_once_also_with_a_limit(self) -> None:
+        marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
         entries, token = time_index(marks, "0", limit=1, created_at=AT_11_55)
         assert (entries, token) == ([IndexEntry(0, AT_11_55)], 0)
         assert time_index(marks, "0", 0, token, 1, created_at=AT_11_55) == ([IndexEntry(40, AT_12_00)], 1)
 
-    def test_without_marks_the_creation_time_is_all_there_is(self, hold: Hold) -> None:
-        assert time_index(hold([]), "0", 9, created_at=AT_12_00) == ([IndexEntry(0, AT_12_00)], 0)
+    def test_without_marks_the_creation_time_is_all_there_is(self) -> None:
+        assert time_index(MarkChain([]), "0", 9, created_at=AT_12_00) == ([IndexEntry(0, AT_12_00)], 0)
 
 
 def some_marks(random: Random) -> list[Mark]:
@@ -192,7 +173,7 @@ def some_marks(random: Random) -> list[Mark]:
 def test_pages_of_any_size_make_the_same_index(seed: int) -> None:
     random = Random(seed)
     marks = some_marks(random)
-    chain = packed(marks)
+    chain = MarkChain(marks)
     start, segment = random.choice((0, 0, 17, 200)), random.choice("0123")
     created_at = random.choice((None, None, 10, 400))
     index = TimeIndex()
@@ -219,7 +200,7 @@ def test_no_event_at_or_past_an_entry_is_older_than_it(seed: int) -> None:
         older = [offset + 1 for offset, time in events.items() if time < last_time]
         cut = cut.join(Cut({"0": random.randint(max(older, default=0), len(events))}))
         marks.append(mark(seq, last_time, cut))
-    entries, _ = time_index(packed(marks), "0")
+    entries, _ = time_index(MarkChain(marks), "0")
     for entry in entries:
         assert all(time >= entry.time for offset, time in events.items() if offset >= entry.offset)
 
@@ -253,12 +234,12 @@ class TestTimeIndex:
 @pytest.mark.parametrize("wrong", [{"from_offset": -1}, {"limit": 0}, {"token": -1}])
 def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="0 or more"):
-        time_index(ListedMarks(FIVE), "0", **wrong)
+        time_index(MarkChain(FIVE), "0", **wrong)
 
 
-def test_a_mark_without_an_offset_outweighs_a_segments_creation_time(hold: Hold) -> None:
-    assert time_index(hold(marks_of((0, 100))), "0", created_at=50) == ([IndexEntry(0, 100)], 1)
-    assert time_index(hold(marks_of((7, 100))), "0", created_at=50) == ([IndexEntry(0, 50), IndexEntry(7, 100)], 1)
+def test_a_mark_without_an_offset_outweighs_a_segments_creation_time() -> None:
+    assert time_index(MarkChain(marks_of((0, 100))), "0", created_at=50) == ([IndexEntry(0, 100)], 1)
+    assert time_index(MarkChain(marks_of((7, 100))), "0", created_at=50) == ([IndexEntry(0, 50), IndexEntry(7, 100)], 1)
 
 
 def test_what_says_nothing_any_more_is_forgotten_and_nothing_else() -> None:
@@ -270,6 +251,6 @@ def test_what_says_nothing_any_more_is_forgotten_and_nothing_else() -> None:
     TimeIndex().forget_below(5)
 
 
-def test_a_token_of_none_of_the_marks_begins_with_the_first(hold: Hold) -> None:
-    marks = hold(marks_of((7, 100), (9, 200)))
+def test_a_token_of_none_of_the_marks_begins_with_the_first() -> None:
+    marks = MarkChain(marks_of((7, 100), (9, 200)))
     assert time_index(marks, "0", token=0) == time_index(marks, "0") == ([IndexEntry(7, 100), IndexEntry(9, 200)], 2)

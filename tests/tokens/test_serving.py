@@ -28,6 +28,7 @@ from strandline.client.retry import Patience
 from strandline.errors import ControllerAway, Forbidden, InvalidConfig, Unauthenticated
 from tests.readme.pages import Block, Stranger, blocks_of
 from tests.served import OwnProcess, run_command
+from tests.summary import skip_but_under_ci
 from writer_client import AsyncWriter, Writer
 
 pytestmark = pytest.mark.full
@@ -54,7 +55,8 @@ class Guarded(NamedTuple):
 
 
 def openssl(*words: str) -> None:
-    assert shutil.which("openssl"), "certificates for the tests are made by it: apt-get install -y openssl"
+    if shutil.which("openssl") is None:
+        skip_but_under_ci("openssl, which makes certificates, is not installed", "apt-get install -y openssl (as root)")
     subprocess.run(["openssl", *words], check=True, capture_output=True)
 
 

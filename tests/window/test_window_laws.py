@@ -5,16 +5,17 @@ The model here knows nothing of cuts: a position is the set of all events below 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.chain import MarkChain
+from strandline.core.chain import MarkChain, sides_among
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.segment import NewSegment, SegmentGraph
-from strandline.core.window import ListedMarks, TimeWindow, time_window
+from strandline.core.window import TimeWindow, time_window, window_between
 
 Slot = tuple[str, int]  # a segment, and the place of an event in it
 
@@ -116,27 +117,25 @@ def naive_window(history: History, position: dict[str, int]) -> TimeWindow:
     )
 
 
-def packed(marks: list[Mark]) -> MarkChain:
-    chain = MarkChain("")
-    for mark in marks:
-        chain.append(mark)
-    return chain
-
-
 @given(histories(), st.data())
 def test_binary_search_finds_the_same_window_as_a_full_search(history: History, data: st.DataObject) -> None:
-    chain, listed = packed(history.marks), ListedMarks(history.marks)
+    chain, by_seq = MarkChain(history.marks), {mark.seq: mark for mark in history.marks}
+
+    def read(seqs: Sequence[int]) -> list[Mark]:
+        return [by_seq[seq] for seq in seqs]
+
     for _ in range(5):
         position = data.draw(st.composite(lambda draw: history.position(draw))())
         expected = naive_window(history, position)
         assert time_window(chain, history.graph.cut(position), None) == expected
-        assert time_window(listed, history.graph.cut(position), None) == expected
+        cut = history.graph.cut(position)
+        assert window_between(sides_among(read, 1, len(by_seq), cut), cut, None) == expected
 
 
 @given(histories(), st.data())
 def test_everything_older_than_lower_has_been_read(history: History, data: st.DataObject) -> None:
     position = data.draw(st.composite(lambda draw: history.position(draw))())
-    lower = time_window(packed(history.marks), history.graph.cut(position), None).lower
+    lower = time_window(MarkChain(history.marks), history.graph.cut(position), None).lower
     if lower is not None:
         unread = history.times.keys() - history.below(position)
         assert all(history.times[slot] >= lower for slot in unread)
@@ -145,10 +144,11 @@ def test_everything_older_than_lower_has_been_read(history: History, data: st.Da
 @given(histories(), st.data())
 def test_pruning_below_a_head_changes_no_window_at_or_above_it(history: History, data: st.DataObject) -> None:
     positions = st.composite(lambda draw: history.graph.cut(history.position(draw)))()
-    head, chain = data.draw(positions), packed(history.marks)
+    head, chain = data.draw(positions), MarkChain(history.marks)
     position = head.join(data.draw(positions))
     before = time_window(chain, position, None)
-    chain.prune(head)
+    passed = chain.passed(head)
+    chain.prune_before_seq(0 if passed is None else passed.seq)
     assert time_window(chain, position, None) == before
 
 
@@ -156,7 +156,7 @@ def test_pruning_below_a_head_changes_no_window_at_or_above_it(history: History,
 def test_lower_rises_with_the_position(history: History, data: st.DataObject) -> None:
     positions = st.composite(lambda draw: history.graph.cut(history.position(draw)))()
     one, other = data.draw(positions), data.draw(positions)
-    chain = packed(history.marks)
+    chain = MarkChain(history.marks)
 
     def lower(position: Cut) -> float:
         found = time_window(chain, position, None).lower

@@ -52,9 +52,7 @@ LOGS = "strandline.logs"
 def leaves(kind: type[StrandlineError] = StrandlineError) -> Iterator[type[StrandlineError]]:
     """Every error that a call can end in, of every module of the package but for logs, which no call reaches."""
     for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
-        if not module.name.startswith(
-            ("strandline.core.block", "strandline.core.chain", "strandline.client.http", LOGS)
-        ):
+        if not module.name.startswith(("strandline.client.http", LOGS)):
             importlib.import_module(module.name)
     found = [kind]
     while found:

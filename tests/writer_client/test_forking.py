@@ -318,7 +318,7 @@ def test_a_child_that_ends_closes_no_connection_of_its_parent(tmp_path: Path) ->
         os.waitpid(child, 0)
         log.append(EVENT)
         with SqliteLogReader(path) as reader:
-            print(json.dumps(reader.end_offsets()))
+            print(json.dumps(reader.end_offsets()), flush=True)
         os._exit(0)
     """
     assert run(script, "-", "-", tmp_path / "log") == [{"0": 2}]

@@ -14,11 +14,9 @@ from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, body
 from controller.http.request_bodies import read_body, well_made
 from controller.http.responses import answer, around, mark_or_null
 from strandline.access import Role
-from strandline.core.block import BLOCK_MARKS
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidNote
-from strandline.limits import OFFSET_BOUND, PACKED_MARKS, TIME_BOUND_MS, WAIT_BOUND_MS
-from strandline.wire.packed_marks import MEDIA_TYPE, packed_body
+from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS, WAIT_BOUND_MS
 from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import (
     EvaluatedReply,
@@ -57,7 +55,6 @@ def _count_names(asked: WindowBody) -> int:
     "The marks after a seq, oldest first; waits for the next one if asked to",
     Role.READER,
     gives=[MarksPage],
-    binary=MEDIA_TYPE,
 )
 async def marks(
     stream: str,
@@ -66,15 +63,8 @@ async def marks(
     after: Annotated[int, Query(ge=0, lt=TIME_BOUND_MS)] = 0,
     limit: Limit = DEFAULT_LIMIT,
     wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
-    packed: Annotated[
-        int | None,
-        Query(ge=BLOCK_MARKS, le=PACKED_MARKS, description=f"at most so many marks, as `{MEDIA_TYPE}` instead of JSON"),
-    ] = None,
 ) -> Response:
-    if packed is None:
-        return answer(await controller.reading.marks(stream, key, after, limit, wait_ms))
-    body = packed_body(await controller.reading.packed_marks(stream, key, after, packed, wait_ms))
-    return Response(body, media_type=MEDIA_TYPE)
+    return answer(await controller.reading.marks(stream, key, after, limit, wait_ms))
 
 
 @router.declare(

@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from controller.http.declared import Routes, RuleScope
 from controller.http.notes import OF_SEVERAL_STREAMS, take_notes
-from controller.http.responses import json_answer
+from controller.http.responses import JsonAnswer
 from strandline.access import Role
 from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults
 
@@ -23,7 +23,7 @@ router = Routes("notes")
     hot=True,
 )
 async def notes(request: Request) -> Response:
-    return json_answer(await take_notes(request.path_params["stream"], request))
+    return JsonAnswer(await take_notes(request.path_params["stream"], request))
 
 
 @router.declare(
@@ -37,4 +37,4 @@ async def notes(request: Request) -> Response:
     hot=True,
 )
 async def notes_of_several_streams(request: Request) -> Response:
-    return json_answer(await take_notes(None, request))
+    return JsonAnswer(await take_notes(None, request))
