@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from controller.controller import Controller
 from controller.http.declared import DeclaredRoute, Rule, RuleScope
-from controller.http.request_bodies import sent_headers
+from controller.http.request_headers import sent_headers
 from controller.limits import RULE_CHARACTERS, RULES_REMEMBERED
 from controller.tokens import NONE_SHOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role

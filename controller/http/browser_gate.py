@@ -13,7 +13,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from controller.http.request_bodies import sent_headers
+from controller.http.request_headers import sent_headers
 from strandline.errors import BadRequest, ForeignOrigin, Unauthenticated, WrongHost
 from strandline.hosts import AllowedHosts, is_loopback, is_own_page, parse_authority, same_host
 

@@ -15,6 +15,7 @@ from controller.http.auth import get_grant, grant_of
 from controller.http.bodies import Strict
 from controller.http.body_errors import body_error
 from controller.http.request_bodies import check_json, decode, read_body
+from controller.http.request_headers import sent_headers
 from controller.status.status_view import Viewer
 from strandline.access import Grant
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
@@ -41,8 +42,7 @@ def viewer_of(scope: Scope) -> Viewer:
     grant = grant_of(scope)
     if grant is None:
         return Viewer()
-    shown = next((value for name, value in scope["headers"] if name == b"authorization"), None)
-    return Viewer(shown, grant.pattern)
+    return Viewer(sent_headers(scope).get(b"authorization"), grant.pattern)
 
 
 async def get_caller(request: Request) -> str | None:

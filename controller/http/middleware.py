@@ -20,7 +20,7 @@ from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import Header, protected
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.problems import answer_with
-from controller.http.request_bodies import sent_headers
+from controller.http.request_headers import sent_headers
 from controller.http.responses import EVENTS, event_of_end
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.types import Receive, Scope
 
+from controller.http.request_headers import sent_headers
 from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
@@ -97,15 +98,6 @@ def _is_json(given: bytes | None, headers: Mapping[bytes, bytes]) -> bool:
     """
     kind = None if given is None else given.partition(b";")[0].strip().lower()
     return kind == _JSON or (kind in _OF_PROGRAMS and _SENT_BY_BROWSERS.isdisjoint(headers))
-
-
-def sent_headers(scope: Scope) -> dict[bytes, bytes]:
-    """The headers of a request by name. Those that decide something occur once: `browser_gate.py` sees to it."""
-    given = scope["headers"]
-    known: tuple[object, dict[bytes, bytes]] | None = scope.get("strandline.headers")
-    if known is None or known[0] is not given:  # a copy of a scope may have headers of its own
-        known = scope["strandline.headers"] = given, dict(given)
-    return known[1]
 
 
 def well_made(decoder: msgspec.json.Decoder[Body], body: bytes, count_names: Callable[[Body], int]) -> Body | None:

@@ -226,7 +226,7 @@ class LogUnavailable(Unavailable):
 
 @dataclass(kw_only=True, eq=False)
 class LogCorrupt(StrandlineError):
-    """An event of the log is not what was appended. It is never returned; reading again does not help."""
+    """An event of the log cannot be read. Reading again does not help."""
 
     code: ClassVar[str] = "log_corrupt"
     path: str
@@ -236,8 +236,8 @@ class LogCorrupt(StrandlineError):
     @property
     def detail(self) -> str:
         return (
-            f"event {self.offset} of segment {self.segment!r} in the log at {self.path!r} is not what was appended, "
-            f"or another is in its place: `strandline check --log` names all damaged events"
+            f"event {self.offset} of segment {self.segment!r} in the log at {self.path!r} cannot be read: "
+            f"`strandline check --log` names all damaged events"
         )
 
 

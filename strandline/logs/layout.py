@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Final
 
@@ -62,7 +63,7 @@ CREATE TABLE event (
 MEMO_DEFINITION: Final = "CREATE TABLE IF NOT EXISTS memo (name TEXT NOT NULL PRIMARY KEY, text TEXT NOT NULL) STRICT"
 MEMOS: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'memo'"
 
-FORMAT: Final = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
+_FORMAT: Final = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
 SEGMENTS: Final = "SELECT id, low, high, predecessors, final_offset FROM segment ORDER BY rowid"
 # One statement is one moment: a transaction over several segments is in all of these ends or in none.
 END_OFFSETS: Final = """
@@ -81,8 +82,12 @@ def read_only_uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?mode=ro"
 
 
-def check_format(path: str, application_id: int, version: int) -> None:
+def check_format(connection: sqlite3.Connection, path: str) -> None:
     """Raises NotALog if a file is not a log, and LogVersion if this release does not know its version."""
+    try:
+        application_id, version = connection.execute(_FORMAT).fetchone()
+    except sqlite3.DatabaseError as error:
+        raise NotALog(path=path, reason=str(error)) from error
     if application_id != APPLICATION_ID:
         raise NotALog(path=path, reason=f"its application_id is {application_id}, not {APPLICATION_ID}")
     if version != FORMAT_VERSION:

@@ -24,7 +24,6 @@ from strandline.logs.errors import (
     LogExists,
     LogMissing,
     LogUnavailable,
-    NotALog,
 )
 from strandline.logs.identity import (
     alone_in,
@@ -36,7 +35,6 @@ from strandline.logs.identity import (
 from strandline.logs.layout import (
     DEFINITION,
     END_OFFSETS,
-    FORMAT,
     MEMO_DEFINITION,
     MEMOS,
     PAGE_BYTES,
@@ -394,20 +392,12 @@ def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     check_identity(path)
     connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
     try:
-        _check_format(connection, path)
+        check_format(connection, str(path))
         connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    try:
-        application_id, version = connection.execute(FORMAT).fetchone()
-    except sqlite3.DatabaseError as error:
-        raise NotALog(path=str(path), reason=str(error)) from error
-    check_format(str(path), application_id, version)
 
 
 def _segments(connection: sqlite3.Connection) -> list[Segment]:

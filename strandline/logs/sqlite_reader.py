@@ -21,11 +21,10 @@ from strandline.fork import OwningProcess
 from strandline.limits import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, LOG_BUSY_TIMEOUT_MS
 from strandline.logs import StoredEvent, check_range
 from strandline.logs.columns import event_schema
-from strandline.logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotALog, NotInLog
+from strandline.logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotInLog
 from strandline.logs.identity import alone_in, check_identity, remove_leftovers
 from strandline.logs.layout import (
     END_OFFSETS,
-    FORMAT,
     SEGMENTS,
     check_format,
     read_only_uri,
@@ -69,7 +68,7 @@ class SqliteLogReader:
         self._origin.keep(self._connection)
         self._connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")  # also where damaged
         try:
-            self._check_format()
+            check_format(self._connection, str(self.path))
         except BaseException:
             self._connection.close()
             raise
@@ -128,13 +127,6 @@ class SqliteLogReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _check_format(self) -> None:
-        try:
-            application_id, version = self._connection.execute(FORMAT).fetchone()
-        except sqlite3.DatabaseError as error:
-            raise NotALog(path=str(self.path), reason=str(error)) from error
-        check_format(str(self.path), application_id, version)
 
     def _check_range(self, segment: str, start: int, end: int) -> None:
         check_range([one.id for one in self.segments()], segment, start, end)

@@ -106,7 +106,7 @@ def test_the_containers_pins_are_tested_and_sufficient(root: Path, pyproject: di
     extras = pyproject["project"]["optional-dependencies"]
     named = [
         *pyproject["project"]["dependencies"],
-        *(each for name in ("controller", "dashboard", "marks", "postgres") for each in extras[name]),
+        *(each for name in ("controller", "dashboard", "postgres") for each in extras[name]),
     ]
     needs = [each for each in map(Requirement, named) if each.name != "strandline"]
     assert [

@@ -50,6 +50,7 @@ from controller.http.forwarding.stream_views import TOKEN, StreamsOfAll
 from controller.http.forwarding.subjects import Subject, Subjects
 from controller.http.notes import OF_SEVERAL_STREAMS, read_well_made
 from controller.http.request_bodies import read_body, until_left
+from controller.http.request_headers import sent_headers
 from controller.http.responses import JSON, headers_of, to_json
 from controller.limits import RETRY_AFTER_S, SMALL_BODY_BYTES
 from controller.records.operator_log import log_event
@@ -92,7 +93,7 @@ class _Call:
 
     @property
     def token(self) -> bytes | None:
-        return next((value for name, value in self.scope["headers"] if name == b"authorization"), None)
+        return sent_headers(self.scope).get(b"authorization")
 
     async def begin(self, status: int, headers: Headers) -> None:
         self.started = True
