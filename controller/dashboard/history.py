@@ -18,6 +18,7 @@ from controller.dashboard.limits import (
     LAG_KEYS,
     LAG_POINTS,
     LAG_STREAMS_TOGETHER,
+    LAGS_KEPT_MS,
     LAGS_WAIT_S,
     PAST_REFRESH_MS,
     SETTLED_MS,
@@ -63,6 +64,7 @@ class _Lags:
 
     by_stream: dict[str, dict[int, int | None]] = field(default_factory=dict)
     since: int = 0
+    asked_at: int = 0
     reading: asyncio.Task[None] | None = None
 
 
@@ -99,7 +101,10 @@ class History:
 
     async def lags(self, streams: Sequence[StreamStatus], over: Range) -> tuple[int, dict[str, list[Point]]]:
         """From when on, and by stream the lags that have been read until now; reading goes on if it takes long."""
-        lags = self._lags.setdefault(over.key, _Lags())
+        lags, now = self._lags.get(over.key), self._now()
+        if lags is None or now - lags.asked_at > LAGS_KEPT_MS:
+            lags = self._lags[over.key] = _Lags()  # a stream may be another one of the same name by now
+        lags.asked_at = now
         while len(self._lags) > HISTORY_SHARED:
             del self._lags[next(iter(self._lags))]
         if lags.reading is not None and lags.reading.done():
@@ -124,6 +129,9 @@ class History:
             since = min(now - CHART_LEAST_MS, now if oldest is None else oldest)
         lags.since = since
         moments = moments_between(since, min(now, over.until() + SETTLED_MS), LAG_POINTS)
+        middle = moments[len(moments) // 2] if moments else 0
+        kept = [name for name, found in lags.by_stream.items() if name in keys or next(reversed(found), 0) >= middle]
+        lags.by_stream = {name: lags.by_stream[name] for name in kept}  # also what others may see, and no deleted ones
         by_news: dict[tuple[int, ...], list[str]] = {}
         for name in keys:
             known = lags.by_stream.get(name, {})

@@ -20,6 +20,7 @@ LAG_POINTS: Final = 120  # of the lag of one of all streams
 LAG_STREAMS_TOGETHER: Final = 10  # whose lag is read in one go
 LAG_KEYS: Final = 8  # of a stream, by name
 LAG_LINES: Final = 8  # in the chart with those that were furthest behind
+LAGS_KEPT_MS: Final = 60_000  # the lags of a range, after the last visitor has looked
 LAGS_WAIT_S: Final = 1.0  # for the lag of all streams, before the page is shown with what was read so far
 PAST_REFRESH_MS: Final = 5_000  # how old marks and journals on a page may be, besides its newest
 HISTORY_REST: Final = 20  # times as long as reading took, if that is longer

@@ -83,7 +83,7 @@ class Cell:
 class Column(Generic[T]):
     """`sort` gives what an item is sorted by: a number, a text, or None for an item that shows nothing there, which
     comes last in either direction. Columns that are not `essential` are left out on a phone. A `moment` takes two lines
-    there, its date and its time of day. A `wide` one has the room that the others leave."""
+    there, its date and its time of day."""
 
     name: str
     label: str
@@ -168,7 +168,7 @@ class Table(Generic[T]):
     @property
     def rows(self) -> list[Row]:
         return [
-            Row(f"{self.name}-{self._id(each)}", [(column, cell_of(column, each)) for column in self.columns])
+            Row(f"{self.name}-row-{self._id(each)}", [(column, cell_of(column, each)) for column in self.columns])
             for each in self.items
         ]
 
@@ -201,8 +201,8 @@ class Table(Generic[T]):
         return self.address.but(export=f"{self.name}.{ending}")
 
     def kept(self) -> list[tuple[str, str]]:
-        """What the forms of this table keep of the address."""
-        return self.address.others(*(f"{self.name}.{each}" for each in ("filter", "rows", "page")))
+        """What its filter keeps of the address."""
+        return self.address.others(f"{self.name}.filter", f"{self.name}.page")
 
     def _but(self, **changes: str | None) -> str:
         return self.address.but(**{f"{self.name}_{name}": value for name, value in changes.items()})

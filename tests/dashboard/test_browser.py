@@ -106,15 +106,15 @@ def found_on(page: Page) -> list[str]:
 
 def test_what_is_new_shows_in_place_under_the_focus(shop: Shop, page: Page) -> None:
     page.goto(f"{shop.url}/streams/orders")
-    page.evaluate("window.same = document.getElementById('writers-app-0')")
-    link = page.locator("#writers-app-0").get_by_role("link")
-    row = page.locator("#writers-app-0")
+    page.evaluate("window.same = document.getElementById('writers-row-app-0')")
+    link = page.locator("#writers-row-app-0").get_by_role("link")
+    row = page.locator("#writers-row-app-0")
     link.focus()
     before = row.text_content() or ""
     shop.note("orders", "app-0", 3)
     expect(row).not_to_have_text(before)
     expect(link).to_be_focused()
-    assert page.evaluate("window.same === document.getElementById('writers-app-0')")
+    assert page.evaluate("window.same === document.getElementById('writers-row-app-0')")
     page.locator("#writers-by-name").focus()
     for direction in ("ascending", "descending"):  # rows move, and the focus stays
         page.keyboard.press("Enter")

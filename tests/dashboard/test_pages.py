@@ -42,7 +42,7 @@ def test_the_guilty_writer_is_named_on_the_overview_and_two_clicks_away(served: 
     assert (first["State"], first["Stream"], first["Held by"]) == ("stuck", "s", "slow 30 s silent")
     assert page.by_id("attention-s").all("a")[1]["href"] == "/streams/s/writers/slow"
     assert "Time goes on when slow notes a later time" in page.by_id("attention-s").text
-    stream = served.page(page.by_id("streams-s").all("a")[0]["href"])
+    stream = served.page(page.by_id("streams-row-s").all("a")[0]["href"])
     assert stream.by_id("holder").text.startswith("Held back by slow since")
     writer = served.page(stream.by_id("holder").all("a")[0]["href"])
     assert (writer.one("h1").text, writer.rows("keys")[0]["Holds time back"][:10]) == ("slow", "yes, since")
@@ -115,6 +115,22 @@ def test_a_sealed_stream_ends_in_charts_and_is_not_furthest_behind_for_ever(serv
     assert rows["live"]["Now"] == "5.0 s"
     page = served.page("/streams/ended?range=15min")
     assert "The stream is sealed: the lines end there." in page.text and "behind" not in page.by_id("holder").text
+
+
+def test_a_stream_that_was_made_again_has_no_lag_of_the_one_before(served: Served) -> None:
+    def lag() -> str:
+        served.app.state.controller.status.forget()
+        answer = served.request("GET", "/lag?range=15min")  # and what pages share of the past stays
+        return read(answer.text).rows("streams")[0]["Peak"]
+
+    served.stream("s")
+    served.note("w", NOON, {"0": 1})
+    served.pass_time(5 * MINUTE)
+    assert lag() != "–"
+    served.call("DELETE", "/v1/streams/s")
+    served.stream("s")
+    served.pass_time(2 * MINUTE)
+    assert lag() == "–"
 
 
 def test_one_bad_clock_does_not_flatten_all_other_lines(served: Served) -> None:
@@ -240,7 +256,7 @@ def test_a_group_that_is_behind_its_threshold_is_not_green(served: Served) -> No
     row = served.page("/")
     status = served.call("GET", "/v1/status")["groups"][0]
     assert row.rows("groups")[0]["Backlog"] == ("in backlog" if status["backlog"] else "behind its threshold")
-    assert not row.by_id("groups-g").all("span", "good")
+    assert not row.by_id("groups-row-g").all("span", "good")
 
 
 def test_a_stalled_stream_says_what_happens_next(served: Served) -> None:
@@ -398,7 +414,14 @@ def test_tables_sort_filter_and_turn_pages_by_their_address(served: Served) -> N
     kept = {
         each["name"]: each["value"] for each in page.by_id("writers").one("form", "filter").all("input", type_="hidden")
     }
-    assert kept == {"writers.sort": "-name"}
+    assert kept == {"writers.sort": "-name", "writers.rows": "10"}
+
+
+def test_a_stream_may_be_called_as_a_part_of_the_page(served: Served) -> None:
+    names = {"table", "filter", "rows", "h", "by-name"}
+    for name in names:
+        served.stream(name)
+    assert {each["Stream"] for each in served.page("/").rows("streams")} == names  # the reader takes no id twice
 
 
 @pytest.mark.parametrize("query", ["sort=none-such", "page=0", "page=999999999999", "page=-1", "rows=7", "filter=%00"])
