@@ -480,8 +480,10 @@ def _keys_table(look: Look, status: StreamStatus) -> Table[KeyStatus]:
         Column("name", "Time key", lambda each: key_label(each.key), sort=lambda each: each.key),
         Column("time", "Time", lambda each: Times().show(each.time), sort=lambda each: each.time, moment=True),
         Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
-        Column("rate", "Marks/s", lambda each: rate(each.marks_per_second), right=True, essential=False),
-        Column("incomplete", "Incomplete", lambda each: each.incomplete_marks, right=True, essential=False),
+        Column(
+            "rate", "Marks/s", lambda key: rate(key.marks_per_second), lambda key: key.marks_per_second, True, False
+        ),
+        Column("incomplete", "Incomplete", _incomplete_of, sort=_incomplete_of, right=True, essential=False),
         Column("holder", "Held by", lambda each: holding(each.holder) if each.state.stands_still else "nobody"),
     ]
     return Table(look.address, "keys", columns, status.keys, id=lambda each: each.key, text=_key_of, rows=10)
@@ -489,6 +491,10 @@ def _keys_table(look: Look, status: StreamStatus) -> Table[KeyStatus]:
 
 def _key_of(key: KeyStatus) -> str:
     return key.key
+
+
+def _incomplete_of(key: KeyStatus) -> int:
+    return key.incomplete_marks
 
 
 def _writers_table(look: Look, details: StreamDetails, key: KeyStatus) -> Table[WriterStatus]:
@@ -538,6 +544,12 @@ def _readers_of(look: Look, stream: str, groups: Sequence[GroupStatus], key: Key
     """The reader groups of a stream: their windows against its marks."""
     bounds = partial(_bounds, stream, key.key)
 
+    def lower(each: GroupStatus) -> int | None:
+        return bounds(each)[0]
+
+    def upper(each: GroupStatus) -> int | None:
+        return bounds(each)[1]
+
     def behind(each: GroupStatus) -> int | None:
         lower = bounds(each)[0]
         return None if lower is None or key.time is None else max(0, key.time - lower)
@@ -549,8 +561,8 @@ def _readers_of(look: Look, stream: str, groups: Sequence[GroupStatus], key: Key
     columns: list[Column[GroupStatus]] = [
         Column("name", "Reader group", lambda each: Cell(each.name, group_link(each.name)), lambda each: each.name),
         Column("behind", "Behind the marks", behind_text, sort=behind, right=True),
-        Column("lower", "Read up to", lambda each: Times().show(bounds(each)[0]), moment=True),
-        Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), essential=False, moment=True),
+        Column("lower", "Read up to", lambda each: Times().show(bounds(each)[0]), lower, moment=True),
+        Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), upper, essential=False, moment=True),
         Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.window.backlog, essential=False),
     ]
     return Table(look.address, "groups", columns, groups, id=lambda each: each.name, text=_name_of_group, rows=10)
@@ -688,7 +700,7 @@ def _notes_table(look: Look, details: WriterDetails) -> Table[WriterNote]:
         Column("time", "Noted time", lambda each: Times().show(each.time), lambda each: each.time, moment=True),
         Column("key", "Key", lambda each: key_label(each.key), sort=lambda each: each.key, essential=False),
         Column("position", "Position", lambda each: offsets(graph.frontier(each.position))),
-        Column("newest", "Newest event", lambda each: Times().show(each.newest), essential=False, moment=True),
+        Column("newest", "Newest event", lambda n: Times().show(n.newest), lambda n: n.newest, False, False, True),
     ]
     items = details.notes[:NOTES_SHOWN]
     return Table(
@@ -815,11 +827,15 @@ def _windows_table(look: Look, windows: Sequence[_WindowOf]) -> Table[_WindowOf]
     columns: list[Column[_WindowOf]] = [
         Column("name", "Stream", name, sort=lambda each: each.stream),
         Column("key", "Key", lambda each: key_label(each.key), sort=lambda each: each.key, essential=False),
-        Column("lower", "Read up to", lambda each: time(each.bounds.lower), moment=True),
-        Column("upper", "Upper", lambda each: time(each.bounds.upper), essential=False, moment=True),
-        Column("newest", "Newest mark", lambda each: time(each.newest), essential=False, moment=True),
+        Column(
+            "lower", "Read up to", lambda each: time(each.bounds.lower), lambda each: each.bounds.lower, moment=True
+        ),
+        Column(
+            "upper", "Upper", lambda w: time(w.bounds.upper), lambda w: w.bounds.upper, essential=False, moment=True
+        ),
+        Column("newest", "Newest mark", lambda w: time(w.newest), lambda w: w.newest, essential=False, moment=True),
         Column("behind", "Behind the marks", lambda each: each.behind_text, sort=lambda w: w.behind, right=True),
-        Column("complete", "Complete", lambda each: yes(each.bounds.complete), essential=False),
+        Column("complete", "Complete", lambda w: yes(w.bounds.complete), lambda w: w.bounds.complete, essential=False),
     ]
     ids = lambda each: f"{each.stream}-{each.key}"  # noqa: E731  # of a row
     return Table(look.address, "streams", columns, windows, id=ids, text=lambda each: each.stream, rows=10)
@@ -994,6 +1010,9 @@ async def controllers(look: Look) -> Page:
     def beat(each: ControllerReply) -> str:
         return NOTHING if each.beat_age_ms is None else f"{span(each.beat_age_ms)} ago"
 
+    def shards(each: ControllerReply) -> int | None:
+        return each.shards
+
     def drain(each: ControllerReply) -> Cell:
         if each.name is None or each.state is not ControllerState.LIVE:
             return Cell("")
@@ -1003,10 +1022,12 @@ async def controllers(look: Look) -> Page:
         Column("name", "Name", lambda each: each.name or "this one", sort=lambda each: each.name),
         Column("state", "State", state, sort=lambda each: each.state),
         Column("since", "Since", lambda each: moment(each.since, look.now), lambda each: each.since, essential=False),
-        Column("shards", "Shards", lambda each: NOTHING if each.shards is None else each.shards, right=True),
+        Column("shards", "Shards", lambda each: NOTHING if each.shards is None else each.shards, shards, right=True),
         Column("beat", "Last beat", beat, sort=lambda each: each.beat_age_ms, right=True),
         Column("version", "Version", lambda each: each.version, sort=lambda each: each.version, essential=False),
-        Column("address", "Address", lambda each: each.address or NOTHING, essential=False),
+        Column(
+            "address", "Address", lambda each: each.address or NOTHING, lambda e: e.address or None, essential=False
+        ),
     ]
     if look.who.may_act:
         columns.append(Column("act", "", drain))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import logging
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
@@ -32,6 +31,7 @@ from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
 from controller.format import ZONE
 from controller.http.browser_policies import OWN_PAGE
+from controller.http.middleware import problem_of
 from controller.http.request_bodies import read_body
 from controller.http.responses import answer
 from controller.storage.refusals import StoreRefused
@@ -43,7 +43,6 @@ from strandline.errors import BadJson, BadRequest, InvalidName, Missing, Strandl
 if TYPE_CHECKING:
     import jinja2
 
-log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 Making: TypeAlias = Callable[[Look], Awaitable[Page]]
 
@@ -142,6 +141,10 @@ async def _show(request: Request, make: Making) -> Response:
         if is_part:
             raise
         return _refused(request, who, error)
+    except Exception as error:  # a fault of ours, which is logged, and of which callers are told no more than its kind
+        if is_part:
+            raise
+        return _refused(request, who, problem_of(request.scope, error)[0])
     wanted, _, ending = address.get("export").rpartition(".")
     table = next((each for each in page.tables if each.name == wanted), None)
     if table is not None and ending in ("csv", "json"):

@@ -197,6 +197,11 @@ class Table(Generic[T]):
     def to_page(self, number: int) -> str:
         return self._but(page=None if number == 1 else str(number))
 
+    @property
+    def rows_in_files(self) -> int | None:
+        """How many of the rows a file has, where it has not all."""
+        return EXPORT_ROWS if len(self.chosen) > EXPORT_ROWS else None
+
     def to_file(self, ending: str) -> str:
         return self.address.but(export=f"{self.name}.{ending}")
 

@@ -484,6 +484,49 @@ def test_what_is_not_there_says_so_and_leads_back(served: Served) -> None:
         assert served.get(path).headers["content-type"] == "application/problem+json", path
 
 
+class Broken:
+    """A status with a fault."""
+
+    def seen_by(self, _viewer: object) -> Broken:
+        return self
+
+    async def overview(self) -> None:
+        raise KeyError("a password")
+
+
+def test_a_page_that_failed_says_so_tells_nothing_of_the_inside_and_goes_on(served: Served) -> None:
+    sound, served.app.state.status = served.app.state.status, Broken()
+    page = read(served.request("GET", "/").text)
+    assert "Not known at this moment" in page.one("h1").text and "KeyError" in page.text
+    assert "password" not in page.text and "data-live" in page.one("main").attributes
+    part = served.request("GET", "/", headers=PART)
+    assert part.status_code == 500 and "password" not in part.text
+    served.app.state.status = sound
+    assert served.page("/").one("h1").text == "Overview"
+
+
+def test_what_could_be_sorted_by_has_a_link(served: Served) -> None:
+    stuck(served)
+    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    plain = {
+        "",
+        "Action",
+        "Position",
+        "What happened",
+        "Until",
+        "Marks",
+        "Key",
+        "Left out",
+        "After",
+        "Time key",
+        "State",
+    }
+    plain |= {"Holds time back", "Time", "Lag"}  # of a writer, which has as many rows as keys
+    for path in ("/", "/streams/s", "/streams/s/writers/slow", "/reader-groups/g", "/lag", "/journal", "/controllers"):
+        for head in served.page(path).all("th"):
+            assert "aria-sort" in head.attributes or head.text in plain | {"Over time"}, (path, head.text)
+
+
 def test_the_page_of_a_stream_leads_to_its_dashboard_in_grafana(tmp_path: Path) -> None:
     class WithGrafana(Served):
         grafana = "https://grafana.test/d/s?var-stream={stream}"

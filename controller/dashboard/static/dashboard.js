@@ -58,6 +58,7 @@
 
   let freshAt = Date.now(); // when the page was last brought up to date; until then, when it was loaded
   let waitsFrom = freshAt; // from then on something should have come
+  let watchedAt = freshAt;
   let asking = null; // the address for which it asks
   let [lost, why] = [false, null]; // whether the controller cannot be reached; why it could not bring the page up to date
   const isLive = () => byId("main").dataset.live !== undefined;
@@ -72,7 +73,11 @@
       const text = await answer.text();
       if (address !== location.href) return; // somebody has chosen something else meanwhile
       if (answer.status === 401) return signIn();
-      if ([403, 404].includes(answer.status)) return location.reload(); // which says so
+      if ([403, 404].includes(answer.status)) {
+        waitsFrom = Date.now();
+        if (!dialog.open) location.reload(); // which says so; a dialog that has deleted it goes elsewhere
+        return;
+      }
       lost = false;
       if (answer.ok && text.startsWith("<main")) {
         [freshAt, why] = [Date.now(), null];
@@ -103,8 +108,11 @@
   }
 
   function watch() {
+    const now = Date.now();
+    if (now - watchedAt > LOST_MS) waitsFrom = now; // the computer slept
+    watchedAt = now;
     if (document.hidden || !isLive()) return;
-    const silent = Date.now() - waitsFrom > (lost ? LOST_MS : SILENT_MS);
+    const silent = now - waitsFrom > (lost ? LOST_MS : SILENT_MS);
     const said = silent ? "The controller does not answer." : why;
     if (said === null) return lower();
     if (alarm.hidden) {
