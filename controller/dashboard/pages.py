@@ -685,7 +685,7 @@ def _writer_keys(look: Look, details: WriterDetails, by_key: Mapping[str, KeySta
         return "yes" if since is None else f"yes, since {moment(since, now)}, for {span(now - since)}"
 
     columns: list[Column[WriterKey]] = [
-        Column("name", "Time key", lambda each: key_label(each.key)),
+        Column("name", "Time key", lambda each: key_label(each.key), essential=len(details.keys) > 1),
         Column("state", "State", state),
         Column("time", "Time", lambda each: Times().show(each.time), moment=True),
         Column("lag", "Lag", lambda each: lag(each.time, now), right=True),
