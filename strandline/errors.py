@@ -1,15 +1,17 @@
 """Every error of Strandline: one root, and for each error a stable code, its HTTP status and a sentence.
 
-An error is a dataclass with keyword arguments, so that it can go over the wire and back, and pickles. An error has no
-status if no call over HTTP can raise it. The errors of logs, clients and Spark are in `errors.py` of their packages.
+An error is declared by its fields and its sentence: `says`, in which {name} is a field, or `detail` where the sentence
+depends on the values. Its code is the name of its class, its status that of its family. An error without a place in
+`wire/problems.py` never goes over HTTP. The errors of logs, clients and Spark are in `errors.py` of their packages.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 
 def _rebuild(kind: type[StrandlineError], values: dict[str, Any]) -> StrandlineError:
@@ -23,19 +25,37 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
 class StrandlineError(Exception):
-    """The root. `code` is stable, `detail` is a sentence for people, `values` are the fields by name."""
+    """The root. `code` is stable, `detail` is a sentence for people, `values` are the fields by name.
+
+    A subclass is a dataclass with keyword arguments, so that it can go over the wire and back, and pickles. One without
+    a sentence is a family.
+    """
 
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500
+    says: ClassVar[str] = ""
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(kw_only=True, eq=False)(cls)
+        if not cls.is_family() and "code" not in vars(cls):
+            cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def is_family(cls) -> bool:
+        """Whether it only groups errors, and none is raised of it."""
+        return cls is StrandlineError or not {"says", "detail"} & vars(cls).keys()
 
     @property
     def detail(self) -> str:
-        return type(self).__name__
+        return self.says.format_map(self.values) if self.says else type(self).__name__
 
     @property
     def values(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # every leaf is a dataclass
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __str__(self) -> str:
         return self.detail
@@ -51,11 +71,10 @@ class Refused(StrandlineError):
 class Conflict(Refused):
     """The call and the stored state disagree."""
 
+    status = 409
 
-@dataclass(kw_only=True, eq=False)
+
 class TimeWentBack(Conflict):
-    code: ClassVar[str] = "time_went_back"
-    status: ClassVar[int] = 409
     writer: str
     key: str
     time: int
@@ -70,30 +89,21 @@ class TimeWentBack(Conflict):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class PositionWentBack(Conflict):
-    code: ClassVar[str] = "position_went_back"
-    status: ClassVar[int] = 409
+    says = (
+        "writer {writer!r} noted offset {offset} in segment {segment!r}, but has noted {stored_offset} before: note "
+        "{stored_offset} or more, or leave the segment out"
+    )
     writer: str
     segment: str
     offset: int
     stored_offset: int
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"writer {self.writer!r} noted offset {self.offset} in segment {self.segment!r}, but has noted "
-            f"{self.stored_offset} before: note {self.stored_offset} or more, or leave the segment out"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class Fenced(Conflict):
     """The epoch is not the newest one. `newest` is null where that registration has ended, and equals `epoch` where
     another reader has taken over a segment."""
 
-    code: ClassVar[str] = "fenced"
-    status: ClassVar[int] = 409
     name: str
     epoch: int
     newest: int | None
@@ -113,39 +123,21 @@ class Fenced(Conflict):
         return f"{called}, but the newest is {self.newest}: register again and use the epoch it gives"
 
 
-@dataclass(kw_only=True, eq=False)
 class StreamSealed(Conflict):
-    code: ClassVar[str] = "stream_sealed"
-    status: ClassVar[int] = 409
+    says = "stream {stream!r} is sealed: it takes no more writers, notes or changes"
     stream: str
 
-    @property
-    def detail(self) -> str:
-        return f"stream {self.stream!r} is sealed: it takes no more writers, notes or changes"
 
-
-@dataclass(kw_only=True, eq=False)
 class StreamExists(Conflict):
-    code: ClassVar[str] = "stream_exists"
-    status: ClassVar[int] = 409
+    says = "stream {stream!r} exists with other {differs}: create it with the same {differs}, or take another name"
     stream: str
     differs: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"stream {self.stream!r} exists with other {self.differs}: "
-            f"create it with the same {self.differs}, or take another name"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class StreamRecreated(Conflict):
     """What was known of a stream is of an earlier one of its name. `identity` is that of the earlier one, `present` of
     the one that is there now, and `group` names the reader group that began to read the earlier one, if one did."""
 
-    code: ClassVar[str] = "stream_recreated"
-    status: ClassVar[int] = 409
     stream: str
     identity: str
     present: str
@@ -164,10 +156,7 @@ class StreamRecreated(Conflict):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class GroupExists(Conflict):
-    code: ClassVar[str] = "group_exists"
-    status: ClassVar[int] = 409
     group: str
     differs: Sequence[str]
 
@@ -179,101 +168,63 @@ class GroupExists(Conflict):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class WrongDomain(Conflict):
-    code: ClassVar[str] = "wrong_domain"
-    status: ClassVar[int] = 409
+    says = "stream {stream!r} is in the {time_domain} time domain, which has no {call}"
     stream: str
     time_domain: str
     call: str
-
-    @property
-    def detail(self) -> str:
-        return f"stream {self.stream!r} is in the {self.time_domain} time domain, which has no {self.call}"
 
 
 class Missing(Refused):
     """Something that the call names does not exist."""
 
+    status = 404
 
-@dataclass(kw_only=True, eq=False)
+
 class UnknownStream(Missing):
-    code: ClassVar[str] = "unknown_stream"
-    status: ClassVar[int] = 404
+    says = 'there is no stream {stream!r}: create it with PUT /v1/streams/{stream} {{"segments": 1}}'
     stream: str
 
-    @property
-    def detail(self) -> str:
-        return f'there is no stream {self.stream!r}: create it with PUT /v1/streams/{self.stream} {{"segments": 1}}'
 
-
-@dataclass(kw_only=True, eq=False)
 class UnknownWriter(Missing):
-    code: ClassVar[str] = "unknown_writer"
-    status: ClassVar[int] = 404
+    says = (
+        "stream {stream!r} knows no writer {writer!r}: it appears when it registers or notes a time for the first time"
+    )
     stream: str
     writer: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"stream {self.stream!r} knows no writer {self.writer!r}: "
-            f"it appears when it registers or notes a time for the first time"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class UnknownGroup(Missing):
-    code: ClassVar[str] = "unknown_group"
-    status: ClassVar[int] = 404
+    says = 'there is no reader group {group!r}: create it with PUT /v1/reader-groups/{group} {{"streams": […]}}'
     group: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"there is no reader group {self.group!r}: create it with "
-            f'PUT /v1/reader-groups/{self.group} {{"streams": […]}}'
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class UnknownReader(Missing):
-    code: ClassVar[str] = "unknown_reader"
-    status: ClassVar[int] = 404
+    says = (
+        "reader group {group!r} knows no reader {reader!r}: register it with PUT "
+        "/v1/reader-groups/{group}/readers/{reader}"
+    )
     group: str
     reader: str
-
-    @property
-    def detail(self) -> str:
-        return (
-            f"reader group {self.group!r} knows no reader {self.reader!r}: "
-            f"register it with PUT /v1/reader-groups/{self.group}/readers/{self.reader}"
-        )
 
 
 class Denied(Refused):
     """The caller may not do this."""
 
+    status = 403
 
-@dataclass(kw_only=True, eq=False)
+
 class Unauthenticated(Denied):
-    code: ClassVar[str] = "unauthenticated"
-    status: ClassVar[int] = 401
+    status = 401
+    says = "{reason}: send a token as Authorization: Bearer …"
     reason: str
 
-    @property
-    def detail(self) -> str:
-        return f"{self.reason}: send a token as Authorization: Bearer …"
 
-
-@dataclass(kw_only=True, eq=False)
 class Forbidden(Denied):
     """The token is known, but does not allow the call. `needs` is the role that the call requires; `stream`, if any, is
     one that the token's pattern must allow ("*": every stream); `writer`, if any, is one for which the token may not
     call, because it is bound to the writers that fit `writers`."""
 
-    code: ClassVar[str] = "forbidden"
-    status: ClassVar[int] = 403
     role: str
     call: str
     pattern: str | None = None
@@ -298,33 +249,22 @@ class Forbidden(Denied):
 class Invalid(Refused):
     """The call can never succeed in this form."""
 
+    status = 422
 
-@dataclass(kw_only=True, eq=False)
+
 class BadJson(Invalid):
-    code: ClassVar[str] = "bad_json"
-    status: ClassVar[int] = 400
+    status = 400
+    says = "the body is not the JSON that was expected: {reason}"
     reason: str
 
-    @property
-    def detail(self) -> str:
-        return f"the body is not the JSON that was expected: {self.reason}"
 
-
-@dataclass(kw_only=True, eq=False)
 class TooLarge(Invalid):
-    code: ClassVar[str] = "too_large"
-    status: ClassVar[int] = 413
+    status = 413
+    says = "the body is larger than {limit} bytes: send less at a time"
     limit: int
 
-    @property
-    def detail(self) -> str:
-        return f"the body is larger than {self.limit} bytes: send less at a time"
 
-
-@dataclass(kw_only=True, eq=False)
 class TooMany(Invalid):
-    code: ClassVar[str] = "too_many"
-    status: ClassVar[int] = 422
     what: str
     count: int
     limit: int
@@ -338,10 +278,7 @@ class TooMany(Invalid):
         return text
 
 
-@dataclass(kw_only=True, eq=False)
 class InvalidName(Invalid):
-    code: ClassVar[str] = "invalid_name"
-    status: ClassVar[int] = 422
     what: str
     name: str
 
@@ -353,10 +290,7 @@ class InvalidName(Invalid):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class InvalidConfig(Invalid):
-    code: ClassVar[str] = "invalid_config"
-    status: ClassVar[int] = 422
     name: str
     value: Any
     wanted: str
@@ -366,12 +300,9 @@ class InvalidConfig(Invalid):
         return f"{self.name} cannot be {_shown(self.value)}: {self.wanted}"
 
 
-@dataclass(kw_only=True, eq=False)
 class InvalidParameter(Invalid):
     """A value in the query of the URL, or in a header that the call reads, is not valid."""
 
-    code: ClassVar[str] = "invalid_parameter"
-    status: ClassVar[int] = 422
     name: str
     value: Any
     wanted: str
@@ -381,10 +312,7 @@ class InvalidParameter(Invalid):
         return f"the parameter {self.name} cannot be {_shown(self.value)}: {self.wanted}"
 
 
-@dataclass(kw_only=True, eq=False)
 class InvalidNote(Invalid):
-    code: ClassVar[str] = "invalid_note"
-    status: ClassVar[int] = 422
     name: str
     value: Any
     wanted: str
@@ -394,10 +322,7 @@ class InvalidNote(Invalid):
         return f"{self.name} of a note cannot be {_shown(self.value)}: {self.wanted}"
 
 
-@dataclass(kw_only=True, eq=False)
 class InvalidScale(Invalid):
-    code: ClassVar[str] = "invalid_scale"
-    status: ClassVar[int] = 422
     segment: str | None
     reason: str
 
@@ -407,10 +332,7 @@ class InvalidScale(Invalid):
         return f"{where}: {self.reason}"
 
 
-@dataclass(kw_only=True, eq=False)
 class UnknownSegment(Invalid):
-    code: ClassVar[str] = "unknown_segment"
-    status: ClassVar[int] = 422
     segment: str
     known: Sequence[str] = ()
 
@@ -420,39 +342,21 @@ class UnknownSegment(Invalid):
         return f"the stream has no segment {self.segment!r}{known}"
 
 
-@dataclass(kw_only=True, eq=False)
 class UnknownSeq(Invalid):
-    code: ClassVar[str] = "unknown_seq"
-    status: ClassVar[int] = 422
+    says = "there is no mark {seq} for key {key!r} yet: the newest is {newest}"
     key: str
     seq: int
     newest: int
 
-    @property
-    def detail(self) -> str:
-        return f"there is no mark {self.seq} for key {self.key!r} yet: the newest is {self.newest}"
 
-
-@dataclass(kw_only=True, eq=False)
 class BeyondFinalOffset(Invalid):
-    code: ClassVar[str] = "beyond_final_offset"
-    status: ClassVar[int] = 422
+    says = "offset {offset} lies beyond segment {segment!r}, which is sealed at {final_offset}: go on in its successors"
     segment: str
     offset: int
     final_offset: int
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"offset {self.offset} lies beyond segment {self.segment!r}, which is sealed at {self.final_offset}: "
-            f"go on in its successors"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class TimeTooFarAhead(Invalid):
-    code: ClassVar[str] = "time_too_far_ahead"
-    status: ClassVar[int] = 422
     key: str
     time: int
     clock: int
@@ -470,41 +374,28 @@ class TimeTooFarAhead(Invalid):
 class Unavailable(StrandlineError):
     """The call could not be carried out now, and nothing is known to be wrong with it: try it again later."""
 
+    status = 503
 
-@dataclass(kw_only=True, eq=False)
+
 class Overloaded(Unavailable):
     """The bound of `what` is reached."""
 
-    code: ClassVar[str] = "overloaded"
-    status: ClassVar[int] = 503
+    says = "{waiting} {what}, the limit is {limit}: try again shortly"
     waiting: int
     limit: int
     what: str = "calls are waiting to be stored"
 
-    @property
-    def detail(self) -> str:
-        return f"{self.waiting} {self.what}, the limit is {self.limit}: try again shortly"
 
-
-@dataclass(kw_only=True, eq=False)
 class StreamLoading(Unavailable):
     """A very large stream is being loaded, as after a restart. Nothing was changed."""
 
-    code: ClassVar[str] = "stream_loading"
-    status: ClassVar[int] = 503
+    says = "the stream {stream!r} is still being loaded from the store: nothing was changed, try again"
     stream: str
 
-    @property
-    def detail(self) -> str:
-        return f"the stream {self.stream!r} is still being loaded from the store: nothing was changed, try again"
 
-
-@dataclass(kw_only=True, eq=False)
 class StoreUnavailable(Unavailable):
     """The store cannot be used; `since` is the controller's time at which that began, if known."""
 
-    code: ClassVar[str] = "store_unavailable"
-    status: ClassVar[int] = 503
     reason: str
     since: int | None = None
 
@@ -522,12 +413,9 @@ def _moment(milliseconds: int) -> str:
         return str(milliseconds)
 
 
-@dataclass(kw_only=True, eq=False)
 class UnknownController(Missing):
     """No controller that serves the store has this name. `controllers` are those that do."""
 
-    code: ClassVar[str] = "unknown_controller"
-    status: ClassVar[int] = 404
     controller: str
     controllers: Sequence[str]
 
@@ -538,60 +426,37 @@ class UnknownController(Missing):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class LastController(Conflict):
     """Nobody would serve the store if this controller was drained."""
 
-    code: ClassVar[str] = "last_controller"
-    status: ClassVar[int] = 409
+    says = (
+        "controller {controller!r} is the last one that serves the store: nobody would take over what it serves; "
+        "start another one first, or drain it with `force`"
+    )
     controller: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"controller {self.controller!r} is the last one that serves the store: nobody would take over what it "
-            f"serves; start another one first, or drain it with `force`"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class ServesAlone(Conflict):
     """A controller that serves a store alone cannot be drained."""
 
-    code: ClassVar[str] = "serves_alone"
-    status: ClassVar[int] = 409
-
-    @property
-    def detail(self) -> str:
-        return (
-            "this controller serves its store alone, so there is no other one to hand it over to: end its process with "
-            "SIGTERM, which loses nothing; several controllers need PostgreSQL and `strandline serve --name`"
-        )
+    says = (
+        "this controller serves its store alone, so there is no other one to hand it over to: end its process with "
+        "SIGTERM, which loses nothing; several controllers need PostgreSQL and `strandline serve --name`"
+    )
 
 
-@dataclass(kw_only=True, eq=False)
 class ControllerNotReached(Unavailable):
     """A call for one controller could not be passed on to it."""
 
-    code: ClassVar[str] = "controller_not_reached"
-    status: ClassVar[int] = 503
+    says = "controller {controller!r} cannot be called just now ({reason}): nothing was changed, try again"
     controller: str
     reason: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"controller {self.controller!r} cannot be called just now ({self.reason}): nothing was changed, try again"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class NotOwner(Unavailable):
     """Of several controllers on one store, the one that serves this stream or reader group was not found or reached in
     time. Nothing was changed."""
 
-    code: ClassVar[str] = "not_owner"
-    status: ClassVar[int] = 503
     stream: str | None = None
     group: str | None = None
     reason: str
@@ -603,31 +468,22 @@ class NotOwner(Unavailable):
         return f"no controller takes calls for {whose} just now ({self.reason}): nothing was changed, try again"
 
 
-@dataclass(kw_only=True, eq=False)
 class StreamAway(Unavailable):
     """Of several controllers on one store, the one that serves a stream of a reader group was not reached in time. What
     a reader has reported stands, and is harmless to repeat. Nothing else was changed."""
 
-    code: ClassVar[str] = "stream_away"
-    status: ClassVar[int] = 503
+    says = (
+        "the controller that serves stream {stream!r}, which the reader group reads, cannot be asked just now "
+        "({reason}): a report stands, nothing else was changed, try again"
+    )
     stream: str
     reason: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"the controller that serves stream {self.stream!r}, which the reader group reads, cannot be asked just "
-            f"now ({self.reason}): a report stands, nothing else was changed, try again"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class StoreCorrupt(StrandlineError):
     """A row of a stream or a reader group in the store is missing, or differs from what was written. Calls that depend
     on it are refused, all others are served. Waiting does not help."""
 
-    code: ClassVar[str] = "store_corrupt"
-    status: ClassVar[int] = 500
     stream: str | None = None
     group: str | None = None
     table: str | None = None
@@ -650,39 +506,24 @@ class RuleBroken(StrandlineError):
     """A caller broke a documented rule."""
 
 
-@dataclass(kw_only=True, eq=False)
 class WatermarkWentBack(RuleBroken):
-    code: ClassVar[str] = "watermark_went_back"
-    status: ClassVar[int] = 500
+    says = (
+        "input {input!r} gave {value} for key {key!r} after {previous}: each of its values must be greater than the "
+        "one before"
+    )
     input: Hashable
     key: str
     value: int
     previous: int
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"input {self.input!r} gave {self.value} for key {self.key!r} after {self.previous}: "
-            f"each of its values must be greater than the one before"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class InputDone(RuleBroken):
-    code: ClassVar[str] = "input_done"
-    status: ClassVar[int] = 500
+    says = "{call} on input {input!r}, which is done: nothing may follow"
     input: Hashable
     call: str
 
-    @property
-    def detail(self) -> str:
-        return f"{self.call} on input {self.input!r}, which is done: nothing may follow"
 
-
-@dataclass(kw_only=True, eq=False)
 class UnknownInput(RuleBroken):
-    code: ClassVar[str] = "unknown_input"
-    status: ClassVar[int] = 500
     input: Hashable
     known: Sequence[Hashable]
 
@@ -692,43 +533,24 @@ class UnknownInput(RuleBroken):
         return f"there is no input {self.input!r}: known are {', '.join(map(repr, self.known[:10]))}{more}"
 
 
-@dataclass(kw_only=True, eq=False)
 class QueueFull(RuleBroken):
-    code: ClassVar[str] = "queue_full"
-    status: ClassVar[int] = 500
+    says = "{capacity} items are under way already: complete one before the next"
     capacity: int
 
-    @property
-    def detail(self) -> str:
-        return f"{self.capacity} items are under way already: complete one before the next"
 
-
-@dataclass(kw_only=True, eq=False)
 class UnknownTicket(RuleBroken):
-    code: ClassVar[str] = "unknown_ticket"
-    status: ClassVar[int] = 500
+    says = "no item is under way with ticket {number}: complete each one once, in its queue"
     number: int
 
-    @property
-    def detail(self) -> str:
-        return f"no item is under way with ticket {self.number}: complete each one once, in its queue"
 
-
-@dataclass(kw_only=True, eq=False)
 class UnknownPath(Missing):
-    code: ClassVar[str] = "not_found"
-    status: ClassVar[int] = 404
+    code = "not_found"
+    says = "there is nothing at {path!r}: the paths are listed at /docs and in /openapi.json"
     path: str = ""
 
-    @property
-    def detail(self) -> str:
-        return f"there is nothing at {self.path!r}: the paths are listed at /docs and in /openapi.json"
 
-
-@dataclass(kw_only=True, eq=False)
 class MethodNotAllowed(Invalid):
-    code: ClassVar[str] = "method_not_allowed"
-    status: ClassVar[int] = 405
+    status = 405
     method: str = ""
     path: str = ""
     allowed: Sequence[str] = ()
@@ -739,25 +561,18 @@ class MethodNotAllowed(Invalid):
         return f"{self.path!r} takes no {self.method or 'such method'}{allowed}"
 
 
-@dataclass(kw_only=True, eq=False)
 class BadRequest(Invalid):
     """The bytes sent are not an HTTP request, or not one that can be answered. The connection is closed after it."""
 
-    code: ClassVar[str] = "bad_request"
-    status: ClassVar[int] = 400
+    status = 400
+    says = "this is not an HTTP/1.1 request that can be answered: {reason}"
     reason: str
 
-    @property
-    def detail(self) -> str:
-        return f"this is not an HTTP/1.1 request that can be answered: {self.reason}"
 
-
-@dataclass(kw_only=True, eq=False)
 class WrongMediaType(Invalid):
     """`given` is the value of `Content-Type`, null without one."""
 
-    code: ClassVar[str] = "wrong_media_type"
-    status: ClassVar[int] = 415
+    status = 415
     given: str | None
 
     @property
@@ -766,29 +581,21 @@ class WrongMediaType(Invalid):
         return f"{given}, but bodies are JSON: add the header Content-Type: application/json"
 
 
-@dataclass(kw_only=True, eq=False)
 class WrongHost(Denied):
     """The request was sent to a host name (`Host`) that this controller does not answer to."""
 
-    code: ClassVar[str] = "wrong_host"
-    status: ClassVar[int] = 421
+    status = 421
+    says = (
+        "this controller does not answer to the host {host!r}: call it by the address that it listens on; if the "
+        "controller has that name, serve with --allowed-host {host} (STRANDLINE_ALLOWED_HOST)"
+    )
     host: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"this controller does not answer to the host {self.host!r}: call it by the address that it listens on; "
-            f"if the controller has that name, serve with --allowed-host {self.host} (STRANDLINE_ALLOWED_HOST)"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class ForeignOrigin(Denied):
     """A browser sent the request for a page that is not the controller's own. `origin` is the value of `Origin`, `site`
     that of `Sec-Fetch-Site`, `host` the host to which the request was sent."""
 
-    code: ClassVar[str] = "foreign_origin"
-    status: ClassVar[int] = 403
     origin: str | None
     site: str | None
     host: str
@@ -802,26 +609,22 @@ class ForeignOrigin(Denied):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class ControllerAway(Unavailable):
     """The controller was not reached: it received no part of the call, and nothing was changed."""
 
-    code: ClassVar[str] = "controller_away"
-    status: ClassVar[int] = 503
+    says = (
+        "the controller at {controller!r} was not reached in {tried_ms} ms ({reason}): nothing was changed; check "
+        "the address and that the controller runs, then call again"
+    )
     controller: str
     reason: str
     tried_ms: int
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"the controller at {self.controller!r} was not reached in {self.tried_ms} ms ({self.reason}): "
-            f"nothing was changed; check the address and that the controller runs, then call again"
-        )
-
 
 class Undecided(StrandlineError):
     """It is not known whether the call was carried out."""
+
+    status = 504
 
 
 def says_nothing_changed(error: BaseException) -> bool:
@@ -829,12 +632,9 @@ def says_nothing_changed(error: BaseException) -> bool:
     return isinstance(error, Refused | Unavailable)
 
 
-@dataclass(kw_only=True, eq=False)
 class OutcomeUnknown(Undecided):
     """The call was sent, and no answer came back. `repeatable` says whether making it again is harmless."""
 
-    code: ClassVar[str] = "outcome_unknown"
-    status: ClassVar[int] = 504
     call: str
     reason: str
     tried_ms: int
@@ -849,28 +649,19 @@ class OutcomeUnknown(Undecided):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class StoreUndecided(Undecided):
     """The controller told its store to commit, and the store did not answer."""
 
-    code: ClassVar[str] = "store_undecided"
-    status: ClassVar[int] = 504
+    says = (
+        "the store was told to commit and did not answer ({reason}): whether the call was carried out is not known; "
+        "if it is harmless to repeat, as a note is, make it again"
+    )
     reason: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"the store was told to commit and did not answer ({self.reason}): whether the call was carried out is not "
-            f"known; if it is harmless to repeat, as a note is, make it again"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class OwnerUndecided(Undecided):
     """A controller passed the call on to the one that serves the stream or reader group, which did not answer."""
 
-    code: ClassVar[str] = "owner_undecided"
-    status: ClassVar[int] = 504
     stream: str | None = None
     group: str | None = None
     reason: str
@@ -885,28 +676,22 @@ class OwnerUndecided(Undecided):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class InternalFailure(Undecided):
     """The controller failed while it worked on the call."""
 
-    code: ClassVar[str] = "internal_error"
-    status: ClassVar[int] = 500
+    code = "internal_error"
+    status = 500
+    says = "the controller failed inside ({reason}): its log says more"
     reason: str = "unnamed"
 
-    @property
-    def detail(self) -> str:
-        return f"the controller failed inside ({self.reason}): its log says more"
 
-
-@dataclass(kw_only=True, eq=False)
 class UnexpectedAnswer(StrandlineError):
     """An answer that this release does not understand: from another release, or not from a controller.
 
     With a status from 400 to 499 the call was refused; with another one it may have been carried out.
     """
 
-    code: ClassVar[str] = "unexpected_answer"
-    status: ClassVar[int] = 502
+    status = 502
     call: str | None
     answer_status: int | None
     answer_code: str | None
@@ -920,12 +705,10 @@ class UnexpectedAnswer(StrandlineError):
         return f"the answer to {call}{status}{code} was not understood: {self.reason}"
 
 
-@dataclass(kw_only=True, eq=False)
 class TimeNotReached(StrandlineError):
     """A caller waited until everything older than a time is there, and it is not. `reached` is how far time came."""
 
-    code: ClassVar[str] = "time_not_reached"
-    status: ClassVar[int] = 504
+    status = 504
     stream: str
     key: str
     time: int
@@ -951,19 +734,13 @@ class TimeNotReached(StrandlineError):
         return f"{where}, but {come} after {self.waited_ms} ms{held}"
 
 
-@dataclass(kw_only=True, eq=False)
 class UsedAfterFork(RuleBroken):
     """A forked process has neither the threads nor the connections of its parent."""
 
-    code: ClassVar[str] = "used_after_fork"
-    status: ClassVar[int] = 500
+    says = (
+        "{what} was made in process {made_in}, and process {used_in} was forked from that one: make another one in "
+        "the process that uses it"
+    )
     what: str
     made_in: int
     used_in: int
-
-    @property
-    def detail(self) -> str:
-        return (
-            f"{self.what} was made in process {self.made_in}, and process {self.used_in} was forked from that one: "
-            f"make another one in the process that uses it"
-        )

@@ -1,36 +1,8 @@
-"""The errors of logs. Only NotAcknowledged and LogUndecided may leave a part of an append in the log.
-
-StrandlineError
-├── Refused
-│   ├── Missing
-│   │   ├── LogMissing           log_missing
-│   │   └── TopicMissing         topic_missing
-│   ├── Conflict
-│   │   ├── LogExists            log_exists
-│   │   ├── LogFenced            log_fenced
-│   │   ├── LogSealed            log_sealed
-│   │   ├── SegmentSealed        segment_sealed
-│   │   ├── TransactionOver      transaction_over
-│   │   └── TransactionUnderWay  transaction_under_way
-│   └── Invalid
-│       ├── InvalidEvent         invalid_event
-│       ├── InvalidSetting       invalid_setting
-│       ├── NotALog              not_a_log
-│       ├── LogVersion           log_version
-│       └── NotInLog             not_in_log
-├── Unavailable
-│   ├── LogBusy                  log_busy
-│   └── LogUnavailable           log_unavailable
-├── LogCorrupt                   log_corrupt
-└── Undecided
-    ├── NotAcknowledged          not_acknowledged
-    └── LogUndecided             log_undecided
-"""
+"""The errors of logs. Only NotAcknowledged and LogUndecided may leave a part of an append in the log."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from strandline.errors import Conflict, Invalid, Missing, StrandlineError, Unavailable, Undecided
 
@@ -38,30 +10,18 @@ if TYPE_CHECKING:
     from strandline.logs import Event
 
 
-@dataclass(kw_only=True, eq=False)
 class LogMissing(Missing):
-    code: ClassVar[str] = "log_missing"
+    says = "there is no log at {path!r}: create it with SqliteLog.create, or give the path it is at"
     path: str
 
-    @property
-    def detail(self) -> str:
-        return f"there is no log at {self.path!r}: create it with SqliteLog.create, or give the path it is at"
 
-
-@dataclass(kw_only=True, eq=False)
 class TopicMissing(Missing):
-    code: ClassVar[str] = "topic_missing"
+    says = "Kafka at {servers} has no topic {topic!r}: create it, or name another"
     topic: str
     servers: str
 
-    @property
-    def detail(self) -> str:
-        return f"Kafka at {self.servers} has no topic {self.topic!r}: create it, or name another"
 
-
-@dataclass(kw_only=True, eq=False)
 class LogExists(Conflict):
-    code: ClassVar[str] = "log_exists"
     path: str
     segments: tuple[str, ...]
 
@@ -73,67 +33,38 @@ class LogExists(Conflict):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class LogFenced(Conflict):
     """Another producer, such as a restarted process, has taken over this one's transactional id. This one has ended."""
 
-    code: ClassVar[str] = "log_fenced"
+    says = (
+        "another producer with the transactional id {transactional_id!r} has taken over, and what this one had not "
+        "committed is aborted: end this writer, or give each its own id"
+    )
     transactional_id: str
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"another producer with the transactional id {self.transactional_id!r} has taken over, and what this one "
-            f"had not committed is aborted: end this writer, or give each its own id"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class LogSealed(Conflict):
-    code: ClassVar[str] = "log_sealed"
+    says = "every segment of the log at {path!r} is sealed: nothing can be appended to it any more"
     path: str
 
-    @property
-    def detail(self) -> str:
-        return f"every segment of the log at {self.path!r} is sealed: nothing can be appended to it any more"
 
-
-@dataclass(kw_only=True, eq=False)
 class SegmentSealed(Conflict):
-    code: ClassVar[str] = "segment_sealed"
+    says = "segment {segment!r} is sealed at {final_offset}: append by key, or name one of its successors"
     segment: str
     final_offset: int
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"segment {self.segment!r} is sealed at {self.final_offset}: append by key, or name one of its successors"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class TransactionOver(Conflict):
-    code: ClassVar[str] = "transaction_over"
+    says = "this transaction was {outcome} already: begin another"
     outcome: str
 
-    @property
-    def detail(self) -> str:
-        return f"this transaction was {self.outcome} already: begin another"
 
-
-@dataclass(kw_only=True, eq=False)
 class TransactionUnderWay(Conflict):
-    code: ClassVar[str] = "transaction_under_way"
+    says = "{call} has to wait until the open transaction is over: commit or abort it first"
     call: str
 
-    @property
-    def detail(self) -> str:
-        return f"{self.call} has to wait until the open transaction is over: commit or abort it first"
 
-
-@dataclass(kw_only=True, eq=False)
 class InvalidSetting(Invalid):
-    code: ClassVar[str] = "invalid_setting"
     name: str
     value: Any
     wanted: str
@@ -143,9 +74,7 @@ class InvalidSetting(Invalid):
         return f"the setting {self.name!r} of a log cannot be {str(self.value)[:80]!r}: {self.wanted}"
 
 
-@dataclass(kw_only=True, eq=False)
 class InvalidEvent(Invalid):
-    code: ClassVar[str] = "invalid_event"
     name: str
     value: Any
     wanted: str
@@ -155,37 +84,25 @@ class InvalidEvent(Invalid):
         return f"{self.name} of an event cannot be {str(self.value)[:80]!r}: {self.wanted}"
 
 
-@dataclass(kw_only=True, eq=False)
 class NotALog(Invalid):
-    code: ClassVar[str] = "not_a_log"
+    says = "{path!r} is not a Strandline log: {reason}"
     path: str
     reason: str
 
-    @property
-    def detail(self) -> str:
-        return f"{self.path!r} is not a Strandline log: {self.reason}"
 
-
-@dataclass(kw_only=True, eq=False)
 class LogVersion(Invalid):
-    code: ClassVar[str] = "log_version"
+    says = (
+        "the log at {path!r} has format version {version}, this release knows {known}: use the release that wrote "
+        "it, or a newer one"
+    )
     path: str
     version: int
     known: int
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"the log at {self.path!r} has format version {self.version}, this release knows {self.known}: "
-            f"use the release that wrote it, or a newer one"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class NotInLog(Invalid):
     """The log does not hold the whole range. It never returns a part of it instead."""
 
-    code: ClassVar[str] = "not_in_log"
     segment: str
     start: int
     end: int
@@ -199,80 +116,55 @@ class NotInLog(Invalid):
         )
 
 
-@dataclass(kw_only=True, eq=False)
 class LogBusy(Unavailable):
-    code: ClassVar[str] = "log_busy"
+    says = (
+        "other writers held the log at {path!r} for {waited_ms} ms: nothing was written, try again, and append more "
+        "events at a time"
+    )
     path: str
     waited_ms: int
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"other writers held the log at {self.path!r} for {self.waited_ms} ms: nothing was written, "
-            f"try again, and append more events at a time"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class LogUnavailable(Unavailable):
-    code: ClassVar[str] = "log_unavailable"
+    says = "the log at {path!r} failed ({reason}): nothing was written"
     path: str
     reason: str
 
-    @property
-    def detail(self) -> str:
-        return f"the log at {self.path!r} failed ({self.reason}): nothing was written"
 
-
-@dataclass(kw_only=True, eq=False)
 class LogCorrupt(StrandlineError):
     """An event of the log cannot be read. Reading again does not help."""
 
-    code: ClassVar[str] = "log_corrupt"
+    says = (
+        "event {offset} of segment {segment!r} in the log at {path!r} cannot be read: `strandline check --log` "
+        "names all damaged events"
+    )
     path: str
     segment: str
     offset: int
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"event {self.offset} of segment {self.segment!r} in the log at {self.path!r} cannot be read: "
-            f"`strandline check --log` names all damaged events"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class NotAcknowledged(Undecided):
     """Earlier appends failed; some of their events may be in the log nevertheless.
 
     `events` are the events, to append again or to give up, if they are not too many. It is raised once.
     """
 
-    code: ClassVar[str] = "not_acknowledged"
+    says = (
+        "{count} events for the log at {path!r} were not acknowledged ({reason}): they count as never appended; "
+        "append them again, or give them up, before you note a time above theirs"
+    )
     path: str
     count: int
     reason: str
     events: tuple[Event, ...] = ()
 
-    @property
-    def detail(self) -> str:
-        return (
-            f"{self.count} events for the log at {self.path!r} were not acknowledged ({self.reason}): they count as "
-            f"never appended; append them again, or give them up, before you note a time above theirs"
-        )
 
-
-@dataclass(kw_only=True, eq=False)
 class LogUndecided(Undecided):
     """A commit was sent, and it is not known yet whether it was carried out."""
 
-    code: ClassVar[str] = "log_undecided"
+    says = (
+        "the log at {path!r} was told to commit and did not answer ({reason}): whether it was carried out is not "
+        "known yet; flush() asks again"
+    )
     path: str
     reason: str
-
-    @property
-    def detail(self) -> str:
-        return (
-            f"the log at {self.path!r} was told to commit and did not answer ({self.reason}): whether it was carried "
-            f"out is not known yet; flush() asks again"
-        )

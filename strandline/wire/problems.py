@@ -34,17 +34,14 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 def _hints(kind: type[StrandlineError]) -> dict[str, object]:
     hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]  # every leaf is a dataclass
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 # Every error that has a code of its own, and the type of each of its fields.
 BY_CODE: Final[Mapping[str, type[StrandlineError]]] = {
     kind.code: kind
     for kind in vars(errors).values()
-    if isinstance(kind, type)
-    and issubclass(kind, StrandlineError)
-    and "code" in vars(kind)
-    and kind is not StrandlineError
+    if isinstance(kind, type) and issubclass(kind, StrandlineError) and not kind.is_family()
 }
 HINTS: Final[Mapping[type[StrandlineError], Mapping[str, object]]] = {kind: _hints(kind) for kind in BY_CODE.values()}
 
@@ -180,7 +177,7 @@ class _Misfit(Exception):
 def _given(kind: type[StrandlineError], problem: Mapping[str, Any]) -> dict[str, Any]:
     values = {}
     hints = HINTS[kind]
-    for field in fields(kind):  # type: ignore[arg-type]  # every leaf is a dataclass
+    for field in fields(kind):
         if field.name in problem:
             values[field.name] = _take(hints[field.name], problem[field.name], field.name)
         elif field.default is MISSING:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields
 
 from strandline.errors import StrandlineError
@@ -18,6 +18,7 @@ ERROR_MODULES = (
     "strandline.errors",
     "strandline.logs.errors",
     "writer_client.errors",
+    "reader_client.errors",
     "spark_integration.errors",
 )
 
@@ -54,7 +55,8 @@ def errors() -> str:
         "mean the same everywhere: 503, nothing was done and a retry after `Retry-After` may succeed; 504, it is not "
         "known whether it was done."
     )
-    return page("Errors", introduction, parts)
+    tree = "\n".join((StrandlineError.__name__, *_tree(StrandlineError, _kinds())))
+    return page("Errors", introduction, [f"```text\n{tree}\n```", *parts])
 
 
 def _kinds() -> list[type[StrandlineError]]:
@@ -62,19 +64,31 @@ def _kinds() -> list[type[StrandlineError]]:
     found: dict[str, type[StrandlineError]] = {}
     for module in map(importlib.import_module, ERROR_MODULES):
         for kind in vars(module).values():
-            if isinstance(kind, type) and issubclass(kind, StrandlineError) and "code" in vars(kind):
+            if isinstance(kind, type) and issubclass(kind, StrandlineError) and not kind.is_family():
                 found.setdefault(kind.__qualname__, kind)
-    return [kind for kind in found.values() if kind is not StrandlineError]
+    return list(found.values())
+
+
+def _tree(kind: type[StrandlineError], among: Collection[type[StrandlineError]], indent: str = "") -> Iterator[str]:
+    """The classes below one of them, each on a line below its parent; families first."""
+    below = [each for each in kind.__subclasses__() if any(issubclass(one, each) for one in among)]
+    below.sort(key=lambda each: (not each.is_family(), each.__name__))
+    for each in below:
+        is_last = each is below[-1]
+        yield f"{indent}{'└── ' if is_last else '├── '}{each.__name__}"
+        yield from _tree(each, among, indent + ("    " if is_last else "│   "))
 
 
 def _fields_of(kind: type[StrandlineError]) -> str:
-    return ", ".join(code(field.name) for field in fields(kind))  # type: ignore[arg-type]  # every leaf is a dataclass
+    return ", ".join(code(field.name) for field in fields(kind))
 
 
 def _says(kind: type[StrandlineError]) -> str:
     """The sentence of an error from its source, with names in place of values."""
     own = vars(kind).get("detail")
-    said = _sentence(own.fget) if isinstance(own, property) and own.fget is not None else ""
+    said = kind.says.replace("!r}", "}").replace("{{", "{").replace("}}", "}")
+    if isinstance(own, property) and own.fget is not None:
+        said = _sentence(own.fget)
     own_words = vars(kind).get("__doc__") or ""
     told = "" if own_words.startswith(f"{kind.__name__}(") else " ".join(own_words.split())
     said = said.replace("][", "]\\[")  # two brackets side by side would be a link
