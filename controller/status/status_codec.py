@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from controller.limits import STATUS_TOLD_WRITERS
 from controller.slices import Slices
@@ -84,11 +85,11 @@ def decode_details(kind: type[Details], body: bytes) -> Details:
 def _told(status: StreamStatus) -> StreamStatus:
     keys = tuple([_told_key(key) for key in status.keys])
     worst = next(told for told, key in zip(keys, status.keys, strict=True) if key is status.worst)
-    return replace(status, keys=keys, worst=worst, counted_here=Totals())
+    return structs.replace(status, keys=keys, worst=worst, counted_here=Totals())
 
 
 def _told_key(key: KeyStatus) -> KeyStatus:
-    return replace(key, held_ms={}, mark=None if key.mark is None else replace(key.mark, cut=NOTHING))
+    return structs.replace(key, held_ms={}, mark=None if key.mark is None else replace(key.mark, cut=NOTHING))
 
 
 def _plain(value: Any) -> Any:

@@ -243,16 +243,18 @@ class StatusReader:
         return StreamsFound(streams=tuple(found), unread=unread)
 
     async def _status(self, loaded: LoadedStream, slices: Slices) -> StreamStatus:
-        status = self._fresh(loaded)
-        if status is not None:
-            await slices.turn()
-            return status
-        async with self._walking:
-            status = self._fresh(loaded)
-            if status is None:
-                began, worked_ms = self._clock.now(), slices.worked_ms
-                status = await slices.drive(status_steps(loaded, began, self._groups_known))
-                self._keep(loaded, status, slices.worked_ms - worked_ms)
+        now = self._clock.now()
+        status = self._fresh(loaded, now)
+        if status is None:
+            waits = self._walking.locked()
+            async with self._walking:
+                if waits:  # somebody else may have worked it out meanwhile
+                    now = self._clock.now()
+                    status = self._fresh(loaded, now)
+                if status is None:
+                    worked_ms = slices.worked_ms
+                    status = await slices.drive(status_steps(loaded, now, self._groups_known))
+                    self._keep(loaded, status, slices.worked_ms - worked_ms)
         await slices.turn()
         return status
 
@@ -263,9 +265,9 @@ class StatusReader:
         self._keep(loaded, details.stream, slices.worked_ms)
         return details
 
-    def _fresh(self, loaded: LoadedStream) -> StreamStatus | None:
+    def _fresh(self, loaded: LoadedStream, now: int) -> StreamStatus | None:
         kept = self._kept.get(loaded.name)
-        if kept is None or kept.loaded() is not loaded or self._clock.now() >= kept.until:
+        if kept is None or kept.loaded() is not loaded or now >= kept.until:
             return None
         return kept.status
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import msgspec
+
 from controller.format import is_epoch
 from controller.limits import PROGRAMS_SHOWN
 from controller.records.cadence import NO_CADENCE
@@ -26,8 +28,7 @@ from strandline.core.writer import KeyState, Writer, WriterState
 from strandline.wire.groups import GroupWindow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyStatus:
+class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One time key of a stream.
 
     `time` is the time that readers get: that of the newest durable mark, or that of idle advance. Lags are None if the
@@ -69,8 +70,7 @@ class KeyStatus:
         return () if self.mark is None else self.mark.excluded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamStatus:
+class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A stream as it was at `seen_at`, by the clock. Notes and refusals are counted since the stream was made, and in
     `counted_here` since this controller serves it."""
 
@@ -85,7 +85,7 @@ class StreamStatus:
     notes: int
     late_notes: int
     refusals: Mapping[str, int]  # by code
-    counted_here: Totals = field(default_factory=Totals)
+    counted_here: Totals = msgspec.field(default_factory=Totals)
     keys: tuple[KeyStatus, ...]
     worst: KeyStatus  # the key in the gravest state; of equal ones, the one that is furthest behind
     programs: tuple[str, ...] = ()  # writers called as a reader group: they write here what they made of what they read
@@ -203,6 +203,7 @@ class _Writers:
 COUNTING: Final = frozenset({WriterState.JOINED, WriterState.ACTIVE, WriterState.BEHIND})
 SAID_SO: Final = frozenset({WriterState.IDLE, WriterState.CLOSED})
 _NOBODY: Final = _OfKey()
+_STEP_WRITERS: Final = 32
 _RANKS: Final = {
     WriterState.BEHIND: 1,
     WriterState.TIMED_OUT: 2,
@@ -215,7 +216,7 @@ _RANKS: Final = {
 
 
 def status_steps(loaded: LoadedStream, now: int, groups: Set[str] = frozenset()) -> Steps[StreamStatus]:
-    """The status of a stream; `groups` are the names of reader groups. Each writer is a step; nothing is changed."""
+    """The status of a stream; `groups` are the names of reader groups. A few writers are a step; nothing is changed."""
     writers = yield from _walk(loaded, None)
     return _status(loaded, writers, now, groups)
 
@@ -244,7 +245,7 @@ def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Ste
     """Reads each writer. With `holders`, by key, it also lists each writer."""
     stream, counts, found = loaded.stream, loaded.counts, _Writers()
     by_key, last_times = found.by_key, {key: mark.time for key, mark in stream.last_marks.items()}
-    for writer in list(stream.writers.values()):
+    for number, writer in enumerate(list(stream.writers.values()), 1):
         found.heard_at = _greatest(found.heard_at, writer.heard_at)
         counted: tuple[WriterState, ...] = ()
         for key, key_state in writer.key_states.items():
@@ -265,7 +266,8 @@ def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Ste
         if holders is not None:
             for segment, offset in writer.noted.items():
                 found.noted[segment] = max(offset, found.noted.get(segment, 0))
-        yield
+        if number % _STEP_WRITERS == 0:
+            yield
     for key, remainder in stream.remainders.items():
         found.heard_at = _greatest(found.heard_at, remainder.heard_at)
         if remainder.closed:

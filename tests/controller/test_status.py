@@ -154,9 +154,9 @@ def test_a_description_is_never_of_a_moment_ago(controller: InProcess) -> None:
 
 def test_a_description_of_many_writers_lets_others_have_their_turn(controller: InProcess) -> None:
     create(controller, "s")
-    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(100)]
+    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(200)]
     controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
-    own, moments = controller.app.state.controller, count(0, SLICE_MS / 10_000)
+    own, moments = controller.app.state.controller, count(0, SLICE_MS / 1_000)
     reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
 
     assert controller.portal.call(turns, reader.of_now("s")) >= 5

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec import structs
 
 from controller.status.overview import GroupsFound
 from controller.storage.tokens import open_tokens, revoke_token
@@ -270,8 +271,8 @@ class Hostile:
 
     def _stream(self, found: Any) -> Any:
         holder = found.worst.holder
-        key = replace(found.worst, holder=holder and holder._replace(writer=HOSTILE))
-        return replace(found, name=HOSTILE, worst=key, keys=(key,), programs=(HOSTILE,), refusals={HOSTILE: 3})
+        key = structs.replace(found.worst, holder=holder and holder._replace(writer=HOSTILE))
+        return structs.replace(found, name=HOSTILE, worst=key, keys=(key,), programs=(HOSTILE,), refusals={HOSTILE: 3})
 
     async def of_stream(self, name: str) -> Any:
         found = await self._inner.of_stream(name)
