@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from controller.dashboard.limits import FLOW_BRANCHES, FLOW_WRITERS
 from controller.dashboard.topology import Flows, lines
@@ -44,7 +45,9 @@ def look(served: InProcess) -> Overview:
 
 def drawn(look: Overview, written: Mapping[str, Sequence[str]], read: Mapping[str, Sequence[str]]) -> Flows:
     """Streams, each with the groups that write it, and groups, each with the streams that it reads."""
-    streams = [replace(look.streams[0], name=name, programs=tuple(programs)) for name, programs in written.items()]
+    streams = [
+        structs.replace(look.streams[0], name=name, programs=tuple(programs)) for name, programs in written.items()
+    ]
     return Flows(streams, groups_that_read(look, read))
 
 
@@ -78,7 +81,7 @@ def test_of_ten_thousand_writers_the_first_are_drawn_and_the_others_counted_by_s
     states = [WriterState.BEHIND] * 3 + [WriterState.ACTIVE] * 9_997
     writers = [WriterStatus(f"w{n}", state, 1, 1, False, 0, 0, NOTHING) for n, state in enumerate(states)]
     flows = Flows([stream], ())
-    key = replace(stream.worst, writers={"behind": 3, "active": 9_997})
+    key = structs.replace(stream.worst, writers={"behind": 3, "active": 9_997})
     *named, folded = flows.sources(stream, key, writers)
     assert [each.name for each in named] == [f"w{n}" for n in range(FLOW_WRITERS)]
     assert (folded.name, folded.state.text) == (f"{10_000 - FLOW_WRITERS:,} more writers", "9992 active")
