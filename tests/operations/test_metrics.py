@@ -214,10 +214,10 @@ async def turns(work: Coroutine[Any, Any, object]) -> int:
 
 
 def test_a_look_at_many_writers_lets_others_have_their_turn(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {**STREAM, "min_writers": 100})
-    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(80)]
+    controller.call("PUT", "/v1/streams/s", {**STREAM, "min_writers": 300})
+    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(200)]
     controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
-    moments = count(0, SLICE_MS / 10_000)  # a tenth of a slice with every look at the watch
+    moments = count(0, SLICE_MS / 1_000)  # a slice with every look at the watch
 
     own = controller.app.state.controller
     reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
