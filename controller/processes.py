@@ -5,6 +5,9 @@
 
 The parent checks the settings, makes the shared socket, and forks. It has no threads and serves nobody. It starts
 processes again that fail, and passes on what tells it to end. A process ends in order when its parent is gone.
+
+All processes accept from one socket, and not each from its own (`SO_REUSEPORT`): connections that wait at a process
+that ends would be reset, and one that is stopped would go on to get its part of them.
 """
 
 from __future__ import annotations

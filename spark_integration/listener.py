@@ -2,7 +2,7 @@
 
 pyspark builds each report field by field, with some hundred calls to Java for each listener and each batch of each
 query; with six queries its thread falls behind without bound. So a classic session has one listener from us. It takes
-each event as JSON, parses it once, and passes it to all listeners of this package (decision 0089).
+each event as JSON, parses it once, and passes it to all listeners of this package.
 
 In a Spark Connect client, pyspark's event thread hangs for ever if the last listener is removed while an event is on
 its way (SPARK-59623, open in 4.3). It also keeps the process from ending as long as there is a listener, and drops all

@@ -18,6 +18,9 @@ The checkpoint may be older than the group: a copy from a backup, or one beside 
 trusts only what its own listener reported. It begins where the first batch of the run before ended, which is settled in
 the group, if the checkpoint has that run's epoch, and so that batch. Otherwise it begins at the head, until its first
 batch is reported. A later registration by another query ends this run (`GroupTaken`).
+
+Marks could come as files that Spark's own source reads, which starts no Python. But an `availableNow` run fixes the
+list of files when it begins, so that no window would close before its end.
 """
 
 from __future__ import annotations
@@ -136,8 +139,8 @@ class MarkSource(DataSource):
 
 
 class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches of one row, and hands the rows to Spark with the plan: no Python on an executor yields them
-    (decision 0098). Spark's names; see `pyspark.sql.datasource`."""
+    """Plans batches of one row, and hands the rows to Spark with the plan: no Python on an executor yields them.
+    Spark's names; see `pyspark.sql.datasource`."""
 
     def __init__(self, options: MarkOptions) -> None:
         self._options = options

@@ -5,6 +5,9 @@ the marks into Spark's watermark. `spark_integration.rows` describes the columns
 
 Spark creates the reader in several Python processes: one on the driver plans for the life of the query, and one for
 each batch serialises the reader for the executors. So a reader holds only its options until it plans.
+
+Each event row has the mark at the end of the batch before it, in the column `floor`. A DataFrame cannot ask for that
+mark, and only by it a query can tell which row is late.
 """
 
 from __future__ import annotations

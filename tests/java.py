@@ -2,6 +2,9 @@
 
 Java can keep the classes of a program in an archive, which saves a third of the next start. `python -m tests.java`
 makes an archive for Spark and one for Kafka where they are missing; without them everything works as well.
+
+The archives have 171 and 52 MB, which is worth its disk only to who starts Spark many times: users' jobs start as
+before.
 """
 
 from __future__ import annotations

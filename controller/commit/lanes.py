@@ -1,4 +1,7 @@
-"""Threads of the store, each with a session of its own, and bounds on how long callers wait for them."""
+"""Threads of the store, each with a session of its own, and bounds on how long callers wait for them.
+
+The drivers are synchronous: one thread writes on either store, and an asynchronous driver would be a second way.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ longer than the states of its writers, and nothing has to be cleaned up when a s
 
 The row of a forgotten writer is deleted. If the log has changes of it, a row of the log says that it is forgotten:
 loading the stream would find the older changes otherwise.
+
+One row for all streams of a commit would save pages, but loading one stream would then read the rows of all others.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Groups ──StreamQuestion──► StreamViews ──► StreamView ──► windows.py
                            the streams of this controller, or those of all controllers
+
+The owner of a stream computes the position, since only it knows the segments as they are now. It answers when what it
+tells is durable, and an answer has a fence, so that no window goes back.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Nothing here waits or reads: entries collect in memory, and the next commit writes them. Each topic is a bounded ring in
 the store. Entries that come too fast are only counted.
+
+Each topic has slots of its own, the newest entry in place of the oldest: the journal never grows, and a broken client
+cannot push out what an administrator did.
 """
 
 from __future__ import annotations

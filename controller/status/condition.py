@@ -2,6 +2,9 @@
 
 Dashboard, API, commands, metrics and alerts show this, and nothing else decides whether a stream is in trouble. It is a
 pure function of facts and the clock.
+
+What is too long goes by the stream's own cadence, three usual pauses: a fixed bound makes a writer that notes once a
+minute a trouble each minute, or finds a dead one too late.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Logs calls that were refused for a missing token or missing rights, at a limited rate."""
+"""Logs calls that were refused for a missing token or missing rights, at a limited rate.
+
+The rate is for each code and not for each caller, since addresses and tokens can be made up. Denied calls are in no
+journal: who has no right to a stream must not write into what others read about it.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
     names of the store ──► divided among their controllers ──► own part, and a call to each of the others ──► together
 
 What a controller has not told in time is named, with the code of a problem.
+
+Parts are put together before they are ranked: which stream is in the worst trouble is a question about all of them. The
+caller's token goes along, so that controllers need no secret of their own.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ windows and reader groups depend on has a checksum (`checksums.py`).
 
 A stream, or a reader group, belongs to a shard, and a shard to one of the controllers that serve the store together
 (`cluster.py`, PostgreSQL only). A store in SQLite has one shard, which its controller does not look at.
+
+A fresh store gets its tables at once, in their present form, and no migration runs. A test holds both ways equal.
 """
 
 from __future__ import annotations

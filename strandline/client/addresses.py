@@ -2,6 +2,9 @@
 
 check_addresses("http://a:8433, http://b:8433")      returns ("http://a:8433", "http://b:8433")
 check_addresses(["http://a:8433", "http://b:8433"])  returns the same
+
+An address stays first until it fails: a late answer from one that other calls have left does not bring them back, or
+calls would alternate between two. http beside https is refused, since the token goes wherever the request goes.
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ its times, and goes on from them.
 
 `Coalescer` takes every change. `combine` has the same rules for a caller that polls, and keeps only the watermarks that
 would otherwise go back.
+
+A merge and a join are two operators: which events of one side of a join may be dropped depends on the time of the
+other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Asks Kafka about a topic: its partitions, their ends, and the clock of its timestamps.
 
 A partition is a segment, named by its number. Needs confluent-kafka, the `kafka` extra.
+
+Of a partition's ends, a tail takes the high watermark: the last stable offset lies below events of open transactions,
+and a position may be too high but never too low. Readers end at the last stable offset.
 """
 
 from __future__ import annotations

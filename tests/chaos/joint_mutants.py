@@ -3,6 +3,8 @@
 Many need an unlucky moment. Then the mutant makes the moment longer, which breaks no rule by itself, and names the
 faults that strike in it. Rows that one owner writes over another's are refused by the store's keys as well; where the
 rule is the first fence, the mutant takes away this second one.
+
+Five rules are left out in the simulation (`tests/cluster`) alone: their moments are too rare for real processes.
 """
 
 from __future__ import annotations

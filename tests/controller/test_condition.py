@@ -19,7 +19,7 @@ from controller.status.condition import State
 from controller.status.stream_status import KeyStatus, StreamStatus, status_steps
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
-DECISION = Path(__file__).parents[2] / "docs/decisions/0103-one-state-of-a-stream.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/ask-for-status.md"
 SECOND = 1_000
 
 
@@ -134,7 +134,7 @@ def test_a_fleet_that_lives_is_fine_and_one_that_died_stalls(served: InProcess, 
     assert after in ([State.STALLED], [State.INCOMPLETE, State.STALLED]), states
     usual, too_long = at_death.usual_ms / SECOND, at_death.too_long_ms / SECOND
     row = f"| {fleet.name} | {usual:.1f} s | {too_long:.0f} s | {len(wrong)} | {noticed - last_heard:.0f} s |"
-    assert row in DECISION.read_text(), row
+    assert row in PAGE.read_text(), row
 
 
 # -- each state

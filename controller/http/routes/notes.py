@@ -1,4 +1,8 @@
-"""Notes, of one stream and of several."""
+"""Notes, of one stream and of several.
+
+A request with many notes is worked through in pieces, in turns with other requests: a single note waits for one piece.
+The smallest request first would let a large one wait for ever.
+"""
 
 from __future__ import annotations
 
