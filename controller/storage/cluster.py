@@ -22,7 +22,6 @@ from typing import Final
 from sqlalchemy import (
     BigInteger,
     Connection,
-    Table,
     bindparam,
     case,
     delete,
@@ -373,18 +372,10 @@ def restores(connection: Connection, shards: Sequence[int]) -> dict[int, list[tu
 def due_streams(connection: Connection, shards: Sequence[int], until: int, limit: int) -> list[Due]:
     """The streams of these shards that time alone may change by `until`; first those of which that is not known, then
     the oldest."""
-    return _due(connection, schema.stream, shards, until, limit)
-
-
-def due_groups(connection: Connection, shards: Sequence[int], until: int, limit: int) -> list[Due]:
-    """The same of reader groups."""
-    return _due(connection, schema.reader_group, shards, until, limit)
-
-
-def _due(connection: Connection, table: Table, shards: Sequence[int], until: int, limit: int) -> list[Due]:
-    wake_at = table.c.wake_at
-    where = (table.c.shard.in_(shards), or_(wake_at.is_(None), wake_at <= until))
-    query = select(table.c.name, wake_at).where(*where).order_by(wake_at.nulls_first(), table.c.name).limit(limit)
+    stream = schema.stream.c
+    where = (stream.shard.in_(shards), or_(stream.wake_at.is_(None), stream.wake_at <= until))
+    order = (stream.wake_at.nulls_first(), stream.name)
+    query = select(stream.name, stream.wake_at).where(*where).order_by(*order).limit(limit)
     with connection.begin():
         return [Due(row.name, row.wake_at) for row in connection.execute(query)]
 

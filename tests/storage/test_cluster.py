@@ -667,7 +667,6 @@ def test_due_streams_are_found_by_shard_and_time(store: Cluster) -> None:
         found = cluster.due_streams(connection, [1, 2], 30, 10)
         assert [(each.name, each.wake_at) for each in found] == [("c", None), ("e", 5), ("b", 10), ("a", 30)]
         assert [each.name for each in cluster.due_streams(connection, [1, 2], 30, 2)] == ["c", "e"]
-        assert cluster.due_groups(connection, [1, 2], 30, 10) == []
 
 
 STREAM = {
