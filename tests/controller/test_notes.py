@@ -267,6 +267,8 @@ def test_idle_closed_and_excluded_writers_no_longer_hold_time(controller: Any) -
 
     last = controller.marks()[-1]
     assert (last["time"], last["excluded"], last["complete"]) == (500, ["aside"], False)
+    window = controller.call("POST", "/v1/streams/s/time-window", {"position": last["cut"]})
+    assert (window["lower"], window["complete"]) == (500, False)
     states = {each["writer"]: each["state"] for each in controller.call("GET", "/v1/streams/s/writers")["writers"]}
     assert states == {"idle": "idle", "closed": "closed", "aside": "excluded", "goes-on": "active"}
     controller.call("DELETE", "/v1/streams/s/writers/aside/exclude")
