@@ -243,14 +243,11 @@ class StatusReader:
         return StreamsFound(streams=tuple(found), unread=unread)
 
     async def _status(self, loaded: LoadedStream, slices: Slices) -> StreamStatus:
-        now = self._clock.now()
-        status = self._fresh(loaded, now)
+        status = self._fresh(loaded, self._clock.now())
         if status is None:
-            waits = self._walking.locked()
             async with self._walking:
-                if waits:  # somebody else may have worked it out meanwhile
-                    now = self._clock.now()
-                    status = self._fresh(loaded, now)
+                now = self._clock.now()
+                status = self._fresh(loaded, now)
                 if status is None:
                     worked_ms = slices.worked_ms
                     status = await slices.drive(status_steps(loaded, now, self._groups_known))
