@@ -5,10 +5,8 @@
                    └───────────────── answers ◄───────────────────────┘
 
 The beats have a session of their own, and go out from the event loop. So slow commits end no lease, and an event loop
-that is stuck loses its own.
-
-Beats go out from the event loop, since a thread that renewed the lease of a stuck loop would keep its shards from the
-others. A drain goes in parts, so that each stream waits only until those of its part are loaded elsewhere.
+that is stuck loses its own, instead of keeping its shards from the others. A drain goes in parts, so that each stream
+waits only until those of its part are loaded elsewhere.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The journal of a stream or reader group: what happened, written with the commit that made it so.
 
 Nothing here waits or reads: entries collect in memory, and the next commit writes them. Each topic is a bounded ring in
-the store. Entries that come too fast are only counted.
-
-Each topic has slots of its own, the newest entry in place of the oldest: the journal never grows, and a broken client
-cannot push out what an administrator did.
+the store: the journal never grows, and a broken client cannot push out what an administrator did. Entries that come too
+fast are only counted.
 """
 
 from __future__ import annotations

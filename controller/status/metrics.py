@@ -1,12 +1,9 @@
 """What a scrape of the metrics shows: the status of the streams in memory, and what the store has to tell.
 
-A bounded number of pairs of stream and key stand for themselves, the first by name, so that they are the same each
-time; the others are summed up. What only the store can tell comes beside it: streams that nobody used since the start
-are loaded, a few with each scrape, and groups are asked for their windows. If the store
-is slow or away, a scrape does without.
-
-Streams have labels up to a bound, the first by name: a choice that changes with each scrape makes series that begin and
-end. The others are one, `_other`, with the greatest of their lags, so that alerts see them too.
+A bounded number of pairs of stream and key stand for themselves, the first by name: a choice that changes with each
+scrape makes series that begin and end. The others are one, `_other`, with the greatest of their lags, so that alerts
+see them too. What only the store can tell comes beside it: streams that nobody used since the start are loaded, a few
+with each scrape, and groups are asked for their windows. If the store is slow or away, a scrape does without.
 """
 
 from __future__ import annotations

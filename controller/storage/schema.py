@@ -1,4 +1,4 @@
-"""The tables of a new store. The migrations build the same; a test compares them.
+"""The tables of a new store, which gets them at once. The migrations build the same; a test compares them.
 
 A row that the owner of a stream writes has its `fence`: the number of the term of serving that wrote it. A term begins
 when a controller starts, and has a greater number than all before it.
@@ -8,8 +8,6 @@ windows and reader groups depend on has a checksum (`checksums.py`).
 
 A stream, or a reader group, belongs to a shard, and a shard to one of the controllers that serve the store together
 (`cluster.py`, PostgreSQL only). A store in SQLite has one shard, which its controller does not look at.
-
-A fresh store gets its tables at once, in their present form, and no migration runs. A test holds both ways equal.
 """
 
 from __future__ import annotations
