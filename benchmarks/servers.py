@@ -195,7 +195,18 @@ def load(server: RunningServer, script: str, folder: Path, connections: int, sec
     """Lets wrk ask as fast as it is answered. `script` is Lua, with a `request`."""
     path = folder / "load.lua"
     path.write_text(script)
-    command = [*on_core(-1), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(path)]
+    command = [
+        *on_core(-1),
+        "wrk",
+        "-t1",
+        f"-c{connections}",
+        f"-d{seconds}s",
+        "--latency",
+        "--timeout",
+        "20s",
+        "-s",
+        str(path),
+    ]
     before = server.cpu_s
     said = subprocess.run([*command, server.url], capture_output=True, text=True, check=True).stdout
     spent = server.cpu_s - before

@@ -28,6 +28,9 @@ async def map_async(
     """Applies `work` to each event. Yields each event with its result, and watermarks in between: a watermark follows
     as soon as no work on an earlier event is under way.
 
+        async for item in map_async(reader, fetch, capacity=16):
+            ...
+
     - `capacity`: at most this many events are under way, or done and wait for their turn.
     - `ordered`: yields results in the order of the events, otherwise as they are done.
     - `acknowledge`: the reader, if it has `acknowledge=True`. It settles each event whose result was taken, so that

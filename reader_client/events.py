@@ -7,14 +7,18 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from reader_client.items import EventItem, Item, ReaderState
 from reader_client.options import LateEvents, Options, OptionsGiven
 from reader_client.reader import ReaderJobs
 from reader_client.steps import drive, drive_async
+from reader_client.windowing import Key, Value, Windowing, value_of
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.core.event_windows import Closed, Kind
+from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.errors import StrandlineError
 from strandline.logs import LogReader
@@ -92,6 +96,10 @@ class _Known:
 class EventReader(_Known):
     """Reads its share of a group's segments: events, with watermarks in between. Use it from one thread at a time.
 
+        with EventReader(url, "billing", "reader-1", {"orders": log}, time_domain="event") as reader:
+            for item in reader:
+                ...                                 # item.event, or item.watermark: no older event follows
+
     Iteration ends when all streams are sealed and read. The watermark follows the events that the reader returns. An
     event is settled when the next item is requested or, with `acknowledge=True`, when `done` is called for it.
 
@@ -152,6 +160,39 @@ class EventReader(_Known):
         Makes one call, a report of its positions. The event that was returned last counts as read, not yet as settled.
         """
         return drive(self._reading.current_window(), self._connection, time.sleep)
+
+    def windows(
+        self,
+        kind: Kind,
+        *,
+        state: str | Path,
+        key: Key | None = None,
+        value: Value = value_of,
+        time_key: str = DEFAULT_KEY,
+    ) -> Iterator[Closed[Any]]:
+        """Returns the windows of the group's events, each once no older event follows: `window.start`, `end`, `key` and
+        `events`. Ends when all streams are sealed and read.
+
+            with EventReader(url, "counting", "reader-1", {"orders": log}, **options) as reader:
+                for window in reader.windows(Tumbling(10_000), state="count.state"):
+                    print(window.start_at, len(window.events))
+
+        The file `state` keeps what was read and the open windows: a program that is killed goes on where it was. The
+        windows that it was working on come again then, with the same events. `key` gives the key of an event's window,
+        `value` what the window keeps of an event: its bytes, or other
+        plain data. `options` have a `time_domain` and an `event_time`. `time_key` is the key of the
+        time, and of the watermark. The reader is the only one of its group. Raises InvalidConfig for a reader that has
+        begun to read, has windows or a state of its own, or no event time; QueueFull; and what `read` raises.
+        """
+        windowing = Windowing.begin(self._reading, kind, state, key, value, time_key)
+        self._reading = windowing.reading
+        drive(self._reading.open(), self._connection, time.sleep)
+        ended = False
+        while not ended:
+            item = self.read()
+            yield from windowing.take(item)
+            windowing.keep(item)
+            ended = item is None
 
     def __iter__(self) -> Iterator[Item]:
         while (item := self.read()) is not None:
@@ -219,6 +260,27 @@ class AsyncEventReader(_Known):
     async def get_time_window(self) -> GroupWindow:
         """See `EventReader.get_time_window`."""
         return await drive_async(self._reading.current_window(), self._connection, asyncio.sleep, self._turns)
+
+    async def windows(
+        self,
+        kind: Kind,
+        *,
+        state: str | Path,
+        key: Key | None = None,
+        value: Value = value_of,
+        time_key: str = DEFAULT_KEY,
+    ) -> AsyncIterator[Closed[Any]]:
+        """See `EventReader.windows`."""
+        windowing = Windowing.begin(self._reading, kind, state, key, value, time_key)
+        self._reading = windowing.reading
+        await drive_async(self._reading.open(), self._connection, asyncio.sleep, self._turns)
+        ended = False
+        while not ended:
+            item = await self.read()
+            for window in windowing.take(item):
+                yield window
+            await asyncio.to_thread(windowing.keep, item)
+            ended = item is None
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         while (item := await self.read()) is not None:

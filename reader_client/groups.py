@@ -8,9 +8,11 @@ from typing import Final, Self
 
 from reader_client.windows import PositionAt
 from strandline.client import group_calls
+from strandline.client.calls import Call
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.note import DEFAULT_KEY
+from strandline.core.time_units import Instant, milliseconds
 from strandline.errors import InvalidConfig
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.names import check_name
@@ -93,7 +95,14 @@ class GroupReader(_Ownership):
 
 
 class ReaderGroup:
-    """A reader group: readers that share the segments of streams, with one watermark for all of them."""
+    """A reader group: readers that share the segments of streams, with one watermark for all of them.
+
+    For example:
+
+        with ReaderGroup("http://127.0.0.1:8433", "billing") as group:
+            group.create(["orders"], start=FromTime(datetime(2026, 1, 1, tzinfo=UTC)))
+            group.lag().lag_ms
+    """
 
     def __init__(
         self,
@@ -159,9 +168,9 @@ class ReaderGroup:
         were processed. Returns the group's time window, which may go back."""
         return self._connection.run(group_calls.offline(self._group, reader, positions))
 
-    def position_at(self, time: int, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
+    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
         """Returns where reading from a time begins, in each stream of the group."""
-        return _positions_at(self._connection.run(group_calls.group_position_at(self._group, time, key)))
+        return _positions_at(self._connection.run(_position_at(self._group, time, key)))
 
     def lag(self) -> GroupLag:
         """Returns how far behind in time the group is, and each segment that can be read now."""
@@ -265,9 +274,9 @@ class AsyncReaderGroup:
         """See `ReaderGroup.offline`."""
         return await self._connection.run(group_calls.offline(self._group, reader, positions))
 
-    async def position_at(self, time: int, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
+    async def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
         """See `ReaderGroup.position_at`."""
-        return _positions_at(await self._connection.run(group_calls.group_position_at(self._group, time, key)))
+        return _positions_at(await self._connection.run(_position_at(self._group, time, key)))
 
     async def lag(self) -> GroupLag:
         """See `ReaderGroup.lag`."""
@@ -292,6 +301,10 @@ class AsyncReaderGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _position_at(group: str, time: Instant, key: str) -> Call[dict[str, MarksAt]]:
+    return group_calls.group_position_at(group, milliseconds("time", time), key)
 
 
 def _positions_at(found: Mapping[str, MarksAt]) -> dict[str, PositionAt]:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,11 +15,12 @@ from strandline.core.checks import check_time
 from strandline.core.note import check_key, check_position
 from strandline.core.order import SegmentRef
 from strandline.core.plain import from_plain
+from strandline.core.time_units import Instant, as_datetime
 from strandline.errors import Invalid, InvalidConfig
 from strandline.logs import StoredEvent
 from strandline.names import check_name
 
-Times: TypeAlias = int | Mapping[str, int]
+Times: TypeAlias = Instant | Mapping[str, Instant]
 EventTime: TypeAlias = Callable[[StoredEvent], Times]
 
 
@@ -47,6 +49,11 @@ class EventItem:
     def time(self) -> int | None:
         """Its time in the default key."""
         return self.times.get("")
+
+    @property
+    def time_at(self) -> datetime | None:
+        """`time` as a datetime in UTC."""
+        return as_datetime(self.time)
 
     @property
     def place(self) -> SegmentRef:
@@ -86,6 +93,11 @@ class WatermarkItem:
     watermark: int
     key: str = ""
     stream: str | None = None
+
+    @property
+    def watermark_at(self) -> datetime | None:
+        """`watermark` as a datetime in UTC."""
+        return as_datetime(self.watermark)
 
     @property
     def is_event(self) -> bool:
@@ -142,6 +154,8 @@ Item: TypeAlias = EventItem | WatermarkItem | IdleItem
 @dataclass(frozen=True, slots=True)
 class ReaderState:
     """The saved state of a reader, from which another one can continue.
+
+        reader.save().write("count.state")      # and for the next reader: state=ReaderState.read("count.state")
 
     It has the positions by stream and segment, the watermarks by key, the events of the open windows if there are any
     (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key. `identities` says of which

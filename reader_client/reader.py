@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -23,6 +24,7 @@ from strandline.core.event_windows import EventWindows, Saved
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.core.progress import News, Progress, no_order
+from strandline.core.time_units import milliseconds
 from strandline.errors import (
     Fenced,
     InvalidConfig,
@@ -59,8 +61,9 @@ class ReaderJobs:
         self.late = LateEvents()
         self.fenced = 0
         self.closed = False
+        self._has_read = False
         self._logs = logs
-        self._options = options
+        self.options = options
         self._state = self._kept = state
         self._kept_next = state
         self._saved = dict[SegmentRef, ReaderState]()
@@ -81,6 +84,16 @@ class ReaderJobs:
         self._pause_ms: float = POLL_FIRST_MS
         self._origin = OwningProcess(f"reader {reader!r} of group {group!r}")
 
+    def from_state(self, windows: EventWindows[Any], state: ReaderState | None) -> ReaderJobs:
+        """This reader with windows, going on from a state. Raises InvalidConfig if it has windows or a state already,
+        or has read something."""
+        given = self.options
+        if self._has_read or given.windows is not None or self._state is not None:
+            wanted = "called once, before anything is read, of a reader without windows or a state"
+            raise InvalidConfig(name="windows()", value="…", wanted=wanted)
+        options = replace(given, windows=windows)
+        return ReaderJobs(self.group, self.reader, self._logs, options, state, self._now_ms)
+
     # -- jobs ----------------------------------------------------------------------------------------------------
 
     def open(self) -> Job[None]:
@@ -91,15 +104,15 @@ class ReaderJobs:
         described = yield from remote(group_calls.describe_group(self.group))
         self._check_logs(described.streams)
         timeout = described.reader_timeout_ms
-        if timeout is not None and timeout <= self._options.report_ms:
+        if timeout is not None and timeout <= self.options.report_ms:
             wanted = f"less than the group's reader_timeout_ms, {timeout}"
-            raise InvalidConfig(name="report_ms", value=self._options.report_ms, wanted=wanted)
+            raise InvalidConfig(name="report_ms", value=self.options.report_ms, wanted=wanted)
         for stream in described.streams:
             found = yield from remote(calls.describe(stream))
             self._identities[stream] = found.identity
             domain = found.config.time_domain
-            if self._options.time_domain not in (ReadingDomain.PROCESSING, domain):
-                asked = f"watermarks of the {self._options.time_domain} time domain"
+            if self.options.time_domain not in (ReadingDomain.PROCESSING, domain):
+                asked = f"watermarks of the {self.options.time_domain} time domain"
                 raise WrongDomain(stream=stream, time_domain=domain, call=asked)
         if self._state is not None:
             self._check_identities(self._state)
@@ -112,6 +125,7 @@ class ReaderJobs:
         """Returns the next item; None on timeout, or at the end of the streams."""
         self._origin.check()
         self._check_open()
+        self._has_read = True
         self._settle()
         if self._epoch is None:
             yield from self.open()
@@ -167,7 +181,7 @@ class ReaderJobs:
     def save(self) -> ReaderState:
         """Returns a state to continue from; every returned event counts as processed, or lies in the windows."""
         self._settle()
-        windows = self._options.windows
+        windows = self.options.windows
         if windows is None:
             return self._state_of(self._progress.settled(), None)
         self._kept_next = self._state_of(self._progress.positions(), windows.save())
@@ -198,7 +212,7 @@ class ReaderJobs:
     def settle(self) -> None:
         """Settles the state that was saved last."""
         self._windows("settle")
-        if self._options.recall is None:
+        if self.options.recall is None:
             self._kept = self._kept_next
             for stream, position in ({} if self._kept is None else self._kept.positions).items():
                 for segment, offset in position.items():
@@ -253,28 +267,29 @@ class ReaderJobs:
             try:
                 item = self._item(place[0], event)
                 if item.is_late:
-                    self.late.count(self._options.writer_of(event) if self._options.writer_of is not None else None)
-                    if self._options.on_late is not None:
-                        self._options.on_late(item)
+                    self.late.count(self.options.writer_of(event) if self.options.writer_of is not None else None)
+                    if self.options.on_late is not None:
+                        self.options.on_late(item)
                         self._progress.done(place, event.offset)
                         continue
             except BaseException:
                 self._progress.put_back(place, event)
                 raise
             self._idle.pop(place[0], None)
-            if not self._options.acknowledge and self._options.windows is None:
+            if not self.options.acknowledge and self.options.windows is None:
                 self._given = place, event.offset
             return item
         return None
 
     def _item(self, stream: str, event: StoredEvent) -> EventItem:
-        if self._options.event_time is not None:
-            times = self._options.event_time(event)
-        elif self._options.time_domain == ReadingDomain.INGESTION:
+        if self.options.event_time is not None:
+            times = self.options.event_time(event)
+        elif self.options.time_domain == ReadingDomain.INGESTION:
             times = event.appended_at
         else:
             return EventItem(stream, event, {})
-        by_key = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
+        given = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
+        by_key = {key: milliseconds("event_time", time) for key, time in given.items()}
         return EventItem(
             stream, event, by_key, tuple([key for key in by_key if self._is_late(stream, key, by_key[key])])
         )
@@ -284,7 +299,7 @@ class ReaderJobs:
         if self.window is None:
             return False
         lowers = [self._own_bound(self.window, stream, key)]
-        if not self._options.by_stream:
+        if not self.options.by_stream:
             lowers.append(self._lag.apply(self.window.watermarks.get(key)))
         return any(lower is not None and time < lower for lower in lowers)
 
@@ -336,7 +351,7 @@ class ReaderJobs:
             return  # it lost segments since the answer: the next report, due at once, updates them
         yield from self._order(needed=False)
         yield from self._update_backlog()
-        self._report_at = self._now_ms() + self._options.report_ms
+        self._report_at = self._now_ms() + self.options.report_ms
 
     def _balance(self, answer: ReaderAnswer) -> Job[None]:
         room = min(answer.free, self._progress.room(answer.share))
@@ -372,7 +387,7 @@ class ReaderJobs:
                 for segment, offset in answer.owned.get(name, {}).items():
                     self._progress.end((name, segment), offset)
         self.window = answer.window
-        if self._options.time_domain == ReadingDomain.PROCESSING:
+        if self.options.time_domain == ReadingDomain.PROCESSING:
             return
         for (stream, key), value in sorted(self._bounds(answer.window).items(), key=repr):
             before = self._queued.get((stream, key))
@@ -381,13 +396,13 @@ class ReaderJobs:
                 self._waiting.append(WatermarkItem(value, key, stream))
                 if stream is not None:
                     self._idle.pop(stream, None)
-        if self._options.by_stream:
+        if self.options.by_stream:
             self._queue_idle(answer.window)
 
     def _bounds(self, window: GroupWindow) -> dict[WatermarkName, int]:
         """Returns the watermarks to yield: of each stream with `by_stream`, otherwise of all together."""
         names: list[WatermarkName] = [(None, key) for key in window.watermarks]
-        if self._options.by_stream:
+        if self.options.by_stream:
             names = [(stream, key) for stream, each in window.streams.items() for key in each.keys]
         bounds = {name: self._bound_of(window, name) for name in names}
         return {name: value for name, value in bounds.items() if value is not None}
@@ -410,16 +425,16 @@ class ReaderJobs:
     # -- windows -------------------------------------------------------------------------------------------------
 
     def _windows(self, call: str) -> EventWindows[Any]:
-        if self._options.windows is None:
+        if self.options.windows is None:
             raise InvalidConfig(name="windows", value=None, wanted=f"create the reader with windows to call {call}()")
-        return self._options.windows
+        return self.options.windows
 
     def _lose(self, place: SegmentRef) -> None:
         """Drops a segment's unsettled events: another reader takes it over, from the settled position."""
-        windows, kept = self._options.windows, self._kept
+        windows, kept = self.options.windows, self._kept
         if windows is None:
             return
-        if self._options.recall is None and kept is not None:
+        if self.options.recall is None and kept is not None:
             windows.load(kept.windows, [place])  # its stored state stays with this reader
             windows.pass_over(place)
         else:
@@ -427,7 +442,7 @@ class ReaderJobs:
 
     def _begin(self, place: SegmentRef, settled: int) -> None:
         """Continues a segment that this reader has acquired, from its stored state."""
-        windows, recall, kept = self._options.windows, self._options.recall, self._kept
+        windows, recall, kept = self.options.windows, self.options.recall, self._kept
         if windows is None:
             return
         if recall is None:
@@ -467,7 +482,7 @@ class ReaderJobs:
 
     def _order(self, *, needed: bool) -> Job[None]:
         """Fetches marks for the order of segments: with `needed`, only if the order needs them now."""
-        if not self._options.ordered or self.window is None:
+        if not self.options.ordered or self.window is None:
             return
         for stream, order in self._orders.items():
             if order.wants_more or not needed:
@@ -476,7 +491,7 @@ class ReaderJobs:
                     yield from order.catch_up(position, self.window.streams[stream].position)
 
     def _update_backlog(self) -> Job[None]:
-        backlog = self._options.backlog
+        backlog = self.options.backlog
         if backlog is not None and self.window is not None:
             window, remaining = self.window, None
             if backlog.counts_offsets:

@@ -20,6 +20,7 @@ from strandline.client.retry import Pause
 from strandline.client.time_wait import OnWait, wait_until_there
 from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key
+from strandline.core.time_units import Instant, milliseconds
 from strandline.core.window import TimeWindow
 from strandline.fork import OwningProcess
 from strandline.limits import WAIT_UNTIL_DEFAULT_MS
@@ -81,6 +82,10 @@ class _WithCache:
 class TimeWindows(_WithCache):
     """Time windows and marks of one stream. Threads may share an instance.
 
+        with TimeWindows("http://127.0.0.1:8433", "orders") as windows:
+            windows.get_time_window({"0": 120, "1": 80}).lower_at      # everything older has been read
+            windows.wait_until(datetime(2026, 1, 2, tzinfo=UTC))       # until all of the first of January is there
+
     By default each window is one call to the controller. With `cached=True`, a thread fetches the marks of a key from
     its first window on, and a window takes microseconds: it is the controller's, as of the newest cached mark. If the
     cached marks cannot answer, or the controller was silent for `stale_after_ms`, the window is a call, which raises
@@ -125,7 +130,7 @@ class TimeWindows(_WithCache):
         called = self._connection.run(calls.time_window(self._stream, position, key=key))
         return self._record_window(position, key, called)
 
-    def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
+    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> PositionAt:
         """Returns where reading from a time begins: every event with time >= it lies at or past that position, if the
         answer is `exact`."""
         return _position_at(self.marks_at(time, key))
@@ -137,15 +142,15 @@ class TimeWindows(_WithCache):
         self._record_marks(key, *page.marks[-1:])
         return page
 
-    def marks_at(self, time: int, key: str = DEFAULT_KEY) -> MarksAt:
+    def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> MarksAt:
         """Returns the marks around a time, and where reading from that time begins."""
-        found = self._connection.run(calls.marks_at(self._stream, time, key=key))
+        found = self._connection.run(calls.marks_at(self._stream, milliseconds("time", time), key=key))
         self._record_marks(key, found.floor, found.ceiling)
         return found
 
     def wait_until(
         self,
-        time: int,
+        time: Instant,
         key: str = DEFAULT_KEY,
         *,
         timeout_ms: int = WAIT_UNTIL_DEFAULT_MS,
@@ -234,7 +239,7 @@ class AsyncTimeWindows(_WithCache):
         called = await self._connection.run(calls.time_window(self._stream, position, key=key))
         return self._record_window(position, key, called)
 
-    async def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
+    async def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> PositionAt:
         """See `TimeWindows.position_at`."""
         return _position_at(await self.marks_at(time, key))
 
@@ -246,15 +251,15 @@ class AsyncTimeWindows(_WithCache):
         self._record_marks(key, *page.marks[-1:])
         return page
 
-    async def marks_at(self, time: int, key: str = DEFAULT_KEY) -> MarksAt:
+    async def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> MarksAt:
         """See `TimeWindows.marks_at`."""
-        found = await self._connection.run(calls.marks_at(self._stream, time, key=key))
+        found = await self._connection.run(calls.marks_at(self._stream, milliseconds("time", time), key=key))
         self._record_marks(key, found.floor, found.ceiling)
         return found
 
     async def wait_until(
         self,
-        time: int,
+        time: Instant,
         key: str = DEFAULT_KEY,
         *,
         timeout_ms: int = WAIT_UNTIL_DEFAULT_MS,
@@ -309,8 +314,9 @@ def _position_at(found: MarksAt) -> PositionAt:
 
 
 def _waiting(
-    stream: str, time: int, key: str, timeout_ms: int, on_wait: OnWait | None, *, allow_incomplete: bool
+    stream: str, until: Instant, key: str, timeout_ms: int, on_wait: OnWait | None, *, allow_incomplete: bool
 ) -> Generator[Remote | Pause, Any, MarksAt]:
+    time = milliseconds("time", until, up=True)
     return wait_until_there(
         lambda wait_ms: calls.marks_at(stream, time, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete),
         stream=stream,

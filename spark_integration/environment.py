@@ -92,6 +92,9 @@ def _source_for(spark: SparkSession, strategies: tuple[BacklogStrategy, ...]) ->
 def prepare() -> None:
     """Checks Java, and makes Spark use this Python unless PYSPARK_PYTHON is set. Call it before a session is built.
 
+        prepare()      # before the session is made
+        spark = SparkSession.builder.getOrCreate()
+
     Raises JavaMissing.
     """
     check_java()

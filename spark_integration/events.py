@@ -41,6 +41,9 @@ def read_events(
 ) -> DataFrame:
     """Returns a streaming DataFrame of a stream's events, parsed, with an exact watermark on `event_time`.
 
+        place = {"controller": "http://127.0.0.1:8433", "stream": "orders", "log": "sqlite", "path": "orders.log"}
+        events = read_events(spark, **place, schema="time bigint", event_time="time")
+
     Each event's value is a JSON object. Its fields in `schema` become columns. The field `event_time` is a timestamp,
     or whole epoch milliseconds, which become a timestamp. The log's columns (key, segment, offset, appended_at) are
     added unless a field has the same name. An event that cannot be parsed has nulls; the metric `unreadable` counts it.
@@ -74,6 +77,8 @@ def read_between(
     **options: object,
 ) -> DataFrame:
     """Returns exactly the events with `start` <= time < `end`, for a batch job.
+
+        read_between(spark, **place, schema="time bigint", event_time="time", start=yesterday, end=today)
 
     The result is final: the stream is complete up to `end`. Otherwise the job waits for `endingWait`, and fails with
     NotYetComplete. Columns and options are as in `read_events`.

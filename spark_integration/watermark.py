@@ -42,6 +42,8 @@ def exact_watermark(
 ) -> DataFrame:
     """Sets an exact watermark on the column `event_time` of a `strandline` stream, and drops its mark column.
 
+        exact_watermark(events, "time").groupBy(functions.window("time", "10 seconds")).count()
+
     `df` comes from the source, with columns parsed as you like. It must still have the column `mark` and the mark rows,
     whose event time must be null, as it is when it is parsed from `value`: filter, join and limit afterwards. If the
     mark rows are lost, the watermark does not move, and the driver's log has a warning after the first batch (see

@@ -1,15 +1,21 @@
-"""What all packages of Strandline share. At the top: values and state machines without a clock and without I/O."""
+"""Strandline: exact windows of streaming data. All names that a program needs, from one import:
 
-from typing import TYPE_CHECKING
+    from strandline import BackgroundWriter, Event, SqliteLog
 
-from strandline.core.backlog import BacklogDetector
-from strandline.core.coalesce import Coalescer, Idle, Watermark
-from strandline.lazy_names import names_from
+    log = SqliteLog.create("orders.log", segments=2)
+    with BackgroundWriter("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
+        writer.write([Event(b'{"time": 1700000000000}', key=b"customer-7")])
+        writer.note_time(1700000000001)           # every event of mine that is older than this is written
 
-if TYPE_CHECKING:
-    from strandline.version import __version__ as __version__
+    from strandline import TimeWindows
 
-__all__ = ["BacklogDetector", "Coalescer", "Idle", "Watermark"]
+    with TimeWindows("http://127.0.0.1:8433", "orders") as windows:
+        windows.get_time_window(log.end_offsets()).lower      # nothing older is missing
 
-if not TYPE_CHECKING:  # reading the version takes longer than the import of the package
-    __getattr__ = names_from(__name__, {"__version__": "strandline.version"})
+Each name is imported when it is first used. The packages `writer_client`, `reader_client` and `spark_integration` have
+the same names by subject; what needs an extra that is not installed says which.
+"""
+
+from strandline.lazy_names import public_names
+
+__getattr__, __dir__ = public_names(__name__)

@@ -64,6 +64,15 @@ class StrandlineError(Exception):
         return _rebuild, (type(self), self.values)
 
 
+class ExtraMissing(StrandlineError, ImportError):
+    """A package that something needs is not installed."""
+
+    says = "{wanted} needs {package}, which is not installed: pip install '.[{extra}]' in a clone of Strandline"
+    wanted: str
+    package: str
+    extra: str
+
+
 class Refused(StrandlineError):
     """The call was understood and refused; nothing changed."""
 

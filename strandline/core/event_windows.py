@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from strandline.core.checks import check_time, check_whole
 from strandline.core.plain import from_plain, to_plain
+from strandline.core.time_units import Instant, as_datetime, milliseconds
 from strandline.errors import InvalidConfig, QueueFull
 from strandline.limits import WINDOW_EVENTS
 
@@ -34,7 +36,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Tumbling:
-    """Windows of one size, side by side; `offset_ms` shifts their starts."""
+    """Windows of one size, side by side; `offset_ms` shifts their starts.
+
+    For example:
+
+        Tumbling(60_000).spans(90_000)      # one window: 60 000 up to 120 000
+    """
 
     size_ms: int
     offset_ms: int = 0
@@ -50,7 +57,12 @@ class Tumbling:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Windows of one size, one every `every_ms`. If that is above the size, some times lie in no window."""
+    """Windows of one size, one every `every_ms`. If that is above the size, some times lie in no window.
+
+    For example:
+
+        Sliding(60_000, every_ms=30_000).spans(90_000)      # two windows
+    """
 
     size_ms: int
     every_ms: int
@@ -69,7 +81,12 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Windows of events less than `gap_ms` apart: a window ends `gap_ms` after its last event."""
+    """Windows of events less than `gap_ms` apart: a window ends `gap_ms` after its last event.
+
+    For example:
+
+        Session(30_000)      # a window ends half a minute after its last event
+    """
 
     gap_ms: int
 
@@ -92,6 +109,16 @@ class Closed(Generic[Event]):
     key: Hashable
     events: tuple[Event, ...]
 
+    @property
+    def start_at(self) -> datetime | None:
+        """`start` as a datetime in UTC."""
+        return as_datetime(self.start)
+
+    @property
+    def end_at(self) -> datetime | None:
+        """`end` as a datetime in UTC."""
+        return as_datetime(self.end)
+
 
 Saved: TypeAlias = Mapping[str, Any]  # plain data for json
 
@@ -113,6 +140,11 @@ class _Held(Generic[Event]):
 
 class EventWindows(Generic[Event]):
     """Puts events into windows, by key, and returns a window once no event older than its end follows.
+
+        windows = EventWindows(Tumbling(10_000))
+        windows.add(event_time, event)
+        for window in windows.advance(watermark):
+            window.start, window.events
 
     Windows come oldest end first. A lower bound below an earlier one (a reader group went back) closes no window and
     opens none again. `identity` names an event: an event that is read again counts once while its window is open.
@@ -155,10 +187,10 @@ class EventWindows(Generic[Event]):
         return self._held
 
     def add(
-        self, time: int, event: Event, key: Hashable = None, *, identity: Hashable = None, part: Hashable = None
+        self, time: Instant, event: Event, key: Hashable = None, *, identity: Hashable = None, part: Hashable = None
     ) -> bool:
         """Puts an event into its windows; returns False if all of them are closed: the event is late."""
-        check_time("time", time)
+        time = check_time("time", milliseconds("time", time))
         if part in self._dropped:
             return True  # another reader reads this part
         all_spans = self._kind.spans(time)
@@ -174,11 +206,14 @@ class EventWindows(Generic[Event]):
         self._put(key, spans, time, event, identity, part)
         return True
 
-    def advance(self, lower: int | None) -> list[Closed[Event]]:
+    def advance(self, lower: Instant | None) -> list[Closed[Event]]:
         """Closes and returns the windows that end at or before `lower`: no older event follows. None: no bound."""
-        if lower is None or (self._lower is not None and lower <= self._lower):
+        if lower is None:
             return []
-        self._lower = check_time("lower", lower)
+        lower = check_time("lower", milliseconds("lower", lower))
+        if self._lower is not None and lower <= self._lower:
+            return []
+        self._lower = lower
         self._parts = {part: at for part, at in self._parts.items() if at is not None and at > lower}
         return self._close(lower)
 

@@ -1,4 +1,6 @@
-"""Guesses that times are not in milliseconds, for warnings: a time may mean anything, so nothing is converted by it.
+"""Times as people have them: as a `datetime`, or as a number that may not be in milliseconds.
+
+A number is only guessed about, for warnings: it may mean anything, so nothing is converted by that.
 
 A number that somebody takes from a clock of these decades is
 
@@ -9,8 +11,15 @@ A number that somebody takes from a clock of these decades is
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
+
+from strandline.errors import InvalidConfig
+
+Instant: TypeAlias = int | datetime  # whole milliseconds since 1970, or a datetime with a time zone
+_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 SECONDS_FROM: Final = 10**9
 SECONDS_END: Final = 10**11
@@ -37,3 +46,26 @@ def unit_of(least: int, greatest: int | None = None) -> Unit | None:
     if least > NANOSECONDS_FROM:
         return Unit.NANOSECONDS
     return Unit.MICROSECONDS if least > MICROSECONDS_FROM else None
+
+
+def milliseconds(name: str, time: Instant, *, up: bool = False) -> int:
+    """The time in milliseconds: a number as it is, a datetime converted, to the millisecond at or before it or, with
+    `up`, at or after it. Raises InvalidConfig for a datetime without a time zone: it may mean several times."""
+    if not isinstance(time, datetime):
+        return time
+    if time.utcoffset() is None:
+        wanted = "milliseconds, or a datetime with a time zone, such as datetime.now(UTC)"
+        raise InvalidConfig(name=name, value=time.isoformat(), wanted=wanted)
+    since = time - _START
+    return -(-since // _MILLISECOND) if up else since // _MILLISECOND
+
+
+def as_datetime(time_ms: int | None) -> datetime | None:
+    """The time as a datetime in UTC. None for none, and for one that no datetime can have, outside of the years 1 to
+    9999."""
+    if time_ms is None:
+        return None
+    try:
+        return _START + time_ms * _MILLISECOND
+    except OverflowError:
+        return None

@@ -13,10 +13,12 @@ search finds both bounds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from strandline.core.chain import MarkChain, Sides
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
+from strandline.core.time_units import as_datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,16 @@ class TimeWindow:
     complete: bool = True
     end_of_stream: bool = False
     mark_seq: int | None = None
+
+    @property
+    def lower_at(self) -> datetime | None:
+        """`lower` as a datetime in UTC."""
+        return as_datetime(self.lower)
+
+    @property
+    def upper_at(self) -> datetime | None:
+        """`upper` as a datetime in UTC."""
+        return as_datetime(self.upper)
 
     def __post_init__(self) -> None:
         if self.lower is not None and self.upper is not None and self.lower > self.upper:

@@ -27,7 +27,12 @@ Position = dict[str, int]  # by segment, the next free offset: everything below 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event to append to `segment`, or, if that is None, to the segment of its key."""
+    """An event to append to `segment`, or, if that is None, to the segment of its key.
+
+    For example:
+
+        Event(b'{"time": 1700000000000}', key=b"customer-7")
+    """
 
     value: bytes | None
     key: bytes | None = None

@@ -73,6 +73,8 @@ CALLBACK_PLACES: Final = (3, 4)  # the indexes of `callback` and `on_delivery` i
 class KafkaLog:
     """The append side of a topic. Threads may share one.
 
+        log = KafkaLog.connect("127.0.0.1:9092", "orders")
+
     If Kafka does not acknowledge an event within `delivery.timeout.ms` (two minutes), the next `flush` raises
     NotAcknowledged; appends go on. So, without a transactional id, an append may be taken in part. With one it is all
     or nothing, and a newer log object with the same id fences the older one, whose calls then raise LogFenced.

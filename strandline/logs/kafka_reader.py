@@ -58,7 +58,12 @@ READING: Final = {
 
 
 class KafkaLogReader:
-    """Reads a topic. For one thread at a time; another process opens its own."""
+    """Reads a topic. For one thread at a time; another process opens its own.
+
+    For example:
+
+        KafkaLogReader("127.0.0.1:9092", "orders")
+    """
 
     def __init__(self, servers: str, topic: str, *, settings: Settings | None = None) -> None:
         """Opens an existing topic. `settings` are librdkafka's. Raises TopicMissing, and LogUnavailable."""

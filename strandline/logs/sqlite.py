@@ -64,6 +64,8 @@ class _Commit:
 class SqliteLog:
     """The append side of an embedded log. Threads may share one; each process opens its own.
 
+        log = SqliteLog.create("orders.log", segments=2)
+
     Every append is one transaction, on disk (with a full sync) before it returns. Writers take turns, so
     appends of many events at a time are fast. Errors are in `strandline.logs.errors`.
 

@@ -48,7 +48,13 @@ def is_readable(key: object, value: object, appended_at: object) -> bool:
 
 
 class SqliteLogReader:
-    """Reads an embedded log. For one thread at a time; another process opens its own by the path."""
+    """Reads an embedded log. For one thread at a time; another process opens its own by the path.
+
+    For example:
+
+        with SqliteLogReader("orders.log") as log:
+            log.end_offsets()
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Opens the log at a path. Raises LogMissing, NotALog or LogVersion."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import Says, checked, settings_of
+from strandline.core.time_units import Instant, as_datetime, milliseconds
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.wire.shapes import ByKey, Offsets, Positions, Time, read
 from strandline.wire.streams import JsonObject
@@ -21,11 +23,14 @@ class FromHead:
     """A group starts where its streams begin."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class FromTime:
     """A group starts where reading from a time begins."""
 
     time: int
+
+    def __init__(self, time: Instant) -> None:
+        object.__setattr__(self, "time", milliseconds("time", time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,16 @@ class StreamWindow(msgspec.Struct, frozen=True, kw_only=True):
     position: Offsets
     keys: Mapping[str, KeyWindow]
 
+    @property
+    def lower_at(self) -> datetime | None:
+        """`lower` as a datetime in UTC."""
+        return as_datetime(self.lower)
+
+    @property
+    def upper_at(self) -> datetime | None:
+        """`upper` as a datetime in UTC."""
+        return as_datetime(self.upper)
+
 
 class GroupWindow(msgspec.Struct, frozen=True, kw_only=True):
     """A group's window. `watermarks` has, by key, the least bound of its streams that are not `idle`, and `held_by`
@@ -123,6 +138,16 @@ class GroupWindow(msgspec.Struct, frozen=True, kw_only=True):
         uppers = [each.upper for each in self.streams.values()]
         known = [upper for upper in uppers if upper is not None]
         return max(known, default=None) if len(known) == len(uppers) else None
+
+    @property
+    def lower_at(self) -> datetime | None:
+        """`lower` as a datetime in UTC."""
+        return as_datetime(self.lower)
+
+    @property
+    def upper_at(self) -> datetime | None:
+        """`upper` as a datetime in UTC."""
+        return as_datetime(self.upper)
 
 
 class ReaderAnswer(msgspec.Struct, frozen=True, kw_only=True):

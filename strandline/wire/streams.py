@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import msgspec
@@ -21,6 +22,7 @@ from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.time_index import IndexEntry
+from strandline.core.time_units import as_datetime
 from strandline.core.window import TimeWindow
 from strandline.core.writer import WriterState
 from strandline.errors import StrandlineError
@@ -45,6 +47,11 @@ class WireMark(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     excluded: tuple[str, ...]
     created_at: Time
+
+    @property
+    def time_at(self) -> datetime | None:
+        """`time` as a datetime in UTC."""
+        return as_datetime(self.time)
 
 
 class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):

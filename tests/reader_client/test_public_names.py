@@ -1,4 +1,4 @@
-"""What `reader_client` offers: a name that comes or goes does so on purpose."""
+"""What `reader_client` loads when it is imported."""
 
 from __future__ import annotations
 
@@ -6,62 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-import reader_client
-
 ROOT = Path(__file__).resolve().parents[2]
-
-NAMES = [
-    "AsyncConnection",
-    "AsyncEventReader",
-    "AsyncGroupReader",
-    "AsyncReaderGroup",
-    "AsyncTimeWindows",
-    "Coalescer",
-    "Connection",
-    "EventItem",
-    "EventReader",
-    "EventWindows",
-    "Following",
-    "FromHead",
-    "FromPositions",
-    "FromTime",
-    "GroupBacklog",
-    "GroupReader",
-    "GroupWindow",
-    "Idle",
-    "IdleItem",
-    "Join",
-    "MarksAt",
-    "MarksPage",
-    "Patience",
-    "PositionAt",
-    "ReaderClosed",
-    "ReaderGroup",
-    "ReaderState",
-    "Session",
-    "Sliding",
-    "StreamWindow",
-    "TimeIndexPage",
-    "TimeWindow",
-    "TimeWindows",
-    "Tumbling",
-    "Watermark",
-    "WatermarkItem",
-    "WireMark",
-    "map_async",
-    "remaining_offsets",
-]
-
-
-def test_the_public_names_are_these() -> None:
-    assert reader_client.__all__ == NAMES
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_of_them_is_there_under_its_own_name(name: str) -> None:
-    assert getattr(reader_client, name).__name__ == name
 
 
 def test_importing_every_public_name_loads_no_server_and_no_numpy() -> None:

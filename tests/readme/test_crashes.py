@@ -182,7 +182,7 @@ def test_the_quickstarts_killed_reader_reports_its_whole_window(world: Any) -> N
 
     world.seal()
     world.start("one", "count.py")
-    assert world.ended("one")[:2] == (0, "")  # it was told before, and the loop of that page closes no more
+    assert world.ended("one")[:2] == (0, "12:00:10 1 orders\n")  # the last one, which can only close now
 
 
 # -- several readers ---------------------------------------------------------------------------------------------------

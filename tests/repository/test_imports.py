@@ -33,6 +33,7 @@ IMPURE = {
 }
 MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "over_httpx", "credentials")} | {
     "strandline.fork",
+    "strandline.lazy_names",  # reads the stubs beside packages
     "strandline.paced_log",  # what clients log
     "strandline.wire.shapes",
 }

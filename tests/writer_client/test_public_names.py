@@ -1,4 +1,4 @@
-"""What `writer_client` offers: a name that comes or goes does so on purpose."""
+"""What `writer_client` loads when it is imported."""
 
 from __future__ import annotations
 
@@ -12,45 +12,6 @@ import writer_client
 import writer_client.errors
 
 ROOT = Path(__file__).resolve().parents[2]
-
-NAMES = [
-    "AsyncConnection",
-    "AsyncWriter",
-    "AutomaticTime",
-    "Background",
-    "BackgroundWriter",
-    "CommittedWithoutNote",
-    "Connection",
-    "Event",
-    "EventsLate",
-    "Log",
-    "ManualNote",
-    "NeverNoted",
-    "NewerBelow",
-    "NoLog",
-    "NotDrained",
-    "NoteAnswer",
-    "NoteLate",
-    "NoteRefused",
-    "NotesMoving",
-    "NotesStuck",
-    "Patience",
-    "Registered",
-    "RegisteredLate",
-    "Status",
-    "TransactionUnderWay",
-    "Writer",
-    "WriterClosed",
-]
-
-
-def test_the_public_names_are_these() -> None:
-    assert writer_client.__all__ == NAMES
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_of_them_is_there_under_its_own_name(name: str) -> None:
-    assert getattr(writer_client, name).__name__ == name
 
 
 def test_an_unknown_public_name_is_an_attribute_error() -> None:

@@ -1,0 +1,1 @@
+from strandline.version import __version__ as __version__

@@ -1,0 +1,80 @@
+"""What `EventReader.windows` does: events go into windows, and each watermark closes windows and saves the state.
+
+    event, event, watermark     windows close ──► the caller has each ──► state written ──► settled
+                                                        │ killed here: the same windows come again
+
+The state has what was read and the open windows. It is written after the caller has asked for what follows the closed
+windows, so a window counts as delivered only then. The two classes of readers share this, and add the waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
+from reader_client.options import Options
+from reader_client.reader import ReaderJobs
+from strandline.core.event_windows import Closed, EventWindows, Kind
+from strandline.errors import InvalidConfig
+
+Key: TypeAlias = Callable[[EventItem], Hashable]
+Value: TypeAlias = Callable[[EventItem], Any]
+
+
+def value_of(item: EventItem) -> bytes | None:
+    """An event's own bytes."""
+    return item.event.value
+
+
+@dataclass(frozen=True, slots=True)
+class Windowing:
+    """A reader's windows, and the file that keeps its state."""
+
+    reading: ReaderJobs
+    windows: EventWindows[Any]
+    path: Path
+    key: Key | None
+    value: Value
+    time_key: str
+
+    @classmethod
+    def begin(
+        cls, reading: ReaderJobs, kind: Kind, state: str | Path, key: Key | None, value: Value, time_key: str
+    ) -> Windowing:
+        """Takes the reader over, from the state in the file if there is one. Raises InvalidConfig for a reader that has
+        begun, or cannot have windows."""
+        _check(reading.options)
+        path, windows = Path(state), EventWindows[Any](kind)
+        return cls(reading.from_state(windows, ReaderState.read(path)), windows, path, key, value, time_key)
+
+    def take(self, item: Item | None) -> list[Closed[Any]]:
+        """Takes the next item, None at the end of all streams. Returns the windows that it closes."""
+        match item:
+            case None:
+                return self.windows.finish()
+            case WatermarkItem():
+                return self.windows.advance(item.watermark) if item.key == self.time_key else []
+            case EventItem() if self.time_key in item.times:
+                key = None if self.key is None else self.key(item)
+                self.windows.add(item.times[self.time_key], self.value(item), key, part=item.place)
+        return []
+
+    def keep(self, item: Item | None) -> None:
+        """Saves the state, if this item may have closed windows."""
+        if not isinstance(item, EventItem | IdleItem):
+            self.reading.save().write(self.path)
+            self.reading.settle()
+
+
+def _check(options: Options) -> None:
+    """Raises InvalidConfig for options with which a reader cannot have windows."""
+    time_domain = options.time_domain
+    if time_domain == ReadingDomain.PROCESSING:
+        raise InvalidConfig(name="time_domain", value=time_domain, wanted='"event" or "ingestion", to close windows by')
+    if time_domain == ReadingDomain.EVENT and options.event_time is None:
+        raise InvalidConfig(name="event_time", value=None, wanted="a function from an event to its time")
+    if options.by_stream:
+        raise InvalidConfig(name="by_stream", value=True, wanted="left out: windows close by one watermark")

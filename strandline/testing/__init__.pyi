@@ -1,0 +1,13 @@
+from strandline.testing.clock import NOON as NOON
+from strandline.testing.clock import ManualClock as ManualClock
+from strandline.testing.controller import MARKS_AT_ONCE as MARKS_AT_ONCE
+from strandline.testing.controller import InProcessController as InProcessController
+from strandline.testing.faults import AsyncFaultyTransport as AsyncFaultyTransport
+from strandline.testing.faults import Fault as Fault
+from strandline.testing.faults import Faults as Faults
+from strandline.testing.faults import FaultyTransport as FaultyTransport
+from strandline.testing.faults import Slow as Slow
+from strandline.testing.log import Acknowledge as Acknowledge
+from strandline.testing.log import ScriptedLog as ScriptedLog
+from strandline.testing.log import ScriptedLogReader as ScriptedLogReader
+from strandline.testing.log import ScriptedLogWriter as ScriptedLogWriter
