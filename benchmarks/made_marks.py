@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS
 from strandline.core.chain import MarkChain
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
@@ -98,15 +97,12 @@ def store(path: Path, rows: Rows) -> None:
             for seq, row in enumerate(rows[start : start + PIECE].tolist(), start=start + 1):
                 cut = {name: offset for name, offset in zip(names, row, strict=True) if offset}
                 written = json.dumps(cut, separators=(",", ":"))
-                row = dict(zip(columns, (STREAM, "", seq, seq, seq, written, None, "[]", 0, fence), strict=True))
-                yield *row.values(), checksums.of(row)
+                yield STREAM, "", seq, seq, seq, written, None, "[]", 0, fence
 
-    checksums = CHECKSUMS[schema.mark]
-    columns = [column.name for column in schema.mark.columns if column.name != "checksum"]
     with sqlite3.connect(path) as connection:
         fence = connection.execute("SELECT fence FROM stream").fetchone()[0]
-        places = ", ".join("?" * (len(columns) + 1))
-        connection.executemany(f"INSERT INTO mark ({', '.join(columns)}, checksum) VALUES ({places})", values())
+        places = ", ".join("?" * len(schema.mark.columns))
+        connection.executemany(f"INSERT INTO mark VALUES ({places})", values())
     connection.close()
 
 

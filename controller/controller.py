@@ -54,7 +54,6 @@ from strandline.core.served_time import Unserved
 from strandline.errors import (
     LastController,
     ServesAlone,
-    StoreCorrupt,
     StoreUnavailable,
     StoreUndecided,
     StrandlineError,
@@ -108,7 +107,6 @@ class Controller:
         self.denials = DeniedCalls(clock)
         self.measures = Metrics(self.streams, self.groups, self.status, committer)
         health.when_replaced = self.reading.stop  # no further mark will come
-        health.rows.on_found = self._journal_damage
         self.stopping = False
         self._store = store
         self._committer = committer
@@ -296,14 +294,6 @@ class Controller:
         self.streams.record_held()
         await self.retention.run_due()
         await self._committer.beat()
-
-    def _journal_damage(self, error: StoreCorrupt) -> None:
-        """Journals a damaged row in its stream or group, if that is loaded."""
-        loaded = self.streams.find_loaded(error.stream) if error.stream is not None else None
-        group = self.groups.find_loaded(error.group) if error.group is not None else None
-        for found in (loaded, group):
-            if found is not None and found.journal.refuse(error, self.clock.now()):
-                self._committer.keep(found)
 
     async def _run_heartbeat(self) -> None:
         while True:

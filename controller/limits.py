@@ -83,12 +83,10 @@ MIGRATE_LOCK_MS: Final = 500  # PostgreSQL: how long a migration beside controll
 MIGRATE_PAUSE_MS: Final = 500  # PostgreSQL: before such a migration tries again
 MIGRATE_TRIES: Final = 20  # PostgreSQL: of such a migration
 ENDED_KEPT_MS: Final = 600_000  # PostgreSQL: how long the row of an ended controller without shards is kept
-REWIND_SLICE_STREAMS: Final = 500  # set back at a time
 STREAMS_NAMED: Final = 10  # in the message that a store's clock cannot be set back
 TABLES_SHOWN: Final = 5  # in the message that a database is not Strandline's
 FAULTS_SHOWN: Final = 1_000  # of a store or log that is checked; all are counted
 CHECK_ROWS: Final = 100  # in memory at once during a check, besides the segments and the journal of one stream
-DAMAGED_ROWS_KEPT: Final = 1_000  # remembered since the start, each logged once
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, after which either side counts it as lost
 
 # Loading a stream

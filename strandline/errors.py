@@ -490,8 +490,8 @@ class StreamAway(Unavailable):
 
 
 class StoreCorrupt(StrandlineError):
-    """A row of a stream or a reader group in the store is missing, or differs from what was written. Calls that depend
-    on it are refused, all others are served. Waiting does not help."""
+    """A row of a stream or a reader group in the store is missing, or cannot be read. Calls that depend on it are
+    refused, all others are served. Waiting does not help. The stream or the group can still be deleted."""
 
     stream: str | None = None
     group: str | None = None
@@ -503,11 +503,11 @@ class StoreCorrupt(StrandlineError):
     def detail(self) -> str:
         whose = f"stream {self.stream!r}" if self.stream is not None else "the store"
         whose = f"reader group {self.group!r}" if self.group is not None else whose
-        where = f" in the table {self.table!r}" if self.table is not None else ""
-        which = f", the row with {self.row}" if self.row is not None else ""
+        where = f", in the table {self.table!r}" if self.table is not None else ""
+        which = f" the row with {self.row}" if self.row is not None else ""
         return (
-            f"{whose} is damaged{where}{which}: {self.reason}. Nothing that depends on it is served: "
-            f"`strandline check` names everything that is damaged; restore it from a backup"
+            f"{whose} cannot be read{where}{which}: {self.reason}. What depends on it is refused, all else is served: "
+            f"`strandline check` names all such rows; restore a backup, or delete it and begin again"
         )
 
 

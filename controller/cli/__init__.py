@@ -1,4 +1,4 @@
-"""`strandline`: each command is a module with a `command`, which is imported when that command is called.
+"""`strandline`: a command is a row of `single_calls`, or a module with a `command`, imported when it is called.
 
 A module needs no more than the base install and click at its top, so that its `--help` works in any installation.
 """
@@ -52,7 +52,30 @@ COMMANDS: Final = {
     "include": "Include an excluded writer again.",
     "controllers": "List the controllers that serve a store.",
     "drain": "Have a controller hand everything over, and end.",
+    "api": "Make any call of the HTTP API.",
     "completion": "Print a script that completes commands in a shell.",
+}
+# The modules of commands that have none of their name here.
+ELSEWHERE: Final = {
+    "assess": "strandline_tools.assess",
+    "audit": "strandline_tools.audit",
+    **dict.fromkeys(
+        (
+            "window",
+            "position",
+            "index",
+            "evaluate",
+            "configure",
+            "scale",
+            "truncate",
+            "seal",
+            "delete",
+            "exclude",
+            "include",
+            "controllers",
+        ),
+        "controller.cli.single_calls",
+    ),
 }
 INTERRUPTED_STATUS: Final = 130
 FAILED_STATUS: Final = 1
@@ -100,7 +123,8 @@ click.version_option(package_name="strandline", message="strandline %(version)s"
 
 def load(name: str) -> click.Command:
     """A command by its name."""
-    command: click.Command = import_module(f"controller.cli.{name}").command
+    module: Any = import_module(ELSEWHERE.get(name, f"controller.cli.{name}"))
+    command: click.Command = module.ROWS[name].command(name) if hasattr(module, "ROWS") else module.command
     return command
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import click
 
-from controller.cli.client import ControllerClient, calls_controller, describe
+from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import Whole, json_option, name_of, option
 from controller.format import indented
 from controller.terminal import Failure, say
-from strandline.client.calls import create_stream
+from strandline.client.calls import create_stream, describe
 from strandline.core.config import SETTINGS, StreamConfig
 from strandline.errors import InvalidConfig
 from strandline.limits import SEGMENTS_PER_STREAM
@@ -68,7 +68,7 @@ def command(
     """Create a stream, or find that it is there already as it was asked for."""
     asked = settings or {}
     new = client.run(create_stream(stream, segments, config_of(asked)))
-    described = client.run(describe(stream))
+    described = client.ask(describe(stream))
     for name, wanted in asked.items():
         has = getattr(described.value.config, name)
         if has != wanted:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import click
 
-from controller.cli.client import (
-    ControllerClient,
-    calls_controller,
-    describe_group,
-    group_window,
-    list_groups,
-    status,
-)
+from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import GROUPS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, fields, indented, key_name, offsets, span, yes
 from controller.terminal import say
+from strandline.client.calls import status
+from strandline.client.group_calls import describe_group, group_window, list_groups
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupMember, GroupWindow
 from strandline.wire.status import GroupStatusReply
@@ -35,20 +30,20 @@ def command(client: ControllerClient, group: str | None, as_json: bool, times: T
     if group is None:
         _list(client, as_json, times)
         return
-    described = client.run(describe_group(group))
+    described = client.ask(describe_group(group))
     if as_json:
         say(indented(described.json))
         return
-    window = client.run(group_window(group)).value
+    window = client.run(group_window(group))
     say("\n".join(_page(group, described.value, window, times)))
 
 
 def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
-    names = client.every(list_groups)
+    names = client.every(list_groups, "groups")
     if as_json:
         say(indented({"groups": names, "next": None}))
         return
-    seen = {each.group: each for each in client.run(status(limit=PAGE_ENTRIES)).value.groups} if names else {}
+    seen = {each.group: each for each in client.run(status(limit=PAGE_ENTRIES)).groups} if names else {}
     header = ("group", "streams", "readers", "watermark", "lag", "backlog", "held by")
     shown = [_row(name, seen.get(name), times) for name in names[:GROUPS_SHOWN]]
     say("\n".join(table(header, shown)) if shown else "there is no reader group yet")

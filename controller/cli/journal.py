@@ -7,13 +7,15 @@ from typing import Any
 
 import click
 
-from controller.cli.client import ControllerClient, calls_controller, journal, journals
+from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import ENTRIES_SHOWN, REFRESH_MS
 from controller.cli.options import Whole, group_option, json_option, name_of, one_of, option, times_option
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, compact, indented
 from controller.status.journal_text import story
 from controller.terminal import say
+from strandline.client.calls import journal, journals
+from strandline.client.group_calls import group_journal
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.journal import TOPICS
 
@@ -83,11 +85,11 @@ def _show_all(
 ) -> None:
     """Shows the newest entries of all streams, oldest first."""
     topics = () if topic is None else (topic,)
-    page = client.run(journals(topics=topics, search=search, limit=limit)).json
+    page = client.ask(journals(topics=topics, search=search, limit=limit)).json
     entries = page["entries"]
     while page["next"] is not None and len(entries) < limit:  # a long search comes in pages
         asked = journals(topics=topics, search=search, before=page["next"], limit=limit - len(entries))
-        page = client.run(asked).json
+        page = client.ask(asked).json
         entries += page["entries"]
     shown = entries[::-1]
     if not follow:
@@ -107,7 +109,7 @@ def _show_all(
             seen.add((each["stream"], each["seq"]))
         time.sleep(REFRESH_MS / 1000)
         asked = journals(topics=topics, search=search, since=newest, limit=PAGE_ENTRIES)
-        shown = [each for each in client.run(asked).json["entries"][::-1] if (each["stream"], each["seq"]) not in seen]
+        shown = [each for each in client.ask(asked).json["entries"][::-1] if (each["stream"], each["seq"]) not in seen]
 
 
 def _row_of_all(entry: dict[str, Any], times: Times) -> tuple[str, ...]:
@@ -123,7 +125,8 @@ def _entries(
     on: int | None = after
     omitted: dict[str, int] = {}
     while on is not None:
-        page = client.run(journal(stream, group, after=on))
+        whose = journal(stream or "", after=on, limit=PAGE_ENTRIES) if group is None else None
+        page = client.ask(whose or group_journal(group or "", after=on, limit=PAGE_ENTRIES))
         found += page.json["entries"]
         omitted, on = dict(page.value.omitted), page.value.next
     return found, omitted

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import click
 
-from controller.cli.client import CommandAnswer, ControllerClient, calls_controller, describe, marks
+from controller.cli.client import Answered, ControllerClient, calls_controller
 from controller.cli.limits import ENTRIES_SHOWN, FOLLOW_PAUSE_MS, FOLLOW_WAIT_MS
 from controller.cli.options import Whole, json_option, key_option, option, stream_argument, times_option
 from controller.cli.screen import table
 from controller.format import MARK_HEADER, Times, compact, indented, mark_line, mark_row
 from controller.terminal import say
+from strandline.client.calls import describe, marks
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.streams import MarksPage
 
@@ -44,7 +45,7 @@ def command(
 ) -> None:
     """Show marks of a stream, the newest or those after a seq, and with --follow each new one as it is made."""
     start = _before_the_newest(client, stream, key, limit) if after is None else after
-    page = client.run(marks(stream, key, after=start, limit=limit))
+    page = client.ask(marks(stream, key=key, after=start, limit=limit))
     if follow:
         for marked in _follow(client, stream, key, page, start):
             for mark, as_it_came in zip(marked.value.marks, marked.json["marks"], strict=True):
@@ -59,23 +60,23 @@ def command(
 
 def _before_the_newest(client: ControllerClient, stream: str, key: str, limit: int) -> int:
     """The seq after which the newest marks come."""
-    latest = client.run(describe(stream)).value.latest_marks.get(key)
+    latest = client.run(describe(stream)).latest_marks.get(key)
     return max(0, latest.seq - limit) if latest is not None else 0
 
 
 def _follow(
-    client: ControllerClient, stream: str, key: str, marked: CommandAnswer[MarksPage], after: int
-) -> Iterator[CommandAnswer[MarksPage]]:
+    client: ControllerClient, stream: str, key: str, marked: Answered[MarksPage], after: int
+) -> Iterator[Answered[MarksPage]]:
     """The first marks, and each one after them. Ends with the stream."""
     while True:
         if marked.value.marks:
             after = marked.value.marks[-1].seq
             yield marked
-        elif client.run(describe(stream)).value.sealed:
+        elif client.run(describe(stream)).sealed:
             return
         else:
             time.sleep(FOLLOW_PAUSE_MS / 1000)  # a controller that is about to stop answers at once
-        marked = client.run(marks(stream, key, after=after, wait_ms=FOLLOW_WAIT_MS))
+        marked = client.ask(marks(stream, key=key, after=after, wait_ms=FOLLOW_WAIT_MS))
 
 
 def _rest(page: MarksPage, times: Times) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -12,10 +13,13 @@ import click
 
 from controller.format import Times, read_offsets, read_time
 from controller.terminal import Failure
-from strandline.errors import InvalidName
+from strandline.core.segment import NewSegment
+from strandline.errors import InvalidName, StrandlineError
+from strandline.limits import SEGMENTS_PER_STREAM
 from strandline.names import check_name
 
 _SPAN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(ms|s|min|h|d)?")
+_SEGMENTS: Final = 'give 2=0:0.25,3=0.25:0.5, or JSON such as [{"id": "2", "low": 0, "high": 0.25}]'
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -92,6 +96,37 @@ def position(text: str) -> dict[str, int]:
         return read_offsets(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def new_segments(text: str) -> list[NewSegment]:
+    """New segments: `2=0:0.25,3=0.25:0.5`, or a JSON list of objects, which may name predecessors."""
+    try:
+        is_json = text.lstrip().startswith("[")
+        given = json.loads(text) if is_json else [_ranged_segment(each) for each in text.split(",")]
+        return [_new_segment(each) for each in given[:SEGMENTS_PER_STREAM]]
+    except (ValueError, TypeError, AttributeError, RecursionError, StrandlineError) as error:
+        raise click.BadParameter(f"{text[:200]!r} are no segments ({error}): {_SEGMENTS}") from None
+
+
+def _ranged_segment(text: str) -> dict[str, Any]:
+    name, equals, bounds = text.strip().partition("=")
+    low, colon, high = bounds.partition(":")
+    if not equals or not colon:
+        raise ValueError(f"{text.strip()!r} is no segment=low:high")
+    return {"id": name, "low": float(low), "high": float(high)}
+
+
+def _new_segment(given: dict[str, Any]) -> NewSegment:
+    unknown = given.keys() - {"id", "low", "high", "predecessors"}
+    if unknown or not isinstance(given.get("id"), str):
+        raise ValueError("each has an id, and a low and a high, or predecessors")
+    predecessors = given.get("predecessors")
+    return NewSegment(
+        id=given["id"],
+        low=given.get("low"),
+        high=given.get("high"),
+        predecessors=None if predecessors is None else tuple(predecessors),
+    )
 
 
 def settings_file(file: Path | None) -> dict[str, str]:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.cli.client import ControllerClient, status
+from controller.cli.client import ControllerClient
 from controller.cli.limits import NAMED_CHARACTERS
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, behind, counts, holding, key_name, span
 from controller.status.condition import State
 from controller.status.unread_text import why_unread
+from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatusReply, StreamStatusReply
@@ -44,7 +45,7 @@ def look(client: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_
     """Asks about these streams, or about the first by name: in one call, if not very many are named."""
     seen = StreamsSeen()
     for some in _requests(names):
-        page = client.run(status(some, limit=limit))
+        page = client.ask(status(some, limit=limit))
         seen.at = page.value.at
         seen.streams |= {each.stream: each for each in page.value.streams}
         seen.json += page.json["streams"]

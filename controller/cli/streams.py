@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from controller.cli.client import ControllerClient, calls_controller, describe, list_streams
+from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.overview import lines_of, look, rows, state_text
@@ -22,6 +22,7 @@ from controller.format import (
     yes,
 )
 from controller.terminal import say
+from strandline.client.calls import describe, list_streams
 from strandline.wire.status import KeyStatusReply, StreamStatusReply
 from strandline.wire.streams import StreamDescription, settings_by_name
 
@@ -39,7 +40,7 @@ def command(client: ControllerClient, stream: str | None, as_json: bool, times: 
     if stream is None:
         _list(client, as_json, times)
         return
-    described = client.run(describe(stream))
+    described = client.ask(describe(stream))
     if as_json:
         say(indented(described.json))
         return
@@ -49,7 +50,7 @@ def command(client: ControllerClient, stream: str | None, as_json: bool, times: 
 
 def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
     if as_json:
-        say(indented({"streams": client.every(list_streams), "next": None}))
+        say(indented({"streams": client.every(list_streams, "streams"), "next": None}))
         return
     seen = look(client, limit=STREAMS_SHOWN)
     shown = sorted(seen.streams.keys() | seen.unread.keys())

@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from controller.cli.client import ControllerClient, describe, tail
+from controller.cli.client import ControllerClient
 from controller.format import compact
 from controller.terminal import Failure, say
+from strandline.client.calls import describe, tail
 from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
 from strandline.logs import Position
 from strandline.logs.sqlite_reader import SqliteLogReader
@@ -93,7 +94,7 @@ class Tail:
             clock = self._round(clock)
 
     def _first_clock(self) -> int:
-        clock = self._client.clocked(describe(self._stream)).clock
+        clock = self._client.ask(describe(self._stream)).clock
         if clock is None:
             raise Failure(f"{self._client.controller} does not tell its clock: is it a controller?")
         return clock
@@ -103,7 +104,7 @@ class Tail:
         failed it stays."""
         try:
             ends = self._log.ends()
-            answer = self._client.clocked(tail(self._stream, self._reporter, clock, ends))
+            answer = self._client.ask(tail(self._stream, self._reporter, clock, ends))
         except Refused as error:
             raise Failure(self._explain(error)) from None
         except StrandlineError as error:
@@ -111,7 +112,7 @@ class Tail:
             return clock
         self._say_away(None)
         if self._as_json:
-            say(compact({"time": clock, "position": ends, **answer.value.json}))
+            say(compact({"time": clock, "position": ends, **answer.json}))
         self._look_back(ends)
         self._last = (clock, ends)
         return clock if answer.clock is None else answer.clock
@@ -125,7 +126,7 @@ class Tail:
             older = self._log.older(reported, reported_time, ends)
             if not set(older) - self._warned_of:
                 return
-            skew_ms = self._client.run(describe(self._stream)).value.config.clock_skew_ms
+            skew_ms = self._client.run(describe(self._stream)).config.clock_skew_ms
             older = self._log.older(reported, reported_time - skew_ms, ends) if skew_ms else older
         except StrandlineError as error:
             self._say_away(self._client.explain(error))

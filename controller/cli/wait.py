@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import click
 
-from controller.cli.client import ControllerClient, calls_controller, marks_at
+from controller.cli.client import ControllerClient, answered, calls_controller
 from controller.cli.limits import WAIT_TOLD_MS
 from controller.cli.options import duration, json_option, key_option, moment, option, stream_argument, times_option
 from controller.format import Times, compact, holding, is_epoch, named, offsets
 from controller.terminal import NOT_THERE_STATUS, Failure, say
-from strandline.client.calls import Call
+from strandline.client.calls import Call, marks_at
 from strandline.client.loop import Remote, drive
 from strandline.client.retry import Pause
 from strandline.client.time_wait import wait_until_there
@@ -74,7 +74,8 @@ def command(
     unit = unit_of(until) if is_number else None
 
     def ask(wait_ms: int) -> Call[MarksAt]:
-        answer = yield from marks_at(stream, key, until, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
+        asked = marks_at(stream, until, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
+        answer = yield from answered(asked)
         last.update(answer.json)
         _check_unit(stream, until, unit, answer.value.reached, times)
         return answer.value

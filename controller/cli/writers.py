@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import partial
 
 import click
 
-from controller.cli.client import ControllerClient, calls_controller, list_writers
+from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, option, stream_argument, times_option
 from controller.cli.overview import look
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, indented, key_name, offsets
 from controller.terminal import say
+from strandline.client.calls import list_writers
 from strandline.core.writer import WriterState
 from strandline.wire.shapes import convert
 from strandline.wire.streams import WriterReply
@@ -25,7 +27,7 @@ from strandline.wire.streams import WriterReply
 @times_option
 def command(client: ControllerClient, stream: str, state: str | None, as_json: bool, times: Times) -> None:
     """List the writers of a stream: their states, times and positions, and who of them holds time back."""
-    found = client.every(lambda after: list_writers(stream, after))
+    found = client.every(partial(list_writers, stream), "writers")
     writers = [each for each in found if state in (None, each["state"])]
     if as_json:
         say(indented({"writers": writers, "next": None}))

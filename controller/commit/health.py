@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
-from controller.commit.damaged_rows import DamagedRows
 from controller.limits import READY_WRITE_MS, SLOW_FLUSH_MS, STORE_TELLING_MS
 from controller.records.counts import Distribution
 from controller.records.operator_log import log_event
@@ -42,8 +41,7 @@ class StoreHealth:
         self.flush_calls = Distribution(FLUSH_CALLS)
         self.errors: Counter[tuple[str, Cause]] = Counter()  # by operation and cause
         self.outage: Outage | None = None  # since the last commit failed
-        self.rows = DamagedRows(stopwatch)
-        self._damage: Outage | None = None  # the store reported damage, which does not pass by itself
+        self.damage: Outage | None = None  # the database reported damage, which does not pass by itself
         self.replaced: Replaced | None = None
         self.when_replaced: Callable[[], None] = lambda: None
         self.under_way_since: float | None = None  # the start of the commit under way
@@ -55,14 +53,6 @@ class StoreHealth:
     def up(self) -> bool:
         """Whether the last commit succeeded."""
         return self.outage is None
-
-    @property
-    def damage(self) -> Outage | None:
-        """The damage that was found: in the database itself, or in some rows."""
-        if self._damage is None and self.rows.since is not None:
-            reason = "rows of the store are not what was written: `strandline check` names them, a backup restores them"
-            return Outage(Cause.DAMAGED, reason, self.rows.since)
-        return self._damage
 
     def begin(self) -> float:
         """Marks the start of a commit; returns the time to pass to `committed` or `failed`."""
@@ -104,11 +94,14 @@ class StoreHealth:
             self._log_rarely("slow_flush", logging.WARNING, now, ms=round(seconds * 1000), calls=calls)
 
     def failed(self, operation: str, error: BaseException, calls: int = 0, began: float | None = None) -> None:
-        """Records a failed commit, read or other write. `began` is the stopwatch's time at its start."""
+        """Records a failed commit, read or other write. `began` is the stopwatch's time at its start.
+
+        A row that cannot be read is the trouble of its own stream or group: the controller stays ready.
+        """
         now, found = self._stopwatch(), diagnose(error)
         self.errors[operation, found.cause] += 1
         if isinstance(error, StoreCorrupt):
-            self.rows.found(error)
+            self._log_rarely("store_corrupt", logging.ERROR, now, **error.values)
             return
         if operation == "commit":
             self.under_way_since = None
@@ -117,8 +110,8 @@ class StoreHealth:
         if isinstance(error, TermOver | TermGone):
             self.replace(error)
             return
-        if found.cause is Cause.DAMAGED and self._damage is None:
-            self._damage = Outage(found.cause, found.reason, now)
+        if found.cause is Cause.DAMAGED and self.damage is None:
+            self.damage = Outage(found.cause, found.reason, now)
             log_event("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
         event = "store_read_failed" if operation == "read" else "store_failed"
         told = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}

@@ -29,6 +29,7 @@ from controller.storage.save import Commit, settle, write_commit
 from controller.storage.session import StoreConnection, StoreFailed
 from controller.storage.terms import Term, taken_over
 from controller.storage.transaction import CommitUnknown
+from controller.storage.unreadable import made_of_rows
 from controller.storage.worker import in_thread
 from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StoreUndecided, StreamLoading
 
@@ -117,7 +118,7 @@ class Store:
         **kwargs: Given.kwargs,
     ) -> Result:
         """Calls a function of `controller.storage` with a connection; raises StoreUnavailable if the store fails, and
-        StoreCorrupt for a damaged row."""
+        StoreCorrupt for a row that cannot be read."""
 
         def call() -> Result:
             try:
@@ -136,7 +137,7 @@ class Store:
         except AlreadyServed:
             raise self._unavailable("read", await self._who_has_the_lock()) from None
         except StoreCorrupt as error:
-            self.damaged(error)
+            self.unreadable(error)
             raise
         except (StoreFailed, StoreTrouble, StoreRefused) as error:
             raise self._unavailable("read", error) from error
@@ -198,7 +199,7 @@ class Store:
             finally:
                 self._loader.call_last(connection.close)
         except StoreCorrupt as error:
-            self.damaged(error)
+            self.unreadable(error)
             raise
         except (StoreFailed, StoreTrouble) as error:
             raise self._unavailable("read", error) from error
@@ -254,13 +255,19 @@ class Store:
             return LockHeld()
         return found if found is not None else LockHeld()
 
-    def damaged(self, error: StoreCorrupt) -> None:
-        """Records a damaged row that a read found, for readiness, metrics and the log."""
-        self._health.failed("read", error)
+    @contextmanager
+    def made_of_rows(self, *, stream: str | None = None, group: str | None = None) -> Iterator[None]:
+        """Turns what the rows of a stream or group bring about, after they were read, into StoreCorrupt."""
+        try:
+            with made_of_rows(stream=stream, group=group):
+                yield
+        except StoreCorrupt as error:
+            self.unreadable(error)
+            raise
 
-    def deleted(self, *, stream: str | None = None, group: str | None = None) -> None:
-        """Forgets the damaged rows of a stream or reader group that was deleted."""
-        self._health.rows.gone(stream=stream, group=group)
+    def unreadable(self, error: StoreCorrupt) -> None:
+        """Records what cannot be read, for metrics and the log."""
+        self._health.failed("read", error)
 
     def _unavailable(self, operation: str, error: BaseException) -> StoreUnavailable:
         self._health.failed(operation, error)

@@ -144,7 +144,7 @@ class LoadedGroup:
                 self.created_at,
                 self.tenure.owner,
                 fence,
-                self.tenure.place(),
+                self.tenure.place,
             )
             put = commit.add_row if self._stored_fence is None else commit.put_row
             put(schema.reader_group, row)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from controller.clock import Clock
 from controller.cluster.records import Kind
-from controller.commit.damaged_rows import Damaged
+from controller.commit.deletion import Deletion
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store, kept
 from controller.groups.loaded_group import LoadedGroup, settings_of
@@ -203,11 +203,11 @@ class Groups:
         await self._committer.join(loaded)
 
     async def delete(self, name: str, by: str | None = None) -> None:
-        """Deletes a group with its journal. The journals of its loaded streams get an entry."""
+        """Deletes a group with its journal, also if its rows cannot be read. Its loaded streams journal that."""
         try:
             loaded = await self.get(name)
         except StoreCorrupt:
-            await self._delete_damaged(name, by)
+            await self._delete_unread(name, by)
             return
         self._committer.admit()
         loaded.ending = self._committer.join(loaded)
@@ -218,13 +218,12 @@ class Groups:
                 read.journal.act(AdminAction("group_deleted", by, {"group": name}), now)
                 self._committer.keep(read)
         await loaded.ending
-        self._store.deleted(group=name)
         log_event("group_deleted", group=name, by=by)
 
-    async def _delete_damaged(self, name: str, by: str | None) -> None:
+    async def _delete_unread(self, name: str, by: str | None) -> None:
         self._committer.admit()
-        await self._committer.join(Damaged(Kind.GROUP, name, self._tenures.of(Kind.GROUP, name)))
-        self._store.deleted(group=name)
+        tenure = self._tenures.of(Kind.GROUP, name)
+        await self._committer.join(Deletion(Kind.GROUP, name, tenure, tenure.moment(self._clock.now()).now))
         log_event("group_deleted", group=name, by=by)
 
     def stream_deleted(self, stream: str, by: str | None) -> None:
@@ -244,7 +243,8 @@ class Groups:
         if stored is None:
             return None
         now = tenure.moment(self._clock.now()).now
-        loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), tenure, now)
+        with self._store.made_of_rows(group=name):
+            loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), tenure, now)
         restored_at = tenure.restored_at(stored.fence)
         if restored_at is not None and not loaded.discarded and self._tenures.serves(tenure):
             loaded.begin_anew(restored_at, now)

@@ -63,7 +63,6 @@ class MetricsText:
         for operation in ("commit", "read", "write"):
             for cause in Cause:
                 samples.add(metric_families.STORE_ERRORS, health.errors[operation, cause], operation, cause)
-        samples.add(metric_families.STORE_CORRUPT, len(health.rows))
         samples.add(metric_families.WAITING_READERS, controller.reading.waiting)
         samples.add_ms(metric_families.HOST_AHEAD, controller.clock.host_ahead_ms)
         samples.add_ms(metric_families.UNSERVED, max(0, controller.clock.unserved_ms))  # less than 0 after `rewind`

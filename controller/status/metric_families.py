@@ -144,11 +144,8 @@ STORE_AGE = _gauge(
     "store_write_age_seconds",
     "How long ago a commit last went well: each second one is made, whether or not there is anything to write.",
 )
-STORE_DAMAGED = _gauge(
-    "store_damaged", "Whether the store said that it is damaged, or rows in it are not what was written."
-)
+STORE_DAMAGED = _gauge("store_damaged", "Whether the database of the store said that it is damaged.")
 STORE_ERRORS = _counter("store_errors", "Commits, reads and other writes that failed, by cause.", "operation", "cause")
-STORE_CORRUPT = _gauge("store_corrupt_rows", "Rows that were read and are not what was written.")
 WAITING_READERS = _gauge("waiting_readers", "Readers that wait for a next mark (long poll).")
 EVENT_CONNECTIONS = _gauge("event_connections", "Readers that follow marks as server-sent events.")
 EVENT_LIMIT = _gauge("event_connections_limit", "So many may.")

@@ -8,7 +8,7 @@ from strandline.errors import NotOwner, OwnerUndecided, StoreCorrupt, StreamAway
 
 _WHY: Final = {
     StreamLoading.code: "is being read from the store",
-    StoreCorrupt.code: "is damaged: `strandline check` says where",
+    StoreCorrupt.code: "cannot be read: `strandline check` says where",
     NotOwner.code: "not known: no controller that can be reached serves it at this moment",
     OwnerUndecided.code: "not known: its controller does not answer",
     StreamAway.code: "not known: the controller of one of its streams does not answer",

@@ -35,7 +35,7 @@ def counts_values(stream: str, counts: StoredCounts) -> Values:
 
 
 def counts_of(text: str | None) -> StoredCounts:
-    """The counts of a row; nothing if there is none, or if it is damaged."""
+    """The counts of a row; nothing if there is none, or if it cannot be read."""
     try:
         return NOTHING_COUNTED if text is None else _counts.decode(text)
     except (ValueError, msgspec.MsgspecError):

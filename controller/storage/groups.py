@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Table, func, select
 
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS, check_name_of
 from controller.storage.journal import JOURNAL_OF_GROUP, Ends, ends_of
 from controller.storage.rows import ALONE, AnyRow, InShard, Values, to_json
+from controller.storage.unreadable import check_name_of, decoded, made_of_rows
 from strandline.access import EVERYTHING
 
 
@@ -68,12 +68,9 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         row = connection.execute(select(group).where(group.c.name == name)).one_or_none()
         if row is None:
             return None
-        settings, identities, held = CHECKSUMS[group].decoded(row, parts_of)
-        readers = connection.execute(select(reader).where(reader.c.group == name)).all()
-        places = connection.execute(select(place).where(place.c.group == name)).all()
-        for table, rows in ((reader, readers), (place, places)):
-            for each in rows:
-                CHECKSUMS[table].check(each)
+        settings, identities, held = decoded(group, row, parts_of)
+        readers = _all_of(connection, reader, reader.c.group == name)
+        places = _all_of(connection, place, place.c.group == name)
         journal = ends_of(connection.execute(JOURNAL_OF_GROUP.ends, {"owner": name}))
     return StoredGroup(
         name=name,
@@ -95,7 +92,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
 def group_streams(connection: Connection, after: str, limit: int) -> dict[str, list[str]]:
     """The names that follow `after`, in order, each with the streams that the group reads.
 
-    The streams of a damaged group are unknown: it gets EVERYTHING, so only callers who may read all streams see it.
+    Where they cannot be read it gets EVERYTHING, so that only callers who may read all streams see it.
     """
     table = schema.reader_group
     query = select(table).where(table.c.name > after).order_by(table.c.name).limit(limit)
@@ -103,12 +100,23 @@ def group_streams(connection: Connection, after: str, limit: int) -> dict[str, l
         rows = connection.execute(query).all()
     for row in rows:
         check_name_of(table, row.name)
-    return {row.name: _streams_of(row) if CHECKSUMS[table].matches(row) else [EVERYTHING] for row in rows}
+    return {row.name: _streams_of(row) for row in rows}
+
+
+class _Streams(msgspec.Struct):
+    streams: list[str]
 
 
 def _streams_of(row: AnyRow) -> list[str]:
-    streams: list[str] = msgspec.json.decode(row.settings)["streams"]
-    return streams
+    try:
+        return msgspec.json.decode(row.settings, type=_Streams).streams
+    except (ValueError, TypeError):
+        return [EVERYTHING]
+
+
+def _all_of(connection: Connection, table: Table, of_group: ColumnElement[bool]) -> list[Any]:
+    """The rows of a group in a table, as they may be."""
+    return [decoded(table, row, lambda each: each) for row in connection.execute(select(table).where(of_group))]
 
 
 def parts_of(row: AnyRow) -> tuple[dict[str, Any], dict[str, str], dict[str, int]]:
@@ -122,13 +130,11 @@ def progress_in(connection: Connection, group: str, stream: str) -> tuple[str | 
     """The identity of the stream that a group reads under this name, None if it reads none; when a reader of the group
     was last heard, None if it has none; and how far each segment is settled."""
     table, reader, place = schema.reader_group, schema.reader, schema.reader_position
-    with connection.begin():
+    with connection.begin(), made_of_rows(group=group):
         found = connection.execute(select(table.c.identities).where(table.c.name == group)).scalar_one_or_none()
         heard_at = connection.execute(select(func.max(reader.c.heard_at)).where(reader.c.group == group)).scalar_one()
-        rows = connection.execute(select(place).where(place.c.group == group, place.c.stream == stream)).all()
-    for each in rows:
-        CHECKSUMS[place].check(each)
-    identities = {} if found is None else msgspec.json.decode(found, type=dict[str, str])
+        rows = _all_of(connection, place, (place.c.group == group) & (place.c.stream == stream))
+        identities = {} if found is None else msgspec.json.decode(found, type=dict[str, str])
     settled = {each.segment: each.offset if each.settled is None else each.settled for each in rows}
     return identities.get(stream), heard_at, settled
 

@@ -1,32 +1,30 @@
-"""Checks every row of a store and reports what is wrong. Changes nothing; a controller may go on serving.
+"""Checks a store and reports what is wrong. Changes nothing; a controller may go on serving.
 
-    the database   its own check of its files (SQLite)
-    each row       its checksum matches, and it can be decoded
+    the database   SQLite's own `integrity_check` and `foreign_key_check`; PostgreSQL has `pg_amcheck`
+    each row       it can be read
     marks          no seq is missing, times rise, cuts never go back and stay within the segments
     writers        positions are within the segments, epochs were given out, no floor is above the last mark
-    journals       each ring of entries has its slots in order
     shards         none is missing or behind its streams, and each stream and group is in the one that its name gives
-    all of them    every row has its stream or group, every fence was given out
+    all of them    every fence was given out
 
-All checks see one snapshot. Memory holds a few rows at once, and the segments and the journal of one stream at a time.
+All checks see one snapshot. Memory holds a few rows at once, and the segments of one stream at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import msgspec
 from sqlalchemy import Column, Connection, Select, Table, func, select
 from sqlalchemy.exc import DBAPIError
 
-from controller.limits import CHECK_ROWS, FAULTS_SHOWN, JOURNAL_ENTRIES
+from controller.limits import CHECK_ROWS, FAULTS_SHOWN
 from controller.storage import schema, upgrade
-from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt, printable
 from controller.storage.database import away, parse_url, shown
 from controller.storage.diagnosis import diagnose
 from controller.storage.groups import parts_of
@@ -36,13 +34,12 @@ from controller.storage.refusals import StoreAway
 from controller.storage.rows import AnyRow, mark_of, segment_of
 from controller.storage.shards import KINDS, shard_of
 from controller.storage.sqlite import inspecting_engine
+from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, printable
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
 from strandline.core.chain import check_follows
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StoreCorrupt, StrandlineError
-
-Value = TypeVar("Value")
 
 
 class FaultKind(StrEnum):
@@ -52,17 +49,13 @@ class FaultKind(StrEnum):
     ROW = "row"
     ORDER = "order"
     MISSING = "missing"
-    JOURNAL = "journal"
-    ORPHAN = "orphan"
 
 
 REMEDIES: Final = {
     FaultKind.DATABASE: "The database itself is damaged: stop the controller and restore a backup.",
-    FaultKind.ROW: "Rows are damaged: restore a backup, or delete their stream or reader group, and begin again.",
+    FaultKind.ROW: "Rows cannot be read: restore a backup, or delete their stream or reader group, and begin again.",
     FaultKind.ORDER: "Rows contradict each other: restore a backup, or delete their stream or group, and begin again.",
     FaultKind.MISSING: "Rows are missing: restore a backup, or delete their stream or reader group, and begin again.",
-    FaultKind.JOURNAL: "A journal is damaged: no mark and no window depends on it; new entries overwrite it in time.",
-    FaultKind.ORPHAN: "Rows have no stream or group and are never read: stop the controller, delete them with SQL.",
 }
 
 
@@ -119,7 +112,8 @@ class Inspection:
 
     def faults(self) -> Iterator[StoreFault]:
         """Yields each fault as it is found."""
-        with self._connection.begin():
+        snapshot = self._connection.begin()
+        try:
             if self._connection.dialect.name == "sqlite":
                 yield from self._guarded(self._database())
             newest = self._connection.execute(select(func.max(schema.served.c.fence))).scalar_one() or 0
@@ -127,8 +121,8 @@ class Inspection:
             yield from self._guarded(self._shards())
             yield from self._guarded(self._every(schema.stream, newest, shards))
             yield from self._guarded(self._every(schema.reader_group, newest, shards))
-            for table in schema.metadata.sorted_tables:
-                yield from self._guarded(self._orphans(table))
+        finally:
+            snapshot.rollback()  # nothing was changed, and in a damaged file of SQLite COMMIT fails
 
     def _guarded(self, faults: Iterator[StoreFault]) -> Iterator[StoreFault]:
         """Yields these faults. A failure of the database is a fault too, and ends only this part of the check."""
@@ -136,17 +130,20 @@ class Inspection:
         try:
             yield from faults
         except (DBAPIError, ValueError, TypeError, OverflowError) as error:  # the driver raises these for odd values
-            nested.rollback()
             said = str(getattr(error, "orig", error)).strip().splitlines() or [type(error).__name__]
             reason = f"the next rows could not be read: {diagnose(error).reason} ({printable(said[0])})"
             yield StoreFault(kind=FaultKind.DATABASE, reason=reason)
-        else:
-            nested.commit()
+        finally:
+            nested.rollback()
 
     def _database(self) -> Iterator[StoreFault]:
         for (said,) in self._connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
             if said != "ok":
                 yield StoreFault(kind=FaultKind.DATABASE, reason=f"SQLite says: {said}")
+        orphans = Counter((row[0], row[2]) for row in self._connection.exec_driver_sql("PRAGMA foreign_key_check"))
+        for (table, parent), count in sorted(orphans.items()):
+            reason = f"{count} of its rows belong to no row of the table {parent}"
+            yield StoreFault(kind=FaultKind.DATABASE, table=table, reason=reason)
 
     def _rows(self, query: Select[Any]) -> Iterator[AnyRow]:
         for row in self._connection.execute(query.execution_options(yield_per=CHECK_ROWS)):
@@ -208,33 +205,35 @@ class Inspection:
             except StoreCorrupt as error:
                 yield _fault(error)
                 continue
-            sound = CHECKSUMS[table].matches(row)
+            try:
+                decoded(table, row, stream_of if table is schema.stream else parts_of)
+            except StoreCorrupt as error:
+                yield _fault(error)
+                continue
             shard = shards.get(row.shard)
             newest = alone if shard is None else shard.fence
-            if sound and row.fence > newest:
-                yield _of_row(table, row, f"its fence {row.fence} was not given out: the newest is {newest}")
-            if sound and shard is None and shards:
+            if row.fence > newest:
+                yield _of_row(table, row, _not_given_out(f"its fence {row.fence}", newest))
+            if shard is None and shards:
                 yield _of_row(table, row, f"it is in shard {row.shard}, which no controller served")
-            if sound and shard is not None and table is schema.stream and row.clock > shard.clock_bound:
+            if shard is not None and table is schema.stream and row.clock > shard.clock_bound:
                 reason = f"its clock {row.clock} is ahead of the one of its shard, {shard.clock_bound}"
                 yield _of_row(table, row, reason)
             yield from self._guarded(of_one(row))
 
     def _stream(self, row: AnyRow) -> Iterator[StoreFault]:
         self.streams += 1
-        known = _Known(row.name, _epochs(schema.stream, row))
-        yield from _attempt(schema.stream, row, stream_of)
+        known = _Known(row.name, row.epochs)
         yield from self._segments(known, row)
         yield from self._marks(known)
         yield from self._writers(known)
         yield from self._changes(known)
-        yield from self._journal(schema.journal, row.name)
 
     def _segments(self, known: _Known, stream: AnyRow) -> Iterator[StoreFault]:
         segments, whole = [], True
         for row in self._rows_of(schema.segment, known.stream, schema.segment.c.place):
             try:
-                segments.append(CHECKSUMS[schema.segment].decoded(row, segment_of))
+                segments.append(decoded(schema.segment, row, segment_of))
             except StoreCorrupt as error:
                 whole = False
                 yield _fault(error)
@@ -260,11 +259,11 @@ class Inspection:
             if row.key != key:
                 key, last, seq = row.key, None, None
             try:
-                mark = CHECKSUMS[table].decoded(row, mark_of)
+                mark = decoded(table, row, mark_of)
             except StoreCorrupt as error:
                 yield _fault(error)
-                known.damaged_keys.add(row.key)
-                # The seq itself may be damaged: it counts only if it is the expected one.
+                known.unread_keys.add(row.key)
+                # The seq itself may be wrong: it counts only if it is the expected one.
                 seq, last = (seq + 1 if seq is not None and row.seq == seq + 1 else seq), None
                 continue
             if seq is not None and mark.seq != seq + 1:
@@ -279,7 +278,7 @@ class Inspection:
         table = schema.writer_state
         for row in self._rows_of(table, known.stream):
             try:
-                writer = CHECKSUMS[table].decoded(row, state_of)
+                writer = decoded(table, row, state_of)
             except StoreCorrupt as error:
                 yield _fault(error)
                 continue
@@ -292,7 +291,7 @@ class Inspection:
         before: int | None = None
         for row in self._rows_of(table, known.stream):
             try:
-                writers = CHECKSUMS[table].decoded(row, changes_of)
+                writers = decoded(table, row, changes_of)
             except StoreCorrupt as error:
                 yield _fault(error)
                 before = before + 1 if before is not None and row.seq == before + 1 else before
@@ -305,47 +304,15 @@ class Inspection:
 
     def _group(self, row: AnyRow) -> Iterator[StoreFault]:
         self.groups += 1
-        epochs = _epochs(schema.reader_group, row)
-        yield from _attempt(schema.reader_group, row, parts_of)
-        for reader in self._rows_of(schema.reader, row.name):
-            sound = True
-            for fault in _attempt(schema.reader, reader, lambda _: None):
-                sound = False
-                yield fault
-            if sound and epochs is not None and reader.epoch > epochs:
-                reason = f"its epoch {reader.epoch} was not given out: the newest is {epochs}"
-                yield _of_row(schema.reader, reader, reason)
-        for place in self._rows_of(schema.reader_position, row.name):
-            yield from _attempt(schema.reader_position, place, lambda _: None)
-        yield from self._journal(schema.group_journal, row.name)
-
-    # -- journals and orphans ------------------------------------------------------------------------------------
-
-    def _journal(self, table: Table, owner: str) -> Iterator[StoreFault]:
-        """Checks that a ring has its slots in order, and that no two entries have the same number."""
-        before: AnyRow | None = None
-        numbers = set[int]()
-        for row in self._rows_of(table, owner, table.c.topic, table.c.seq):
-            if before is not None and before.topic == row.topic and row.slot != (before.slot + 1) % JOURNAL_ENTRIES:
-                yield _of_row(
-                    table, row, f"its slot {row.slot} follows slot {before.slot} of its topic", FaultKind.JOURNAL
-                )
-            if row.seq in numbers:
-                yield _of_row(table, row, f"another entry has the same number {row.seq}", FaultKind.JOURNAL)
-            numbers.add(row.seq)
-            before = row
-            try:
-                msgspec.json.decode(row.details, type=dict[str, Any])
-            except (ValueError, TypeError) as error:
-                yield _of_row(table, row, f"it cannot be read: {error}", FaultKind.JOURNAL)
-
-    def _orphans(self, table: Table) -> Iterator[StoreFault]:
-        for reference in table.foreign_keys:
-            ours, theirs = reference.parent, reference.column
-            lonely = select(ours, func.count()).where(ours.is_not(None), ~select(theirs).where(theirs == ours).exists())
-            for owner, count in self._connection.execute(lonely.group_by(ours).limit(FAULTS_SHOWN)):
-                reason = f"{count} of its rows have the {ours.name} {printable(str(owner))!r}, which does not exist"
-                yield StoreFault(kind=FaultKind.ORPHAN, table=table.name, reason=reason)
+        for table in (schema.reader, schema.reader_position):
+            for each in self._rows_of(table, row.name):
+                try:
+                    decoded(table, each, lambda _: None)
+                except StoreCorrupt as error:
+                    yield _fault(error)
+                    continue
+                if table is schema.reader and each.epoch > row.epochs:
+                    yield _of_row(table, each, _not_given_out(f"its epoch {each.epoch}", row.epochs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,22 +338,21 @@ class _Known:
     """What is known of a stream when its writers are checked."""
 
     stream: str
-    epochs: int | None  # None: its row is damaged
-    graph: SegmentGraph | None = None  # None: a segment is damaged
+    epochs: int
+    graph: SegmentGraph | None = None  # None: a segment cannot be read
     last_times: dict[str, int] = field(default_factory=dict)  # by key, of the newest mark
-    damaged_keys: set[str] = field(default_factory=set)
+    unread_keys: set[str] = field(default_factory=set)
 
     def writer_faults(self, table: Table, row: AnyRow, writer: StoredWriter) -> Iterator[StoreFault]:
         """Yields what is impossible in a writer's row."""
         name = writer.name
-        if self.epochs is not None and writer.epoch is not None and writer.epoch > self.epochs:
-            reason = f"the epoch {writer.epoch} of writer {name!r} was not given out: the newest is {self.epochs}"
-            yield _of_row(table, row, reason)
+        if writer.epoch is not None and writer.epoch > self.epochs:
+            yield _of_row(table, row, _not_given_out(f"the epoch {writer.epoch} of writer {name!r}", self.epochs))
         yield from self.position_faults(table, row, writer.position)
         for key, key_state in writer.key_states.items():
             reached = [key_state.time, key_state.earlier_time, self.last_times.get(key)]
             floor, known = key_state.floor, [each for each in reached if each is not None]
-            if floor is not None and key not in self.damaged_keys and not any(each >= floor for each in known):
+            if floor is not None and key not in self.unread_keys and not any(each >= floor for each in known):
                 reason = f"writer {name!r} has the floor {floor} in key {key!r}, and no mark has reached that time"
                 yield _of_row(table, row, reason, FaultKind.MISSING)
 
@@ -405,14 +371,6 @@ class _Known:
 
 
 # -- faults of rows --------------------------------------------------------------------------------------------------
-
-
-def _attempt(table: Table, row: AnyRow, decode: Callable[[AnyRow], object]) -> Iterator[StoreFault]:
-    """Yields a fault for a row that is not what was written, or cannot be decoded."""
-    try:
-        CHECKSUMS[table].decoded(row, decode)
-    except StoreCorrupt as error:
-        yield _fault(error)
 
 
 def _fault(error: StoreCorrupt) -> StoreFault:
@@ -439,6 +397,5 @@ def _succession(row: AnyRow, last: Mark, mark: Mark) -> Iterator[StoreFault]:
         yield _of_row(schema.mark, row, str(error))
 
 
-def _epochs(table: Table, row: AnyRow) -> int | None:
-    """The newest epoch that was given out, None if the row is damaged."""
-    return int(row.epochs) if CHECKSUMS[table].matches(row) else None
+def _not_given_out(what: str, newest: int) -> str:
+    return f"{what} was not given out: the newest is {newest}"

@@ -23,8 +23,8 @@ from sqlalchemy import (
 
 from controller.limits import JOURNAL_ENTRIES, JOURNAL_RESUMED
 from controller.storage import schema
-from controller.storage.checksums import corrupt
 from controller.storage.rows import AnyRow, Values, to_json
+from controller.storage.unreadable import corrupt
 from strandline.access import EVERYTHING
 from strandline.errors import StoreCorrupt
 
@@ -164,7 +164,7 @@ def entries_of_all(
     """Looks at so many entries of the journals of all streams after a place, newest first, and returns those that are
     wanted, each with its stream; and the place of the last one that was looked at, None if no more follow.
 
-    A damaged entry says so in its place.
+    An entry that cannot be read says so in its place.
     """
     entry = schema.journal.c
     place = tuple_(entry.at, entry.stream, entry.seq)

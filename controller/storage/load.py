@@ -13,7 +13,6 @@ from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindpara
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
 from controller.slices import Steps, at_once, next_step
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt
 from controller.storage.counts import StoredCounts, counts_of
 from controller.storage.journal import JOURNAL_OF_STREAM, RESUMED, Ends, StoredEntry, ends_of, resumed_entries
 from controller.storage.rows import (
@@ -29,6 +28,7 @@ from controller.storage.rows import (
     segment_of,
 )
 from controller.storage.steps import Step, pages
+from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
 from controller.storage.writer_states import StoredLog, writer_steps
 from strandline.core.aggregate import Remainder
 from strandline.core.chain import MarkChain
@@ -59,7 +59,6 @@ def _keys() -> Select[Any]:
     of_stream = _mark.stream == bindparam("stream")
 
     def first_key(*further: ColumnElement[bool]) -> ScalarSelect[str]:
-        # By the primary key: a damaged row need not be what an index still says.
         in_order = select(_mark.key).where(of_stream, *further).order_by(_mark.key, _mark.seq)
         return in_order.limit(1).scalar_subquery()
 
@@ -74,7 +73,6 @@ def _keys() -> Select[Any]:
 _KEYS: Final = _keys()
 _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
 _NEWEST: Final = page_of(_OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq))
-_MARK_ROWS: Final = CHECKSUMS[schema.mark]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps
 
     The time is proportional to the number of rows and to the size of each.
     """
-    with connection.begin():
+    with connection.begin(), made_of_rows(stream=name):
         return (yield from _stream_steps(connection, name, unserved))
 
 
@@ -120,18 +118,20 @@ FoundStream: TypeAlias = StoredStream | StoreCorrupt | Large | None
 
 
 def streams_at_hand(connection: Connection, wanted: Sequence[tuple[str, Unserved]]) -> list[FoundStream]:
-    """Loads several streams from one snapshot, as far as STEPS_AT_HAND suffice for all of them. A damaged stream is
-    found as its error."""
+    """Loads several streams from one snapshot, as far as STEPS_AT_HAND suffice for all of them. One whose rows
+    cannot be read is found as its error."""
     with connection.begin():
         steps_left = iter(range(STEPS_AT_HAND))
-        return [_at_hand(_stream_steps(connection, name, unserved), steps_left) for name, unserved in wanted]
+        return [_at_hand(connection, name, unserved, steps_left) for name, unserved in wanted]
 
 
-def _at_hand(steps: Steps[StoredStream | None], steps_left: Iterator[int]) -> FoundStream:
+def _at_hand(connection: Connection, name: str, unserved: Unserved, steps_left: Iterator[int]) -> FoundStream:
+    steps = _stream_steps(connection, name, unserved)
     try:
-        for _ in itertools.chain([0], steps_left):
-            if (done := next_step(steps)) is not None:
-                return done.result
+        with made_of_rows(stream=name):
+            for _ in itertools.chain([0], steps_left):
+                if (done := next_step(steps)) is not None:
+                    return done.result
     except StoreCorrupt as error:
         return error
     steps.close()
@@ -142,7 +142,7 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
     row = connection.execute(_STREAM, {"stream": name}).one_or_none()
     if row is None:
         return None
-    config, origin, head, remainders = CHECKSUMS[schema.stream].decoded(row, stream_of)
+    config, origin, head, remainders = decoded(schema.stream, row, stream_of)
     step = Step()
     chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
     last_marks = [chain.last for chain in chains.values() if chain.last is not None]
@@ -207,11 +207,11 @@ def _newest_marks(
         heads[key], first_seqs[key] = [], first
         for rows in pages(connection, _NEWEST, of_key, before, "seq", lambda row: len(row.cut)):
             for row in rows:
-                mark = _MARK_ROWS.decoded(row, mark_of)
+                mark = decoded(schema.mark, row, mark_of)
                 try:
                     chain.append(mark)
                 except ValueError as error:
-                    raise _MARK_ROWS.corrupt(row, str(error)) from error
+                    raise corrupt(schema.mark, dict(row._mapping), str(error)) from error
                 heads[key].append(replace(mark, cut=NOTHING))
                 if step.did(MARK_ITEMS + len(row.cut) // ITEM_CHARACTERS):
                     yield
@@ -231,7 +231,7 @@ def _segments(
     segments, places, noted_at = dict[int, Segment](), dict[str, int](), dict[str, int]()
     for page in pages(connection, _SEGMENTS, {"stream": name}, "", "id", lambda row: len(row.predecessors)):
         for row in page:
-            segments[row.place] = CHECKSUMS[schema.segment].decoded(row, segment_of)
+            segments[row.place] = decoded(schema.segment, row, segment_of)
             places[row.id] = row.place
             if row.last_noted_at is not None:
                 noted_at[row.id] = row.last_noted_at

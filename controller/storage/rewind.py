@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, insert, or_, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from controller.limits import NEVER, REWIND_SLICE_STREAMS
+from controller.limits import NEVER
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS
 from controller.storage.cluster import rewind_shards
 from controller.storage.refusals import CannotRewind
 from controller.storage.rows import config_of
 from controller.storage.terms import REWIND, were_served_together
+from controller.storage.unreadable import decoded
 from strandline.core.config import TimeDomain
 
 
@@ -60,12 +60,9 @@ def rewind(connection: Connection, store: str, now: int) -> Rewound:
 
 def _check_ingestion(connection: Connection, store: str, now: int) -> None:
     table = schema.stream
-    ahead = connection.execute(
-        select(table.c.name, table.c.config)
-        .where(table.c.clock > now, table.c.sealed.is_(False))
-        .order_by(table.c.name)
-    )
-    held = [row.name for row in ahead if config_of(row.config).time_domain is TimeDomain.INGESTION]
+    ahead = select(table).where(table.c.clock > now, table.c.sealed.is_(False)).order_by(table.c.name)
+    configs = ((row.name, decoded(table, row, lambda row: config_of(row.config))) for row in connection.execute(ahead))
+    held = [name for name, config in configs if config.time_domain is TimeDomain.INGESTION]
     if held:
         raise CannotRewind(store, held)
 
@@ -73,16 +70,6 @@ def _check_ingestion(connection: Connection, store: str, now: int) -> None:
 def _set_streams_back(connection: Connection, now: int) -> int:
     """Sets the clocks of streams back. It is not known any more when time changes them: whoever takes them looks."""
     table = schema.stream
-    checksums = CHECKSUMS[table]
-    count = 0
-    wanted = or_(table.c.clock > now, and_(table.c.wake_at.is_not(None), table.c.wake_at < NEVER))
-    while rows := connection.execute(
-        select(table).where(wanted).order_by(table.c.name).limit(REWIND_SLICE_STREAMS)
-    ).all():
-        for row in rows:
-            checksums.check(row)  # else the new checksum would make a damaged row look sound
-            values = {**row._mapping, "clock": min(row.clock, now), "wake_at": None}
-            changed = {name: values[name] for name in ("clock", "wake_at")} | {"checksum": checksums.of(values)}
-            connection.execute(update(table).where(table.c.name == row.name).values(changed))
-            count += row.clock > now
-    return count
+    ahead = table.c.clock > now
+    connection.execute(update(table).where(ahead | (table.c.wake_at < NEVER)).values(wake_at=None))
+    return connection.execute(update(table).where(ahead).values(clock=now)).rowcount

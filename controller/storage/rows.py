@@ -93,13 +93,14 @@ class InShard:
 
     shard: int | None = None
     unserved_ms: int | None = None
-    wake_at: int | None = None
 
 
 ALONE: Final = InShard()
 
 
-def stream_values(stream: Stream, origin: StreamOrigin, owner: str, fence: int, place: InShard = ALONE) -> Values:
+def stream_values(
+    stream: Stream, origin: StreamOrigin, owner: str, fence: int, place: InShard = ALONE, wake_at: int | None = None
+) -> Values:
     return {
         "name": stream.name,
         "open": stream.graph.open,
@@ -115,6 +116,7 @@ def stream_values(stream: Stream, origin: StreamOrigin, owner: str, fence: int, 
         "owner": owner,
         "fence": fence,
         **asdict(place),
+        "wake_at": wake_at,
     }
 
 
@@ -187,6 +189,6 @@ def mark_of(row: AnyRow) -> Mark:
         upper=row.upper,
         cut=cut_of(row.cut),
         newest=row.newest,
-        excluded=tuple(names_of(row.excluded)),
+        excluded=() if row.excluded == "[]" else tuple(names_of(row.excluded)),
         created_at=row.created_at,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Protocol
@@ -28,11 +29,12 @@ from sqlalchemy.exc import DBAPIError
 
 from controller.cluster.records import Kind
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS, with_checksum
 from controller.storage.load import greatest_deleted_epoch
-from controller.storage.rows import Values, cut_json, cut_of, to_json
+from controller.storage.rows import Values, cut_json, mark_of, to_json
 from controller.storage.tenure import Tenure
 from controller.storage.transaction import transaction
+from controller.storage.unreadable import decoded
+from strandline.errors import StoreCorrupt
 
 
 @dataclass(slots=True)
@@ -81,17 +83,17 @@ class Commit:
 
     def delete_stream(self, name: str, epochs: int) -> None:
         """Removes a stream with everything about it, and keeps its greatest epoch: a stream that is created under its
-        name later gives out greater ones. Pass 0 if the store alone knows the epoch."""
+        name later gives out greater ones."""
         self.deleted[name] = epochs
         self.remove(schema.stream, {"name": name})
 
     def put_row(self, table: Table, values: Values) -> None:
-        """Writes a whole row, over any with the same key. Adds its checksum to the values."""
-        self.put.setdefault(table, []).append(with_checksum(table, values))
+        """Writes a whole row, over any with the same key."""
+        self.put.setdefault(table, []).append(values)
 
     def add_row(self, table: Table, values: Values) -> None:
-        """Writes a new row: if its key is taken, the transaction fails. Adds its checksum to the values."""
-        self.added.setdefault(table, []).append(with_checksum(table, values))
+        """Writes a new row: if its key is taken, the transaction fails."""
+        self.added.setdefault(table, []).append(values)
 
 
 # Changes no value, but is a commit like any other: when it is durable, so is every earlier commit.
@@ -207,7 +209,8 @@ def _keep_epochs(connection: Connection, stream: str, epochs: int) -> None:
     """Remembers the greatest epoch of a stream that is deleted. Rare, so it may be slow."""
     of_stream, deleted = schema.stream.c, schema.deleted_stream
     known = connection.execute(select(of_stream.epochs).where(of_stream.name == stream)).scalar_one_or_none()
-    greatest = max(epochs, known or 0, greatest_deleted_epoch(connection, stream))
+    known = known if isinstance(known, int) else 0  # of a stream whose rows cannot be read it may be anything
+    greatest = max(epochs, known, greatest_deleted_epoch(connection, stream))
     connection.execute(delete(deleted).where(deleted.c.name == stream))
     if greatest:
         connection.execute(insert(deleted).values(name=stream, epochs=greatest))
@@ -216,12 +219,12 @@ def _keep_epochs(connection: Connection, stream: str, epochs: int) -> None:
 def _drop_from_marks(connection: Connection, stream: str, segment: str) -> None:
     """Rewrites the cuts that reach into a segment which the log does not have. Rare, so it may be slow.
 
-    A damaged mark stays as it is: reading it raises StoreCorrupt.
+    A mark that cannot be read stays as it is: reading it raises StoreCorrupt, which here would fail other streams too.
     """
     mark = schema.mark
     reaching = select(mark).where(mark.c.stream == stream, mark.c.cut.contains(f'"{segment}":', autoescape=True))
     for row in connection.execute(reaching).all():
-        if CHECKSUMS[mark].matches(row):
-            values = with_checksum(mark, row._asdict() | {"cut": cut_json(cut_of(row.cut).without(segment))})
+        with suppress(StoreCorrupt):
+            cut = decoded(mark, row, mark_of).cut.without(segment)
             of_row = (mark.c.stream == stream, mark.c.key == row.key, mark.c.seq == row.seq)
-            connection.execute(update(mark).where(*of_row).values(values))
+            connection.execute(update(mark).where(*of_row).values(cut=cut_json(cut)))

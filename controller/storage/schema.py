@@ -3,8 +3,8 @@
 A row that the owner of a stream writes has its `fence`: the number of the term of serving that wrote it. A term begins
 when a controller starts, and has a greater number than all before it.
 
-Numbers are BIGINT and maps are JSON text: cuts are read whole and never searched by the database. Each row that marks,
-windows and reader groups depend on has a checksum (`checksums.py`).
+Numbers are BIGINT and maps are JSON text: cuts are read whole and never searched by the database. Whether the bytes of
+a row are still those that were written is the database's to know: rows have no checksums of ours.
 
 A stream, or a reader group, belongs to a shard, and a shard to one of the controllers that serve the store together
 (`cluster.py`, PostgreSQL only). A store in SQLite has one shard, which its controller does not look at.
@@ -51,12 +51,7 @@ def _of_stream() -> Column[str]:
     return Column("stream", _NAME, ForeignKey("stream.name", ondelete="CASCADE"), primary_key=True)
 
 
-def _checksum() -> Column[int]:
-    """It covers all columns before it, and those after it that have a value (`checksums.py`)."""
-    return Column("checksum", BigInteger)
-
-
-SHARD: Final = "shard"  # the column that follows from a row's name: it is never overwritten, and has no checksum
+SHARD: Final = "shard"  # the column that follows from a row's name: it is never overwritten
 
 
 def _of_shard() -> list[Column[int]]:
@@ -64,7 +59,6 @@ def _of_shard() -> list[Column[int]]:
     return [
         Column(SHARD, Integer),
         Column("unserved_ms", BigInteger),  # of the shard, when this row was written
-        Column("wake_at", BigInteger),  # time alone changes nothing before it; null: that is not known
     ]
 
 
@@ -96,8 +90,8 @@ stream = Table(
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
     Column("remainders", Text, nullable=False),  # by key, what remains of forgotten writers
-    _checksum(),
     *_of_shard(),
+    Column("wake_at", BigInteger),  # time alone changes nothing before it; null: that is not known
     Index("ix_stream_shard_wake_at", SHARD, "wake_at"),
 )
 
@@ -121,11 +115,10 @@ segment = Table(
     Column("final_offset", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("last_noted_at", BigInteger),  # to within a minute, exact after an orderly stop
-    _checksum(),
 )
 
 # What was counted of a stream since it was made, to within a minute, exact after an orderly stop. No mark, window or
-# group depends on it, so it has no checksum.
+# group depends on it.
 stream_counts = Table(
     "stream_counts",
     metadata,
@@ -143,7 +136,6 @@ writer_state = Table(
     Column("state", Text, nullable=False),
     Column("through", BigInteger, nullable=False),
     Column("fence", Integer, nullable=False),
-    _checksum(),
     sqlite_with_rowid=False,  # one tree to write instead of two
 )
 
@@ -155,7 +147,6 @@ writer_change = Table(
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("writers", Text, nullable=False),
     Column("fence", Integer, nullable=False),
-    _checksum(),
 )
 
 mark = Table(
@@ -171,7 +162,6 @@ mark = Table(
     Column("excluded", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("fence", Integer, nullable=False),
-    _checksum(),
     Index("ix_mark_stream_key_time", "stream", "key", "time", unique=True),
     sqlite_with_rowid=False,
 )
@@ -188,9 +178,7 @@ reader_group = Table(
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
     Column("held", Text),  # by key, the watermark that was reported, if the streams now show a lesser one
-    _checksum(),
     *_of_shard(),
-    Index("ix_reader_group_shard_wake_at", SHARD, "wake_at"),
 )
 
 
@@ -206,7 +194,6 @@ reader = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("heard_at", BigInteger, nullable=False),
     Column("served_at", BigInteger, nullable=False),  # the served time when it was heard
-    _checksum(),
 )
 
 # How far a group has read in a segment, and which reader owns it.
@@ -219,7 +206,6 @@ reader_position = Table(
     Column("offset", BigInteger, nullable=False),
     Column("reader", _NAME),
     Column("settled", BigInteger),  # null: everything that was read
-    _checksum(),
 )
 
 

@@ -19,7 +19,7 @@ from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage.diagnosis import Cause, StoreMoved, diagnose
 from controller.storage.refusals import AlreadyServed, IsBackup, UnusableFile
 
-# Decodes a text even if damage made it invalid UTF-8: the checksum then finds the row and names it, while the driver
+# Decodes a text even if it is not valid UTF-8: decoding the row then finds that and names the row, while the driver
 # would fail without saying where.
 LENIENT_TEXT: Final = partial(str, encoding="utf-8", errors="surrogateescape")
 BACKUP: Final = int.from_bytes(b"back")  # the user_version of a file that `strandline backup` wrote
@@ -136,16 +136,14 @@ class ServedFiles:
     def __init__(self, path: str) -> None:
         """Call it while SQLite has the files open, after its first transaction."""
         absolute = os.path.abspath(path)
-        self._paths = (absolute, f"{absolute}-wal")
-        self._inodes = self._read_inodes()
+        self._inodes = {path: _inode(path) for path in (absolute, f"{absolute}-wal")}
+        self._path = absolute
 
     def check(self) -> None:
         """Raises StoreMoved unless both paths still name the same files."""
-        if self._read_inodes() != self._inodes:
-            raise StoreMoved(self._paths[0])
-
-    def _read_inodes(self) -> list[tuple[int, int] | None]:
-        return [_inode(path) for path in self._paths]
+        for path, inode in self._inodes.items():
+            if _inode(path) != inode:
+                raise StoreMoved(self._path)
 
 
 def _inode(path: str) -> tuple[int, int] | None:

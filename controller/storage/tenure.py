@@ -33,9 +33,10 @@ class Tenure:
     closing: bool = False  # it is being handed over: nothing is answered under it, and what has changed is written
     over: bool = False  # set when it ends: from then on nothing that was loaded under it is served or written
 
-    def place(self, wake_at: int | None = None) -> InShard:
-        """What rows keep of the shard, and of the next moment at which time alone changes something."""
-        return ALONE if self.shard is None else InShard(self.shard, self.unserved.total_ms, wake_at)
+    @property
+    def place(self) -> InShard:
+        """What rows keep of the shard."""
+        return ALONE if self.shard is None else InShard(self.shard, self.unserved.total_ms)
 
     def restored_at(self, fence: int) -> int | None:
         """When the store was last restored after the tenure with this fence; None if it was not."""

@@ -157,7 +157,10 @@ class TermCheck:
         names = sorted(fences)
         if to_take or not names:
             self._check_newest(connection, connection.execute(_NEWEST).scalar_one())
-        lost = {name for name, fence in to_take if not self._take(connection, name, fence)}
+        lost = set[str]()
+        for name, fence in to_take:
+            if not self._take(connection, name, fence):
+                lost.add(name)
         for start in range(0, len(names), _OWNED_NAMES):
             part = names[start : start + _OWNED_NAMES]
             owned = connection.execute(_OWNED, {"names": part, "at_fence": term.fence}).all()

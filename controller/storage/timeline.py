@@ -8,8 +8,6 @@ from typing import Final, TypeAlias
 from sqlalchemy import Connection, bindparam, func, select
 
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS
-from controller.storage.rows import AnyRow
 
 Moment: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
@@ -20,7 +18,7 @@ _OF_KEY = (_mark.stream == bindparam("stream")) & (_mark.key == bindparam("key")
 # Two queries: with both in one, SQLite reads all rows.
 _ENDS = select(*(select(end(_mark.seq)).where(_OF_KEY).scalar_subquery() for end in (func.min, func.max)))
 _OLDEST = select(_mark.created_at).where(_OF_KEY).order_by(_mark.seq).limit(1)
-_NEWEST = select(schema.mark).where(_OF_KEY).order_by(_mark.seq.desc()).limit(bindparam("rows"))
+_NEWEST = select(_mark.created_at, _mark.time).where(_OF_KEY).order_by(_mark.seq.desc()).limit(bindparam("rows"))
 _SOME = select(_mark.seq, _mark.created_at, _mark.time).where(_OF_KEY, _mark.seq.in_(bindparam("seqs", expanding=True)))
 
 
@@ -28,7 +26,7 @@ def timeline(connection: Connection, stream: str, key: str, since: int, most: in
     """The marks made since a time, oldest first; None if they are more than `most`."""
     with connection.begin():
         rows = connection.execute(_NEWEST, {"stream": stream, "key": key, "rows": most + 1}).all()
-        found = [CHECKSUMS[schema.mark].decoded(row, _moment_of) for row in reversed(rows)]
+    found = [(row.created_at, row.time) for row in reversed(rows)]
     recent = [each for each in found if each[0] >= since]
     return recent if len(recent) <= most else None
 
@@ -62,7 +60,7 @@ def _times_of(connection: Connection, of_key: dict[str, str], moments: Sequence[
     low, high = [oldest - 1] * len(moments), [newest + 1] * len(moments)  # the mark is at low, or between
 
     def look(seqs: Iterable[int]) -> dict[int, int]:
-        """When these marks were made; one that is damaged may be missing."""
+        """When these marks were made; one may be missing."""
         rows = connection.execute(_SOME, {**of_key, "seqs": list(seqs)}).all()
         times.update((row.seq, row.time) for row in rows)
         return {row.seq: row.created_at for row in rows}
@@ -89,7 +87,3 @@ def _times_of(connection: Connection, of_key: dict[str, str], moments: Sequence[
             else:
                 high[place] = seq
     return [times.get(seq) for seq in low]
-
-
-def _moment_of(row: AnyRow) -> Moment:
-    return row.created_at, row.time

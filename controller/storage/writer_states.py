@@ -18,9 +18,9 @@ from sqlalchemy import Connection, bindparam
 from controller.limits import ITEM_CHARACTERS
 from controller.slices import Steps
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
 from controller.storage.rows import AnyRow, Values, page_of, rows_of
 from controller.storage.steps import Step, pages
+from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.writer import KeptNote, KeyState, Phase, Writer
 
@@ -120,10 +120,6 @@ STATES: Final = page_of(rows_of(schema.writer_state).where(_state.name > bindpar
 CHANGES: Final = page_of(rows_of(schema.writer_change).where(_change.seq > bindparam("after")).order_by(_change.seq))
 
 
-_STATE_ROWS: Final = CHECKSUMS[schema.writer_state]
-_CHANGE_ROWS: Final = CHECKSUMS[schema.writer_change]
-
-
 def state_of(row: AnyRow) -> StoredWriter:
     return _writer.decode(row.state)
 
@@ -195,7 +191,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
 
     for page in pages(connection, STATES, of_stream, "", "name", lambda row: len(row.state)):
         for row in page:
-            name = take(_STATE_ROWS.decoded(row, state_of), None)
+            name = take(decoded(schema.writer_state, row, state_of), None)
             through[name] = row.through
             log.seq = max(log.seq, row.through)
             if step.did(1 + len(writers[name].key_states) + len(row.state) // ITEM_CHARACTERS):
@@ -207,7 +203,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
             if log.rows and row.seq != (follows := log.rows[-1][0] + 1):
                 raise corrupt(schema.writer_change, {**of_stream, "seq": follows}, MISSING)
             names, unknown, whole, forgotten = list[str](), list[str](), list[str](), list[str]()
-            for stored in _CHANGE_ROWS.decoded(row, changes_of):
+            for stored in decoded(schema.writer_change, row, changes_of):
                 before = writers.get(stored.name)
                 if not stored.key_states:
                     forgotten.append(stored.name)

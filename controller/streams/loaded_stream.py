@@ -169,10 +169,10 @@ class LoadedStream:
             return self.discard
         fence = self.tenure.fence
         wake_at = self._wake_at
-        # The row's checksum covers its owner and fence.
         if self._stored_fence != fence or changes.stream or wake_at < self._stored_wake_at:
             self._stored_wake_at = wake_at
-            row = stream_values(self.stream, self.origin, self.tenure.owner, fence, self.tenure.place(wake_at))
+            tenure, stored_wake_at = self.tenure, None if self.tenure.shard is None else wake_at
+            row = stream_values(self.stream, self.origin, tenure.owner, fence, tenure.place, stored_wake_at)
             if self._stored_fence is None:
                 commit.add_row(schema.stream, row)
                 changes.segments = {segment.id: segment for segment in self.stream.graph}

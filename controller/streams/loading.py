@@ -39,7 +39,7 @@ class Loading:
         if found is LARGE:
             return await self._store.load(stream_steps, name, unserved)
         if isinstance(found, StoreCorrupt):
-            self._store.damaged(found)
+            self._store.unreadable(found)
             raise found
         return found
 

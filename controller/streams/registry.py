@@ -10,7 +10,7 @@ from typing import Any
 
 from controller.clock import Clock
 from controller.cluster.records import Kind
-from controller.commit.damaged_rows import Damaged
+from controller.commit.deletion import Deletion
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store
 from controller.limits import LOAD_WAIT_MS, STEP_ITEMS
@@ -150,7 +150,8 @@ class Streams:
         stored = await self._loading.load(name, tenure.unserved)
         if stored is None:
             return None
-        loaded = LoadedStream.loaded(stored, tenure, self._watch, self._counts_of(name, tenure))
+        with self._store.made_of_rows(stream=name):
+            loaded = LoadedStream.loaded(stored, tenure, self._watch, self._counts_of(name, tenure))
         moment = tenure.moment(self._clock.now())
         if len(loaded.stream.writers) <= STEP_ITEMS:
             changed = self._bring_up(loaded, stored.fence, began, moment)
@@ -202,7 +203,7 @@ class Streams:
         chain = loaded.chains.get(key)
         if chain is not None and loaded.oldest_seqs[key] <= seq <= chain.last_seq:
             missing = missing_mark(loaded.name, key, seq)
-            self._store.damaged(missing)
+            self._store.unreadable(missing)
             raise missing
 
     # -- changing ------------------------------------------------------------------------------------------------
@@ -332,11 +333,12 @@ class Streams:
                 return tenure, found
 
     async def delete(self, name: str, by: str | None = None) -> None:
-        """Deletes a stream with everything about it, including its journal. Works for a damaged stream too."""
+        """Deletes a stream with everything about it, including its journal, also if its rows cannot be read."""
         try:
-            loaded: LoadedStream | Damaged = await self.get(name)
+            loaded: LoadedStream | Deletion = await self.get(name)
         except StoreCorrupt:
-            loaded = Damaged(Kind.STREAM, name, self._tenures.of(Kind.STREAM, name))
+            tenure = self._tenures.of(Kind.STREAM, name)
+            loaded = Deletion(Kind.STREAM, name, tenure, tenure.moment(self._clock.now()).now)
         self._committer.admit()
         self._deletions += 1
         ended = self._committer.join(loaded)
@@ -344,7 +346,6 @@ class Streams:
             loaded.ending = ended
         await ended
         self._forget_counts(name)
-        self._store.deleted(stream=name)
         log_event("stream_deleted", stream=name, by=by)
 
 

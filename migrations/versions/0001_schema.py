@@ -129,7 +129,6 @@ def make_streams() -> None:
         sa.Column("owner", sa.String(length=249), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
         sa.Column("remainders", sa.Text(), nullable=False),
-        sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.Column("shard", sa.Integer(), nullable=True),
         sa.Column("unserved_ms", sa.BigInteger(), nullable=True),
         sa.Column("wake_at", sa.BigInteger(), nullable=True),
@@ -153,7 +152,6 @@ def make_streams() -> None:
         sa.Column("final_offset", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("last_noted_at", sa.BigInteger(), nullable=True),
-        sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["stream"], ["stream.name"], name="fk_segment_stream", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("stream", "id", name="pk_segment"),
     )
@@ -191,7 +189,6 @@ def make_writers_and_marks() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("through", sa.BigInteger(), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
-        sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["stream"], ["stream.name"], name="fk_writer_state_stream", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("stream", "name", name="pk_writer_state"),
         sqlite_with_rowid=False,
@@ -202,7 +199,6 @@ def make_writers_and_marks() -> None:
         sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("writers", sa.Text(), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
-        sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["stream"], ["stream.name"], name="fk_writer_change_stream", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("stream", "seq", name="pk_writer_change"),
     )
@@ -218,7 +214,6 @@ def make_writers_and_marks() -> None:
         sa.Column("excluded", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
-        sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["stream"], ["stream.name"], name="fk_mark_stream", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("stream", "key", "seq", name="pk_mark"),
         sqlite_with_rowid=False,
@@ -239,13 +234,10 @@ def make_reader_groups() -> None:
         sa.Column("owner", sa.String(length=249), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
         sa.Column("held", sa.Text(), nullable=True),
-        sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.Column("shard", sa.Integer(), nullable=True),
         sa.Column("unserved_ms", sa.BigInteger(), nullable=True),
-        sa.Column("wake_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("name", name="pk_reader_group"),
     )
-    op.create_index("ix_reader_group_shard_wake_at", "reader_group", ["shard", "wake_at"])
     op.create_table(
         "reader",
         sa.Column("group", NAME, nullable=False),
@@ -253,7 +245,6 @@ def make_reader_groups() -> None:
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("heard_at", sa.BigInteger(), nullable=False),
         sa.Column("served_at", sa.BigInteger(), nullable=False),
-        sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["group"], ["reader_group.name"], name="fk_reader_reader_group", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("group", "name", name="pk_reader"),
     )
@@ -265,7 +256,6 @@ def make_reader_groups() -> None:
         sa.Column("offset", sa.BigInteger(), nullable=False),
         sa.Column("reader", NAME, nullable=True),
         sa.Column("settled", sa.BigInteger(), nullable=True),
-        sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["group"], ["reader_group.name"], name="fk_reader_position_reader_group", ondelete="CASCADE"
         ),

@@ -27,18 +27,22 @@ from strandline.limits import NOTES_PER_REQUEST, WAIT_BOUND_MS
 from strandline.names import check_name
 from strandline.wire import streams
 from strandline.wire.controllers import ControllersReply
-from strandline.wire.journal import JournalPage
+from strandline.wire.journal import JournalPage, JournalsPage
 from strandline.wire.problems import from_problem
 from strandline.wire.shapes import reader_of
 from strandline.wire.status import StatusPage
 from strandline.wire.streams import (
     Evaluated,
+    HeadReply,
     JsonObject,
     MarksAt,
     MarksPage,
     NoteAnswer,
+    SegmentsReply,
     StreamDescription,
+    StreamNames,
     TimeIndexPage,
+    WritersPage,
 )
 
 Value = TypeVar("Value")
@@ -114,19 +118,29 @@ def create_stream(
     return (yield from ask_whether_new("PUT", stream_path(stream), {"segments": asked, **settings}))
 
 
+def list_streams(after: str = "", limit: int | None = None) -> Call[StreamNames]:
+    """A page of the streams' names."""
+    return (yield from ask("GET", f"/v1/streams{query(after=after or None, limit=limit)}", reader_of(StreamNames)))
+
+
 def describe(stream: str) -> Call[StreamDescription]:
     return (yield from ask("GET", stream_path(stream), streams.read_stream))
 
 
-def scale(stream: str, seal: Mapping[str, int], create: Sequence[NewSegment]) -> Call[None]:
-    """Seals segments at final offsets, and creates their successors."""
+def configure(stream: str, settings: JsonObject) -> Call[StreamDescription]:
+    """Changes settings of a stream; the others stay as they are. Returns its new description."""
+    return (yield from ask("PATCH", stream_path(stream), streams.read_stream, settings))
+
+
+def scale(stream: str, seal: Mapping[str, int], create: Sequence[NewSegment]) -> Call[SegmentsReply]:
+    """Seals segments at final offsets, and creates their successors; returns all segments."""
     body = {"seal": dict(seal), "create": [streams.new_segment_body(new) for new in create]}
-    yield from tell("POST", f"{stream_path(stream)}/scale", body)
+    return (yield from ask("POST", f"{stream_path(stream)}/scale", reader_of(SegmentsReply), body))
 
 
-def seal(stream: str, final: Mapping[str, int]) -> Call[None]:
-    """Ends the stream."""
-    yield from tell("POST", f"{stream_path(stream)}/seal", {"final": dict(final)})
+def seal(stream: str, final: Mapping[str, int]) -> Call[MarksPage]:
+    """Ends the stream; returns the marks that this brought about."""
+    return (yield from ask("POST", f"{stream_path(stream)}/seal", reader_of(MarksPage), {"final": dict(final)}))
 
 
 def delete_stream(stream: str) -> Call[None]:
@@ -134,9 +148,9 @@ def delete_stream(stream: str) -> Call[None]:
     yield from tell("DELETE", stream_path(stream))
 
 
-def truncate(stream: str, head: Mapping[str, int]) -> Call[None]:
-    """Moves the head: the log has removed the events below it."""
-    yield from tell("POST", f"{stream_path(stream)}/truncate", {"head": dict(head)})
+def truncate(stream: str, head: Mapping[str, int]) -> Call[HeadReply]:
+    """Moves the head: the log has removed the events below it. Returns where it is."""
+    return (yield from ask("POST", f"{stream_path(stream)}/truncate", reader_of(HeadReply), {"head": dict(head)}))
 
 
 def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[NoteAnswer]:
@@ -148,6 +162,22 @@ def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> 
 
 
 # -- writers and notes -----------------------------------------------------------------------------------------
+
+
+def list_writers(stream: str, after: str = "", limit: int | None = None) -> Call[WritersPage]:
+    """A page of a stream's writers."""
+    path = f"{stream_path(stream)}/writers{query(after=after or None, limit=limit)}"
+    return (yield from ask("GET", path, reader_of(WritersPage)))
+
+
+def exclude(stream: str, writer: str) -> Call[MarksPage]:
+    """Excludes a writer; returns the marks that this brought about."""
+    return (yield from ask("POST", f"{writer_path(stream, writer)}/exclude", reader_of(MarksPage)))
+
+
+def include(stream: str, writer: str) -> Call[MarksPage]:
+    """Brings an excluded writer back; returns the marks that this brought about."""
+    return (yield from ask("DELETE", f"{writer_path(stream, writer)}/exclude", reader_of(MarksPage)))
 
 
 def register(stream: str, writer: str, keys: Iterable[str] = (), registration: str | None = None) -> Call[Registered]:
@@ -212,7 +242,10 @@ def marks_at(
 ) -> Call[MarksAt]:
     """The marks around a time, and where reading from it begins. With `wait_ms` (at most WAIT_BOUND_MS) it waits until
     everything older is there, of every writer unless `allow_incomplete`."""
-    asked = marks_at_query(time, key=check_key(key), wait_ms=wait_ms, allow_incomplete=allow_incomplete)
+    if wait_ms > WAIT_BOUND_MS:
+        raise TooMany(what="milliseconds to wait", count=wait_ms, limit=WAIT_BOUND_MS)
+    named, incomplete = check_key(key) or None, "true" if allow_incomplete else None
+    asked = query(time=time, key=named, wait_ms=wait_ms or None, allow_incomplete=incomplete)
     return (yield from ask("GET", f"{stream_path(stream)}/marks/at{asked}", reader_of(MarksAt), wait_ms=wait_ms))
 
 
@@ -259,7 +292,7 @@ def journal(stream: str, *, after: int = 0, limit: int | None = None) -> Call[Jo
     return (yield from ask("GET", path, reader_of(JournalPage)))
 
 
-def journals_path(
+def journals(
     *,
     stream: str = EVERYTHING,
     topics: Sequence[str] = (),
@@ -267,14 +300,14 @@ def journals_path(
     since: int | None = None,
     before: str | None = None,
     limit: int | None = None,
-) -> str:
-    """The path of what happened to all streams, newest first, or to those that a pattern fits: on some topics or all,
-    with each of the words of `search`, from the moment `since` on, and after the place `before`, which is the `next` of
-    the page before."""
+) -> Call[JournalsPage]:
+    """What happened to all streams, newest first, or to those that a pattern fits: on some topics or all, with each of
+    the words of `search`, from the moment `since` on, and after the place `before`, which is the `next` of the page
+    before."""
     given = [("stream", stream), *(("topic", topic) for topic in topics), ("search", search)]
     given += [("since", "" if since is None else str(since)), ("before", before or ""), ("limit", str(limit or ""))]
     asked = urlencode([each for each in given if each[1] and each != ("stream", EVERYTHING)])
-    return f"/v1/journal?{asked}" if asked else "/v1/journal"
+    return (yield from ask("GET", f"/v1/journal?{asked}" if asked else "/v1/journal", reader_of(JournalsPage)))
 
 
 # -- operations ------------------------------------------------------------------------------------------------
@@ -295,9 +328,11 @@ def status(
 ) -> Call[StatusPage]:
     """The status of streams, reader groups and the controller: of all streams, by name, or of these. With `trouble`, of
     streams in trouble, the worst first, at most `limit` of them."""
-    return (
-        yield from ask("GET", status_path(streams, after=after, limit=limit, trouble=trouble), reader_of(StatusPage))
-    )
+    named = "".join(f"&stream={check_name('stream', stream)}" for stream in streams)
+    begin = check_name("stream", after) if after else None
+    asked = f"{query(after=begin, limit=limit, trouble='true' if trouble else None)}{named}"
+    path = f"/v1/status{asked if asked.startswith('?') else asked.replace('&', '?', 1)}"
+    return (yield from ask("GET", path, reader_of(StatusPage)))
 
 
 def controllers() -> Call[ControllersReply]:
@@ -320,27 +355,6 @@ def stream_path(stream: str) -> str:
 
 def writer_path(stream: str, writer: str) -> str:
     return f"{stream_path(stream)}/writers/{check_name('writer', writer)}"
-
-
-def status_path(
-    streams: Sequence[str] = (), *, after: str = "", limit: int | None = None, trouble: bool = False
-) -> str:
-    named = "".join(f"&stream={check_name('stream', stream)}" for stream in streams)
-    asked = query(
-        after=check_name("stream", after) if after else None, limit=limit, trouble="true" if trouble else None
-    )
-    return f"/v1/status{asked}{named}" if asked else f"/v1/status{named.replace('&', '?', 1)}"
-
-
-def marks_at_query(time: int, *, key: str, wait_ms: int, allow_incomplete: bool) -> str:
-    if wait_ms > WAIT_BOUND_MS:
-        raise TooMany(what="milliseconds to wait", count=wait_ms, limit=WAIT_BOUND_MS)
-    return query(
-        time=time,
-        key=key or None,
-        wait_ms=wait_ms or None,
-        allow_incomplete="true" if allow_incomplete else None,
-    )
 
 
 def query(**asked: int | str | None) -> str:

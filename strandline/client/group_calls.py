@@ -11,6 +11,7 @@ from strandline.wire import groups
 from strandline.wire.groups import (
     GroupDescription,
     GroupLag,
+    GroupNames,
     GroupSettings,
     GroupWindow,
     ReaderAnswer,
@@ -26,6 +27,11 @@ def create_group(group: str, settings: GroupSettings) -> Call[bool]:
     for stream in settings.streams:
         check_name("stream", stream)
     return (yield from ask_whether_new("PUT", group_path(group), groups.settings_of_group(settings)))
+
+
+def list_groups(after: str = "", limit: int | None = None) -> Call[GroupNames]:
+    """A page of the reader groups' names."""
+    return (yield from ask("GET", f"/v1/reader-groups{query(after=after or None, limit=limit)}", reader_of(GroupNames)))
 
 
 def change_group(group: str, changes: Mapping[str, object], start: Start | None = None) -> Call[GroupDescription]:

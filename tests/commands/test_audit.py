@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from controller.cli.audit_run import AuditedStream, AuditRun
-from controller.cli.client import ControllerClient, describe
-from controller.cli.event_sources import EventFields, ReadableLog, log_at
+from controller.cli.client import ControllerClient
+from strandline.client.calls import describe
 from strandline.client.http import Connection
 from strandline.core.segment import NewSegment
 from strandline.logs import Event, StoredEvent
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
+from strandline_tools.audit_run import AuditedStream, AuditRun
+from strandline_tools.event_sources import EventFields, ReadableLog, log_at
 
 NOON = 1_700_000_000_000  # 2023-11-14 22:13:20
 
@@ -191,7 +192,7 @@ def test_a_stopped_audit_has_told_all_when_it_has_gone_on(orders: Orders, tmp_pa
     log = log_at(orders.path, None, None, None)
     with Connection(orders.served.url) as connection:
         client = ControllerClient(connection)
-        answer = client.run(describe(orders.stream))
+        answer = client.ask(describe(orders.stream))
         stream = AuditedStream(orders.stream, "", answer.json["created_at"], False, 1, answer.value)
 
         def run(readable: ReadableLog, state: str) -> AuditRun:

@@ -53,7 +53,7 @@ def test_it_looks_beside_a_running_controller(
         controller.note("a", 5, {"0": 5})
         assert main(["check", "--database", store_url]) == 0
         controller.note("a", 6, {"0": 6})
-        statement = "UPDATE mark SET newest = 3 WHERE seq = 2"
+        statement = "UPDATE mark SET cut = '{' WHERE seq = 2"
         if store_url.startswith("sqlite"):
             change(store_url.removeprefix("sqlite:///"), statement)
         else:
@@ -64,17 +64,22 @@ def test_it_looks_beside_a_running_controller(
 
 
 def test_what_is_wrong_is_said_row_by_row_with_what_to_do(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    change(store, "UPDATE mark SET time = 0 WHERE stream = 't' AND seq = 1")
-    change(store, "UPDATE reader_group SET epochs = 3")
+    change(store, "UPDATE mark SET cut = '{' WHERE stream = 't' AND seq = 1")
+    change(store, "UPDATE reader_group SET held = '{'")
     assert main(["check", "--database", store]) == 1
     first, second, remedy, summary = capsys.readouterr().out.splitlines()
-    assert first == "stream 't', table mark, row with stream 't', key '', seq 1: its checksum does not match"
-    assert second == "reader group 'g', table reader_group, row with name 'g': its checksum does not match"
-    assert remedy.startswith("Rows are damaged: restore a backup") and ": 2 faults (2 streams, " in summary
+    assert (
+        first
+        == "stream 't', table mark, row with stream 't', key '', seq 1: it cannot be read: Input data was truncated"
+    )
+    assert (
+        second == "reader group 'g', table reader_group, row with name 'g': it cannot be read: Input data was truncated"
+    )
+    assert remedy.startswith("Rows cannot be read: restore a backup") and ": 2 faults (2 streams, " in summary
 
 
 def test_as_json_it_has_the_same(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    change(store, "UPDATE mark SET time = 0 WHERE stream = 't' AND seq = 1")
+    change(store, "UPDATE mark SET cut = '{' WHERE stream = 't' AND seq = 1")
     assert main(["check", "--database", store, "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     (fault,) = told["faults"]
@@ -86,7 +91,7 @@ def test_as_json_it_has_the_same(store: str, capsys: pytest.CaptureFixture[str])
 def test_so_many_faults_are_shown_and_all_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, marks = str(tmp_path / "store.db"), FAULTS_SHOWN // 2 + 5
     fill(store, marks)
-    change(store, "UPDATE mark SET upper = upper + 1")
+    change(store, "UPDATE mark SET cut = '{'")
     assert main(["check", "--database", store]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == FAULTS_SHOWN + 3 and lines[FAULTS_SHOWN] == "… and 10 more"
@@ -124,7 +129,7 @@ def test_a_backup_is_checked_when_made_and_when_restored(
     store_url: str, damage: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], postgres: Postgres
 ) -> None:
     fill(store_url)
-    statement = "UPDATE mark SET upper = upper + 1 WHERE stream = 't' AND seq = 2"
+    statement = "UPDATE mark SET cut = '{' WHERE stream = 't' AND seq = 2"
     if damage and store_url.startswith("sqlite"):
         change(store_url.removeprefix("sqlite:///"), statement)
     elif damage:
@@ -134,7 +139,7 @@ def test_a_backup_is_checked_when_made_and_when_restored(
 
     for command in (["backup", file, "--database", store_url], ["restore", file, "--database", restored]):
         assert main(command) == int(damage)
-        assert ("seq 2: its checksum does not match" in capsys.readouterr().err) == damage
+        assert ("seq 2: it cannot be read" in capsys.readouterr().err) == damage
 
     assert main(["check", "--database", restored]) == int(damage)
     if store_url.startswith("sqlite"):

@@ -44,6 +44,7 @@ ASKING = (
     "delete",
     "exclude",
     "include",
+    "api",
     "completion",
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from controller.cli import main
 from controller.cli.check import fault_of
@@ -21,7 +21,6 @@ from controller.storage.database import open_database
 from controller.storage.refusals import InTheWay, UnderWay
 from controller.storage.terms import RESTORE, begin_anew
 from tests.readme.pages import blocks_of, commands_of
-from tests.rows import rewrite
 from tests.served import NOON
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -230,7 +229,7 @@ def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, dat
             store.writer.execute(delete(schema.served).where(schema.served.c.owner == RESTORE))
             begin_anew(store.writer, moment)
             for table in (schema.stream, schema.reader_group):
-                rewrite(store.writer, table, epochs=0, fence=0)  # as the backup has them
+                store.writer.execute(update(table).values(epochs=0, fence=0))  # as the backup has them
         controller = start()
         for _ in range(3):
             writer = controller.call("PUT", "/v1/streams/s/writers/a")["epoch"]

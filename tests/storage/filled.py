@@ -1,22 +1,21 @@
-"""A store with two streams and two reader groups, and ways to damage it."""
+"""A store with two streams and two reader groups, and ways to change it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Column, Row, Table, delete, select, update
+from sqlalchemy import Row, Table, delete, select, update
 
 from controller.commit.writer_log import WriterLog
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership, StreamStart
 from controller.storage import schema
-from controller.storage.checksums import Values
 from controller.storage.database import Database
 from controller.storage.groups import load_group
 from controller.storage.load import load_stream
 from controller.storage.marks import StoredMarks
-from controller.storage.rows import StreamOrigin
+from controller.storage.rows import StreamOrigin, Values
 from controller.storage.save import write_commit
 from controller.storage.terms import begin_term
 from controller.storage.writer_states import StoredLog
@@ -123,20 +122,3 @@ def group(name: str) -> LoadedGroup:
     membership.start("t", StreamStart(Cut({"1": 7}), "1"))
     membership.held = {"": 5}
     return LoadedGroup(membership, 0, tenure_of(FIRST), stored_fence=None)
-
-
-def other(column: Column[Any], value: Any) -> Any:
-    """Another value for a column, as near to the one that it has as can be."""
-    if column.primary_key:  # one that no row has
-        return value + 1_000 if isinstance(value, int) else f"{value}x"
-    match value:
-        case bool():
-            return not value
-        case int():
-            return value ^ 1
-        case float():
-            return value / 2 + 0.125
-        case None:
-            return "None" if column.type.python_type is str else 0
-        case _:
-            return value[:-1] + chr(ord(value[-1]) ^ 1)

@@ -192,15 +192,15 @@ def test_streams_at_hand_are_loaded_from_one_read_each_as_it_is(served: Served) 
         note(live, "w", 1)
         served.flush(live)
     with served.database.writer.begin():
-        served.database.writer.execute(schema.stream.update().where(schema.stream.c.name == "b").values(epochs=9))
+        served.database.writer.execute(schema.stream.update().where(schema.stream.c.name == "b").values(head="{"))
     names = ("a", "s", "b", "none", "z")
     found = streams_at_hand(served.database.reader, [(name, served.unserved) for name in names])
-    a, large, damaged, none, z = found
+    a, large, unreadable, none, z = found
     assert isinstance(a, StoredStream) and isinstance(z, StoredStream)
     assert (a.stream.name, z.stream.name) == ("a", "z")
     assert [mark.time for mark in z.heads[""]] == [1]
     assert large is LARGE
-    assert isinstance(damaged, StoreCorrupt) and damaged.stream == "b"
+    assert isinstance(unreadable, StoreCorrupt) and unreadable.stream == "b"
     assert none is None
 
 

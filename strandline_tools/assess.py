@@ -11,8 +11,14 @@ from typing import Any
 
 import click
 
-from controller.cli.event_sources import UNITS, EventFields, FileSource, LogSource, Source, log_at
-from controller.cli.limits import (
+from controller.cli.options import Whole, duration, json_option, option, times_option
+from controller.format import NOTHING, Times, indented, span, table
+from controller.terminal import Failure, say
+from strandline.core.time_units import Unit
+from strandline.errors import StrandlineError
+from strandline_tools.assessment import Arrival, Assessed, Assessment, Losses, skewed
+from strandline_tools.event_sources import UNITS, EventFields, FileSource, LogSource, Source, log_at
+from strandline_tools.limits import (
     ASSESS_DELAYS,
     ASSESS_DELAYS_BOUND,
     ASSESS_DELAYS_BOUND_MS,
@@ -21,13 +27,7 @@ from controller.cli.limits import (
     ASSESS_ROWS_SHOWN,
     ASSESS_UNREADABLE,
 )
-from controller.cli.loss_picture import delay_text, picture
-from controller.cli.options import Whole, duration, json_option, option, times_option
-from controller.format import NOTHING, Times, indented, span, table
-from controller.terminal import Failure, say
-from strandline.core.assessment import Arrival, Assessed, Assessment, Losses, skewed
-from strandline.core.time_units import Unit
-from strandline.errors import StrandlineError
+from strandline_tools.loss_picture import delay_text, picture
 
 INTERRUPTED_STATUS = 130
 

@@ -19,8 +19,16 @@ from typing import Any, Final
 import msgspec
 
 from controller.cli.client import ControllerClient
-from controller.cli.event_sources import EventFields, NoTime, ReadableLog, stamped
-from controller.cli.limits import (
+from controller.terminal import Failure
+from strandline.client import calls
+from strandline.core.config import TimeDomain
+from strandline.core.time_index import IndexEntry
+from strandline.core.time_units import Unit, unit_of
+from strandline.limits import PAGE_ENTRIES
+from strandline.logs import LogReader
+from strandline.wire.streams import StreamDescription
+from strandline_tools.event_sources import EventFields, NoTime, ReadableLog, stamped
+from strandline_tools.limits import (
     AUDIT_CHECK_EVENTS,
     AUDIT_PAGE_OFFSETS,
     AUDIT_PERIODS,
@@ -28,15 +36,7 @@ from controller.cli.limits import (
     AUDIT_STATE_BYTES,
     AUDIT_WRITERS,
 )
-from controller.terminal import Failure
-from strandline.client import calls
-from strandline.core.audit import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
-from strandline.core.config import TimeDomain
-from strandline.core.time_index import IndexEntry
-from strandline.core.time_units import Unit, unit_of
-from strandline.limits import PAGE_ENTRIES
-from strandline.logs import LogReader
-from strandline.wire.streams import StreamDescription
+from strandline_tools.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
 
 STATE_VERSION: Final = 1
 

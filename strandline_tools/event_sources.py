@@ -16,19 +16,19 @@ from heapq import merge
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from controller.cli.limits import (
+from controller.cli.options import settings_file
+from controller.terminal import Failure
+from strandline.core.time_units import Unit, unit_of
+from strandline.limits import TIME_BOUND_MS
+from strandline.logs import LogReader, StoredEvent
+from strandline.logs.sqlite_reader import SqliteLogReader
+from strandline_tools.assessment import Arrival
+from strandline_tools.limits import (
     ASSESS_LEAST_PORTION_EVENTS,
     ASSESS_LINE_CHARACTERS,
     ASSESS_PARQUET_ROWS,
     ASSESS_PORTION_EVENTS,
 )
-from controller.cli.options import settings_file
-from controller.terminal import Failure
-from strandline.core.assessment import Arrival
-from strandline.core.time_units import Unit, unit_of
-from strandline.limits import TIME_BOUND_MS
-from strandline.logs import LogReader, StoredEvent
-from strandline.logs.sqlite_reader import SqliteLogReader
 
 UNITS: Final = {"s": 1_000.0, "ms": 1.0, "us": 0.001, "ns": 0.000_001}
 FORMATS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")

@@ -9,19 +9,20 @@ from typing import Any
 
 import click
 
-from controller.cli.audit_run import AuditedStream, AuditRun
-from controller.cli.client import ControllerClient, calls_controller, describe, list_writers
-from controller.cli.event_sources import UNITS, EventFields, log_at
-from controller.cli.limits import ASSESS_ROWS_SHOWN, AUDIT_NAMED, AUDIT_NAMED_BOUND, AUDIT_WRITERS, AUDIT_WRITERS_TOLD
+from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import Whole, json_option, key_option, option, position, stream_argument, times_option
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, indented, key_name, named, offsets, span
 from controller.terminal import Failure, say
 from strandline.client import calls
-from strandline.core.audit import AuditCounts, LateEvent, NotedWriter, could_have_written
 from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StrandlineError
+from strandline.limits import PAGE_ENTRIES
+from strandline_tools.audit_run import AuditedStream, AuditRun
+from strandline_tools.event_sources import UNITS, EventFields, log_at
+from strandline_tools.limits import ASSESS_ROWS_SHOWN, AUDIT_NAMED, AUDIT_NAMED_BOUND, AUDIT_WRITERS, AUDIT_WRITERS_TOLD
+from strandline_tools.promises import AuditCounts, LateEvent, NotedWriter, could_have_written
 
 INTERRUPTED_STATUS = 130
 BROKEN_STATUS = 1
@@ -106,7 +107,7 @@ def command(
 
 def _stream(client: ControllerClient, name: str, key: str, *, timed: bool) -> AuditedStream:
     """Raises Failure for a key that the stream does not have, and UsageError if it must be said which time is meant."""
-    answer = client.run(describe(name))
+    answer = client.ask(calls.describe(name))
     described = answer.value
     marked = described.latest_marks
     if marked and key not in marked:
@@ -164,12 +165,12 @@ def _suspects(client: ControllerClient, stream: AuditedStream, run: AuditRun) ->
     more = dict.fromkeys(segments, 0)
     after: str | None = ""
     while after is not None:
-        page = client.run(list_writers(stream.name, after))
-        for each in page.entries:
-            for segment, offset in _noted(graph, each["position"], segments).items():
+        page = client.run(calls.list_writers(stream.name, after, PAGE_ENTRIES))
+        for each in page.writers:
+            for segment, offset in _noted(graph, each.position, segments).items():
                 if len(by_segment[segment]) < AUDIT_WRITERS:
-                    time = each["times"].get(stream.key)
-                    by_segment[segment].append(NotedWriter(each["writer"], each["state"], offset, time))
+                    time = each.times.get(stream.key)
+                    by_segment[segment].append(NotedWriter(each.writer, each.state, offset, time))
                 else:
                     more[segment] += 1
         after = page.next
