@@ -46,7 +46,8 @@ class DriverMissing(StoreRefused):
         self.extra = extra
 
     def __str__(self) -> str:
-        return f"this database needs {self.package}, which is not installed: pip install 'strandline[{self.extra}]'"
+        how = f"pip install '.[{self.extra}]' in a clone of Strandline"
+        return f"this database needs {self.package}, which is not installed: {how}"
 
 
 class NoStore(StoreRefused):
