@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from controller.limits import STREAMS_NAMED, TABLES_SHOWN
 from strandline.redaction import redact
+
+STREAMS_NAMED: Final = 10  # in the message that a store's clock cannot be set back
+TABLES_SHOWN: Final = 5  # in the message that a database is not Strandline's
 
 
 class StoreRefused(Exception):
