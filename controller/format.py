@@ -142,7 +142,7 @@ def key_name(key: str) -> str:
 
 def counts(states: Mapping[str, int]) -> str:
     """Writers by state."""
-    return ", ".join(f"{count} {state}" for state, count in sorted(states.items()) if count) or "none"
+    return ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in sorted(states.items()) if count) or "none"
 
 
 def holding(holder: Holder | HolderReply | None) -> str:
@@ -188,21 +188,28 @@ def yes(flag: bool) -> str:
     return "yes" if flag else "no"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], columns: int | None = None) -> list[str]:
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], columns: int | None = None, *, spared: int | None = None
+) -> list[str]:
     """Lines with aligned columns, and the header in capitals. If they are wider than `columns`, cells of the widest
-    ones are cut, and end with "…"."""
+    ones are cut, and end with "…", those of the column `spared` last."""
     lines = [[each.upper() for each in header], *map(list, rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
     if columns is not None:
-        widths = fitting(widths, columns)
+        widths = fitting(widths, columns, spared)
     return [
         GAP.join(shortened(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     ]
 
 
-def fitting(widths: Sequence[int], columns: int) -> list[int]:
-    """The widths of a table's columns, the widest ones lessened until a line has room, but none below CELL_LEAST."""
+def fitting(widths: Sequence[int], columns: int, spared: int | None = None) -> list[int]:
+    """The widths of a table's columns, the widest ones lessened until a line has room, but none below CELL_LEAST; that
+    of the column `spared` is lessened last."""
+    if spared is not None:
+        others = [width for place, width in enumerate(widths) if place != spared]
+        others = fitting(others, columns - len(GAP) - widths[spared])
+        widths = [*others[:spared], widths[spared], *others[spared:]]
     room = columns - len(GAP) * (len(widths) - 1)
     most = max(widths, default=0)
     while most > CELL_LEAST and sum(min(width, most) for width in widths) > room:

@@ -320,13 +320,19 @@ def _settings(
     on_all_idle: str,
 ) -> GroupSettings:
     return GroupSettings(
-        streams=tuple(streams),
+        streams=tuple(_streams(streams)),
         start=start if start is not None else FromHead(),
         backlog_threshold_ms=backlog_threshold_ms,
         reader_timeout_ms=reader_timeout_ms,
         idle_timeout_ms=idle_timeout_ms,
         on_all_idle=OnAllIdle(on_all_idle),
     )
+
+
+def _streams(streams: Iterable[str]) -> Iterable[str]:
+    if isinstance(streams, str):
+        raise InvalidConfig(name="streams", value=streams, wanted=f"a list of names, such as [{streams!r}]")
+    return streams
 
 
 def _changes(settings: Mapping[str, object]) -> dict[str, object]:
@@ -337,4 +343,4 @@ def _changes(settings: Mapping[str, object]) -> dict[str, object]:
                 name=name, value=value, wanted=f"left out: what can be changed is {', '.join(CHANGEABLE)}"
             )
     streams = settings.get("streams")
-    return {**settings, "streams": list(streams)} if isinstance(streams, Iterable) else dict(settings)
+    return {**settings, "streams": list(_streams(streams))} if isinstance(streams, Iterable) else dict(settings)

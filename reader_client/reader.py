@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from reader_client.backlog import remaining_offsets
@@ -57,6 +58,10 @@ class ReaderJobs:
     ) -> None:
         self.group = check_name("group", group)
         self.reader = check_name("reader", reader)
+        given: object = logs
+        if not isinstance(given, Mapping) or any(isinstance(log, str | Path) for log in given.values()):
+            wanted = 'an open log for each stream, such as {"orders": SqliteLogReader("orders.log")}'
+            raise InvalidConfig(name="logs", value=logs, wanted=wanted)
         self.window: GroupWindow | None = None
         self.late = LateEvents()
         self.fenced = 0

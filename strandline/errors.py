@@ -554,8 +554,13 @@ class UnknownTicket(RuleBroken):
 
 class UnknownPath(Missing):
     code = "not_found"
-    says = "there is nothing at {path!r}: the paths are listed at /docs and in /openapi.json"
     path: str = ""
+
+    @property
+    def detail(self) -> str:
+        if self.path.startswith("/v1/v1/"):
+            return f"there is nothing at {self.path!r}: leave /v1 out of the controller's address"
+        return f"there is nothing at {self.path!r}: the paths are listed at /docs and in /openapi.json"
 
 
 class MethodNotAllowed(Invalid):

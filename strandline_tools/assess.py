@@ -168,7 +168,8 @@ def _assess(
     arrived = counted.result()
     names = [each.whose for each in arrived.partitions if each.whose is not None]
     if fast is not None and fast not in names:
-        raise Failure(f"there is no partition {fast!r}: they are {', '.join(names[:10])}")
+        there = f"they are {', '.join(names[:10])}" if any(names) else "--partition names the field that has them"
+        raise Failure(f"there is no partition {fast!r}: {there}")
     replayed = None
     if skew > 1 and len(names) > 1 and not stopped:
         most = max(arrived.partitions, key=lambda each: (each.whose is not None, each.events))

@@ -224,7 +224,8 @@ def _in(row: Mapping[str, Any], field: str) -> Any:
     value: Any = row
     for name in field.split("."):
         if not isinstance(value, Mapping) or name not in value:
-            raise NoTime(f"there is no field {field!r}; there are {', '.join(map(str, list(row)[:10]))}")
+            there = f"there are {', '.join(map(str, list(row)[:10]))}" if row else "it is no JSON object with fields"
+            raise NoTime(f"there is no field {field!r}; {there}")
         value = value[name]
     return value
 
@@ -329,7 +330,7 @@ class ReadableLog:
 def log_at(path: Path | None, servers: str | None, topic: str | None, settings: Path | None) -> ReadableLog:
     """An embedded log, or a topic. Raises Failure, and the errors of the log."""
     if (path is None) == (servers is None):
-        raise Failure("name what to read: --path for an embedded log, or --servers and --topic for Kafka")
+        raise Failure("name what to read: files, --path for an embedded log, or --servers and --topic for Kafka")
     if path is not None:
         heads = {}
         with SqliteLogReader(path) as reader:

@@ -100,7 +100,7 @@ class BackgroundWriter:
             with outbox.holding_back():
                 position = log.append(rows)
                 with outbox.changed:
-                    session.wrote(len(rows), by_key(newest), outbox.last)
+                    session.wrote(len(rows), by_key(newest, newest=True), outbox.last)
         return position
 
     def begin(self) -> BackgroundTransaction:
@@ -130,7 +130,7 @@ class BackgroundWriter:
         else:
             check_position(position)
         times: Mapping[str, int] = {DEFAULT_KEY: time} if type(time) is int else by_key(time)
-        known = by_key(newest) if newest is not None else {}
+        known = by_key(newest, newest=True) if newest is not None else {}
         with outbox.changed:
             self._check_usable()
             self._session.check_no_transaction("note_time()")
@@ -367,7 +367,7 @@ class BackgroundTransaction:
         """Adds events, which readers see after the commit; `newest` as in `Writer.write`."""
         rows = events_of(events)
         self._begun.transaction.write(rows)
-        self._begun.written.add(len(rows), by_key(newest))
+        self._begun.written.add(len(rows), by_key(newest, newest=True))
 
     def commit(self, time: Times | None = None) -> None:
         """Makes the events durable and visible, and then notes the time with the position behind the commit.

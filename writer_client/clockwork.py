@@ -156,7 +156,7 @@ class Clockwork:
         with outbox.holding_back():
             position = yield from local(lambda: log.append(rows))
             with outbox.changed:
-                session.wrote(len(rows), by_key(newest), outbox.last)
+                session.wrote(len(rows), by_key(newest, newest=True), outbox.last)
         return position
 
     def begin(self) -> Job[Begun]:

@@ -21,6 +21,7 @@ from strandline.client.calls import Call, Clocked, clocked
 from strandline.client.loop import Local, Remote, local, remote
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, Note, check_key
+from strandline.core.time_units import Instant, milliseconds
 from strandline.errors import Fenced, InvalidConfig, Refused, StrandlineError, TimeWentBack, says_nothing_changed
 from strandline.logs import Event, Log, Memo, Position, Transaction, events_of
 from strandline.logs.errors import TransactionUnderWay
@@ -34,7 +35,7 @@ from writer_client.limits import REGISTRATION_BYTES
 from writer_client.newest_time import NewestTime
 
 Value = TypeVar("Value")
-Times: TypeAlias = int | Mapping[str, int]
+Times: TypeAlias = Instant | Mapping[str, Instant]  # a time, or times by key
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -117,7 +118,7 @@ class WriterSession:
         rows = events_of(events)
         yield from self.hold()
         position = yield from self._counted(lambda: log.append(rows))
-        self.wrote(len(rows), by_key(newest), self._times)
+        self.wrote(len(rows), by_key(newest, newest=True), self._times)
         return position
 
     def note_time(self, time: Times, position: Mapping[str, int] | None, newest: Times | None) -> Job[NoteAnswer]:
@@ -125,7 +126,7 @@ class WriterSession:
             self.bound_log("note_time()")
         self.check_no_transaction("note_time()")
         yield from self.hold()
-        times, known = by_key(time), by_key(newest)
+        times, known = by_key(time), by_key(newest, newest=True)
         if position is None:
             own = yield from self._flush()
             position, known = self.reached(own), self.known(own, known)
@@ -431,7 +432,10 @@ def _greatest(times: Mapping[str, int], others: Mapping[str, int]) -> Mapping[st
     return {**times, **{key: max(time, times.get(key, time)) for key, time in others.items()}}
 
 
-def by_key(time: Times | None) -> Mapping[str, int]:
+def by_key(time: Times | None, *, newest: bool = False) -> Mapping[str, int]:
+    """The times by key, in milliseconds. A datetime between two of them is the earlier one, so that a note claims no
+    more than it says; as the `newest` time of events it is the later one."""
     if time is None:
         return {}
-    return time if isinstance(time, Mapping) else {DEFAULT_KEY: time}
+    given = time if isinstance(time, Mapping) else {DEFAULT_KEY: time}
+    return {key: milliseconds("newest" if newest else "time", each, up=newest) for key, each in given.items()}

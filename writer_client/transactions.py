@@ -27,7 +27,7 @@ class _Written:
     def _write(self, events: Iterable[Event], newest: Times | None) -> None:
         rows = events_of(events)
         self._begun.transaction.write(rows)
-        self._begun.written.add(len(rows), by_key(newest))
+        self._begun.written.add(len(rows), by_key(newest, newest=True))
 
 
 class WriterTransaction(_Written):

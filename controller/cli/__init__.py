@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "position": "Show where a time lies in a stream.",
     "index": "Show offset and time within a segment.",
     "wait": "Wait until everything older than a time is there.",
+    "overview": "Show all streams once, those in trouble first.",
     "watch": "Watch streams, their lag, and who holds them back.",
     "journal": "Show what happened to a stream or reader group.",
     "tail": "Report a log's end offsets, for exact ingestion time.",
@@ -151,6 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _json_asked.set(asks_for_json(words))
     try:
         return int(strandline.main(words, "strandline", standalone_mode=False) or 0)
+    except (click.Abort, KeyboardInterrupt):  # also a second Ctrl-C, while the first one is dealt with
+        return INTERRUPTED_STATUS
     except click.ClickException as error:
         if _json_asked.get():
             command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "strandline"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import Whole, json_option, name_of, option
+from controller.cli.options import Whole, duration, json_option, name_of, option
 from controller.format import indented
 from controller.terminal import Failure, say
 from strandline.client.calls import create_stream, describe
 from strandline.core.config import SETTINGS, StreamConfig
 from strandline.errors import InvalidConfig
 from strandline.limits import SEGMENTS_PER_STREAM
+
+LONGEST_SETTING_MS: Final = 100 * 365 * 86_400_000
 
 
 def segments(text: str) -> int | Literal["open"]:
@@ -27,7 +29,7 @@ def segments(text: str) -> int | Literal["open"]:
 
 
 def settings_in(text: str) -> dict[str, Any]:
-    """`name=value,name=value`; what is not JSON is text, so that words need no quotes."""
+    """`name=value,name=value`; what is not JSON is text, so that words need no quotes, or a span of time, as 10s."""
     found = {}
     for each in text.split(","):
         name, equals, value = each.strip().partition("=")
@@ -37,7 +39,7 @@ def settings_in(text: str) -> dict[str, Any]:
         try:
             found[name] = json.loads(value)
         except ValueError:
-            found[name] = value
+            found[name] = duration(LONGEST_SETTING_MS)(value) if name.endswith("_ms") else value
     return found
 
 
@@ -54,7 +56,7 @@ def settings_in(text: str) -> dict[str, Any]:
     "--settings",
     type=settings_in,
     metavar="SETTINGS",
-    help="as min_writers=2,writer_timeout_ms=null; docs/reference/options.md has them all",
+    help="as min_writers=2,writer_timeout_ms=10min; docs/reference/options.md has them all",
 )
 @calls_controller
 @json_option
@@ -72,7 +74,10 @@ def command(
     for name, wanted in asked.items():
         has = getattr(described.value.config, name)
         if has != wanted:
-            raise Failure(f"{stream} was there already, and its {name} is {json.dumps(has)}")
+            change = f"strandline configure {stream} --settings {name}={json.dumps(wanted)}"
+            fixed = SETTINGS[name].says.stays
+            how = "it cannot be changed" if fixed else f"`{change}` changes it"
+            raise Failure(f"{stream} was there already, and its {name} is {json.dumps(has)}: {how}")
     done = f"created {stream}" if new else f"{stream} was there already"
     say(indented(described.json) if as_json else done)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,12 +13,13 @@ from controller.cli.limits import ENTRIES_SHOWN, REFRESH_MS
 from controller.cli.options import Whole, group_option, json_option, name_of, one_of, option, times_option
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, compact, indented
-from controller.status.journal_text import story
+from controller.status.journal_text import Folded, folded, story
 from controller.terminal import say
 from strandline.client.calls import journal, journals
 from strandline.client.group_calls import group_journal
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
-from strandline.wire.journal import TOPICS
+from strandline.wire.journal import TOPICS, JournalEntry, StreamJournalEntry
+from strandline.wire.shapes import convert
 
 
 @click.command
@@ -67,7 +69,8 @@ def command(
             say(indented({"entries": shown, "next": None, "omitted": omitted}))
         else:
             header = ("seq", "at", "topic", "by", "what")
-            lines = table(header, [_row(each, times) for each in shown]) if shown else ["nothing was told yet"]
+            rows = [(str(each.entry.seq), *_folded_row(each, times)) for each in _folded_of("", shown)]
+            lines = table(header, rows) if rows else ["nothing was told yet"]
             say("\n".join([*lines, *_left_out(omitted)]))
         return
     seen = found[-1]["seq"] if found else after or 0
@@ -97,7 +100,8 @@ def _show_all(
             say(indented({"entries": shown, "next": page["next"]}))
             return
         header = ("at", "stream", "topic", "by", "what")
-        lines = table(header, [_row_of_all(each, times) for each in shown])
+        folds = folded((each["stream"], convert(each, StreamJournalEntry)) for each in entries)[::-1]
+        lines = table(header, [(at, each.stream, *rest) for each in folds for at, *rest in [_folded_row(each, times)]])
         say("\n".join(lines) if shown else "nothing was told yet")
         return
     newest, seen = 0, set[tuple[str, int]]()  # the moment of the newest entry, and the entries of that moment
@@ -110,6 +114,18 @@ def _show_all(
         time.sleep(REFRESH_MS / 1000)
         asked = journals(topics=topics, search=search, since=newest, limit=PAGE_ENTRIES)
         shown = [each for each in client.ask(asked).json["entries"][::-1] if (each["stream"], each["seq"]) not in seen]
+
+
+def _folded_of(stream: str, entries: Sequence[dict[str, Any]]) -> list[Folded[JournalEntry]]:
+    """Entries of one journal, oldest first, with refusals of one kind as one, where the newest of them is."""
+    told = [(stream, convert(each, JournalEntry)) for each in reversed(entries)]
+    return folded(told)[::-1]
+
+
+def _folded_row(each: Folded[Any], times: Times) -> tuple[str, ...]:
+    text = story(each.entry.kind, each.entry.details, times)
+    often = f": {each.times:,} times since {times.show(each.first_at)}" if each.times > 1 else ""
+    return times.show(each.entry.at), each.entry.topic, each.entry.by or NOTHING, f"{text}{often}"
 
 
 def _row_of_all(entry: dict[str, Any], times: Times) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
-from controller.cli.overview import lines_of, look, rows, state_text
 from controller.cli.screen import table
+from controller.cli.stream_table import ask_streams, lines_of, rows, state_text
 from controller.format import (
     MARK_HEADER,
     NOTHING,
@@ -44,7 +44,7 @@ def command(client: ControllerClient, stream: str | None, as_json: bool, times: 
     if as_json:
         say(indented(described.json))
         return
-    status = look(client, [stream]).streams.get(stream)
+    status = ask_streams(client, [stream]).streams.get(stream)
     say("\n".join(_page(stream, described.value, status, times)))
 
 
@@ -52,7 +52,7 @@ def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
     if as_json:
         say(indented({"streams": client.every(list_streams, "streams"), "next": None}))
         return
-    seen = look(client, limit=STREAMS_SHOWN)
+    seen = ask_streams(client, limit=STREAMS_SHOWN)
     shown = sorted(seen.streams.keys() | seen.unread.keys())
     lines = [line for name in shown for line in lines_of(name, seen, times)]
     say("\n".join(rows(lines)) if lines else "there is no stream yet")

@@ -13,7 +13,7 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import REFRESH_MS, STREAMS_SHOWN
 from controller.cli.options import json_option, name_of, option, times_option
-from controller.cli.overview import StreamsSeen, lines_of, look, rows
+from controller.cli.stream_table import StreamsSeen, ask_streams, frame, lines_of, rows
 from controller.format import Times, compact
 from controller.terminal import say
 from strandline.errors import Refused, StrandlineError, UnknownStream
@@ -23,17 +23,22 @@ STANDING_OUT, AS_BEFORE = "\x1b[1;33m", "\x1b[0m"
 
 
 @click.command
-@click.argument("streams", nargs=-1, type=name_of("stream"), help=f"which; else the first {STREAMS_SHOWN} by name")
+@click.argument("streams", nargs=-1, type=name_of("stream"), help=f"which; else {STREAMS_SHOWN}, trouble first")
+@option("--trouble", is_flag=True, help="only streams in trouble, the worst first")
 @option("--once", is_flag=True, help="show them once, and end")
 @calls_controller
 @json_option
 @times_option
-def command(client: ControllerClient, streams: tuple[str, ...], once: bool, as_json: bool, times: Times) -> None:
+def command(
+    client: ControllerClient, streams: tuple[str, ...], trouble: bool, once: bool, as_json: bool, times: Times
+) -> None:
     """Watch streams: their time, how far it lags, which writer holds it back and when that one times out."""
     # It goes on while the controller is away, but not where it was away from the first.
     named = tuple(dict.fromkeys(streams))
+    if named and trouble:
+        raise click.UsageError("--trouble is in place of names.")
     due = time.monotonic()
-    seen = _look(client, named)
+    seen = _ask(client, named, trouble)
     for name in named:
         if name not in seen.streams and name not in seen.unread:
             raise UnknownStream(stream=name)
@@ -43,7 +48,7 @@ def command(client: ControllerClient, streams: tuple[str, ...], once: bool, as_j
     away = None
     while True:
         if as_json:
-            say(compact(_frame(seen, away)))
+            say(compact({**frame(seen), **({} if away is None else {"error": away})}))
         elif on_screen:
             _paint(client.controller, _table(named, seen, away, times))
         else:
@@ -54,7 +59,7 @@ def command(client: ControllerClient, streams: tuple[str, ...], once: bool, as_j
         due = max(due + REFRESH_MS / 1000, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
         try:
-            seen = _look(client, named)
+            seen = _ask(client, named, trouble)
             away = None
         except Refused:
             raise
@@ -62,30 +67,17 @@ def command(client: ControllerClient, streams: tuple[str, ...], once: bool, as_j
             away = client.explain(error)
 
 
-def _look(client: ControllerClient, named: tuple[str, ...]) -> StreamsSeen:
-    """The streams as they are now: those that are named, or the first by name."""
-    return look(client, named) if named else look(client, limit=STREAMS_SHOWN)
-
-
-def _frame(seen: StreamsSeen, away: str | None) -> dict[str, object]:
-    """What is seen at one moment, for --json."""
-    unread = {"unread": seen.unread} if seen.unread else {}
-    error = {} if away is None else {"error": away}
-    return {"time": seen.at, "streams": seen.json, "resting": _resting(seen), **unread, **error}
-
-
-def _resting(seen: StreamsSeen) -> dict[str, int]:
-    """The time that each stream at rest has reached."""
-    resting = {name: [each.resting for each in stream.keys.values()] for name, stream in seen.streams.items()}
-    return {name: time for name, times in resting.items() for time in times if time is not None}
+def _ask(client: ControllerClient, named: tuple[str, ...], trouble: bool) -> StreamsSeen:
+    """The streams as they are now."""
+    return ask_streams(client, named) if named else ask_streams(client, limit=STREAMS_SHOWN, trouble=trouble)
 
 
 def _table(named: Sequence[str], seen: StreamsSeen, away: str | None, times: Times) -> list[tuple[str, bool]]:
     """The lines of the table, and whether each stands out."""
-    shown = named or sorted(seen.streams.keys() | seen.unread.keys())
+    shown = named or seen.names
     lines = [line for name in shown for line in lines_of(name, seen, times)]
     stands_out = [False, *(line.stands_out for line in lines)]
-    table = list(zip(rows(lines), stands_out, strict=True)) if lines else [("there is no stream yet", False)]
+    table = list(zip(rows(lines), stands_out, strict=True)) if lines else [("there is no stream to show", False)]
     if not named and seen.known > len(shown):
         table.append((f"and {seen.known - len(shown)} more: name those to watch", False))
     if away is not None:

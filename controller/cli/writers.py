@@ -9,8 +9,8 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, option, stream_argument, times_option
-from controller.cli.overview import look
 from controller.cli.screen import table
+from controller.cli.stream_table import ask_streams
 from controller.format import NOTHING, Times, indented, key_name, offsets
 from controller.terminal import say
 from strandline.client.calls import list_writers
@@ -33,7 +33,7 @@ def command(client: ControllerClient, stream: str, state: str | None, as_json: b
         say(indented({"writers": writers, "next": None}))
     elif writers:
         header = ("writer", "state", "times", "position", "epoch", "last heard", "holds")
-        status = look(client, [stream]).streams.get(stream)
+        status = ask_streams(client, [stream]).streams.get(stream)
         held = {key for key, each in status.keys.items() if each.held_back} if status is not None else set()
         say("\n".join(table(header, [_row(convert(each, WriterReply), held, times) for each in writers])))
     else:

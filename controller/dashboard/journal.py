@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
 from controller.dashboard.tables import Address, Cell, Column, Table
 from controller.dashboard.words import key_label, stream_link
 from controller.format import NOTHING, Times, moment
-from controller.records.journal import REFUSALS
-from controller.status.journal_text import left_out, story
+from controller.status.journal_text import Folded, folded, left_out, story
 from controller.storage.journal import StoredEntry
 
+Shown: TypeAlias = Folded[StoredEntry]
 ICONS: Final = {
     "refusal": ("✕", "bad"),
     "state": ("⇄", "soft"),
@@ -33,32 +33,6 @@ TOPICS: Final = {
     "registration": "registrations",
     "action": "actions",
 }
-Told: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream or group
-
-
-class Folded(NamedTuple):
-    """An entry, or refusals of one kind as one: the newest of them, how many they are, and when the first one was."""
-
-    stream: str
-    entry: StoredEntry
-    times: int
-    first_at: int
-
-
-def folded(entries: Iterable[Told]) -> list[Folded]:
-    """Entries, newest first, with refusals of one kind as one: those with the same code, of the same writer or reader
-    of a stream, by the same caller."""
-    found: dict[Hashable, Folded] = {}
-    for stream, each in entries:
-        what = tuple(str(each.details.get(name)) for name in ("code", "writer", "reader", "call", "name"))
-        kind: Hashable = (stream, each.kind, each.by, *what) if each.topic == REFUSALS else (stream, each.seq)
-        newest = found.get(kind)
-        found[kind] = (
-            Folded(stream, each, 1, each.at)
-            if newest is None
-            else newest._replace(times=newest.times + 1, first_at=each.at)
-        )
-    return list(found.values())
 
 
 def when_cell(entry: StoredEntry, now: int) -> Cell:
@@ -66,26 +40,26 @@ def when_cell(entry: StoredEntry, now: int) -> Cell:
     return Cell(moment(entry.at, now), icon=icon, colour=colour)
 
 
-def sentence(each: Folded, now: int) -> str:
+def sentence(each: Shown, now: int) -> str:
     """An entry as a sentence, and how often it came."""
     text = story(each.entry.kind, each.entry.details, Times(), by=each.entry.by)
     return text + (f": {each.times:,} times since {moment(each.first_at, now)}" if each.times > 1 else "")
 
 
-def journal_table(address: Address, name: str, entries: Sequence[StoredEntry], now: int) -> Table[Folded]:
+def journal_table(address: Address, name: str, entries: Sequence[StoredEntry], now: int) -> Table[Shown]:
     """The entries of one journal, oldest first, as a table."""
-    columns: list[Column[Folded]] = [
+    columns: list[Column[Shown]] = [
         Column("when", "When", lambda each: when_cell(each.entry, now), sort=lambda each: each.entry.seq),
         Column("what", "What happened", lambda each: sentence(each, now)),
     ]
     items = folded(("", each) for each in reversed(entries))[:JOURNAL_SHOWN]
-    text: Callable[[Folded], str] = lambda each: sentence(each, now)  # noqa: E731  # named once, where it is used
+    text: Callable[[Shown], str] = lambda each: sentence(each, now)  # noqa: E731  # named once, where it is used
     return Table(address, name, columns, items, id=lambda each: each.entry.seq, text=text, noun="entries", rows=10)
 
 
-def journals_table(address: Address, entries: Sequence[Told], now: int) -> Table[Folded]:
+def journals_table(address: Address, entries: Sequence[tuple[str, StoredEntry]], now: int) -> Table[Shown]:
     """The entries of all streams, newest first."""
-    columns: list[Column[Folded]] = [
+    columns: list[Column[Shown]] = [
         Column("when", "When", lambda each: when_cell(each.entry, now), sort=lambda each: each.entry.at),
         Column("stream", "Stream", lambda each: Cell(each.stream, stream_link(each.stream)), lambda each: each.stream),
         Column("what", "What happened", lambda each: sentence(each, now)),

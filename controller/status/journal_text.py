@@ -2,10 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from controller.format import Times, span
+
+
+class Entry(Protocol):
+    """An entry of a journal, as it is stored or as it goes over HTTP."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def by(self) -> str | None: ...
+    @property
+    def details(self) -> Mapping[str, Any]: ...
+
+
+AnyEntry = TypeVar("AnyEntry", bound=Entry)
+
+
+class Folded(NamedTuple, Generic[AnyEntry]):
+    """An entry, or refusals of one kind as one: the newest of them, how many they are, and when the first one was."""
+
+    stream: str
+    entry: AnyEntry
+    times: int
+    first_at: int
+
+
+def folded(entries: Iterable[tuple[str, AnyEntry]]) -> list[Folded[AnyEntry]]:
+    """Entries with their stream or group, newest first, with refusals of one kind as one: those with the same code, of
+    the same writer or reader of a stream, by the same caller."""
+    found: dict[Hashable, Folded[AnyEntry]] = {}
+    for stream, each in entries:
+        what = tuple(str(each.details.get(name)) for name in ("code", "writer", "reader", "call", "name"))
+        kind: Hashable = (stream, each.kind, each.by, *what) if each.topic == "refusal" else (stream, each.seq)
+        newest = found.get(kind)
+        found[kind] = (
+            Folded(stream, each, 1, each.at)
+            if newest is None
+            else newest._replace(times=newest.times + 1, first_at=each.at)
+        )
+    return list(found.values())
 
 
 def story(kind: str, told: Mapping[str, Any], times: Times, *, by: str | None = None) -> str:

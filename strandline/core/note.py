@@ -110,6 +110,8 @@ def position_cut(position: Mapping[str, int]) -> Cut:
 
 def check_position(position: Mapping[str, int]) -> None:
     """Raises InvalidName or InvalidNote for a position with a bad segment name or offset."""
+    if not isinstance(position, Mapping):
+        raise InvalidNote(name="position", value=position, wanted='an offset for each segment, such as {"0": 5}')
     for segment, offset in position.items():
         if not is_name(segment):
             raise InvalidName(what="segment", name=segment)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from controller.cli.limits import STREAMS_SHOWN
-from controller.cli.overview import HEADER, StreamsSeen, lines_of
+from controller.cli.stream_table import HEADER, StreamLine, StreamsSeen, lines_of, rows
 from controller.format import Times
 from controller.status.condition import State
 from strandline.wire.shapes import convert
@@ -105,7 +105,7 @@ def test_all_streams_are_watched_unless_some_are_named(
     assert first in every and second in every
 
 
-def test_it_makes_one_call_whatever_the_number_of_streams(
+def test_it_makes_two_calls_at_most_whatever_the_number_of_streams(
     serve: Callable[[], Any], strandline: Callable[..., Any]
 ) -> None:
     own = serve()
@@ -113,7 +113,8 @@ def test_it_makes_one_call_whatever_the_number_of_streams(
     for command in (("watch", "--once"), ("watch", *names, "--once"), ("streams",)):
         before = own.answered()
         printed = strandline(*command, "--controller", own.url).out
-        assert own.answered() - before == 2  # the other one asked how many there were
+        asked = 1 if names[0] in command else 2  # those in trouble, then the first by name
+        assert own.answered() - before == asked + 1  # the other one asked how many there were
         shown = names if len(command) > 3 else names[:STREAMS_SHOWN]
         assert [name for name in names if name in printed.split()] == shown
         assert ("and 10 more: " in printed) == (shown != names)
@@ -285,3 +286,31 @@ def test_told_yes_it_does_not_ask(served: Any, start: Callable[..., subprocess.P
     process = start("exclude", stalled(served), "w1", "--yes", stdin=screen.side)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, "") and out.startswith("w1 is excluded")
+
+
+def test_streams_in_trouble_come_first_and_alone_if_that_is_asked(
+    serve: Callable[[], Any], strandline: Callable[..., Any]
+) -> None:
+    own = serve()
+    fine = [own.stream() for _ in range(STREAMS_SHOWN + 5)]
+    stuck = stalled(own)
+    timed_out(own, stuck)
+    own.note(stuck, "w2", NOON + 70_000, s1=2)
+    assert sorted([*fine, stuck])[STREAMS_SHOWN:] != []
+    for command in (("watch", "--once"), ("overview",)):
+        lines = strandline(*command, "--controller", own.url).out.splitlines()
+        assert len(lines) > 2 and lines[0].startswith("STREAM")
+    alone = strandline("overview", "--trouble", "--controller", own.url)
+    shown = {line.split()[0] for line in alone.out.splitlines()}
+    assert alone.code == 0 and shown.isdisjoint(fine)
+
+
+def test_a_narrow_terminal_cuts_what_holds_a_stream_back_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = ("orders" * 20, "", "stalled for 27 min", "2026-11-23 15:21:57.000Z", "27 min 3 s", "3 active")
+    held = "till-2 holds, 97 s silent, times out in 3 min"
+    lines = [StreamLine((*cells, held))]
+    monkeypatch.setattr("controller.cli.stream_table.screen_columns", lambda: 100)
+    header, line = rows(lines)
+    assert line.endswith(held) and len(line) <= 100 and "TIME" not in header
+    monkeypatch.setattr("controller.cli.stream_table.screen_columns", lambda: None)
+    assert rows(lines)[1].startswith("orders" * 20)

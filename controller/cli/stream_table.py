@@ -1,0 +1,156 @@
+"""One line for each stream and time key: its state, its time, its lag, its writers, and who holds time back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.cli.client import Answered, ControllerClient
+from controller.cli.limits import NAMED_CHARACTERS
+from controller.format import NOTHING, Times, behind, counts, holding, key_name, span, table
+from controller.status.condition import State
+from controller.status.unread_text import why_unread
+from controller.terminal import screen_columns
+from strandline.client.calls import status
+from strandline.core.note import DEFAULT_KEY
+from strandline.limits import PAGE_ENTRIES
+from strandline.wire.status import KeyStatusReply, StatusPage, StreamStatusReply
+
+
+@dataclass(slots=True)
+class StreamsSeen:
+    """Streams by name, each as it came and as a value, at the controller's clock; and why others have no status."""
+
+    at: int = 0
+    streams: dict[str, StreamStatusReply] = field(default_factory=dict)
+    json: list[Any] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+    known: int = 0  # how many there are in all
+
+    @property
+    def names(self) -> list[str]:
+        """The streams in the order in which they came, and those without a status."""
+        return list(dict.fromkeys([*self.streams, *self.unread]))
+
+    def add(self, answered: Answered[StatusPage], most: int | None = None) -> None:
+        """Adds those of an answer that are new, while there are fewer than `most`."""
+        page = answered.value
+        self.at = page.at
+        for each, as_json in zip(page.streams, answered.json["streams"], strict=True):
+            if each.stream not in self.streams and (most is None or len(self.streams) < most):
+                self.streams[each.stream] = each
+                self.json.append(as_json)
+        self.unread |= {name: why for name, why in page.unread.items() if most is None or len(self.names) < most}
+        self.known = max(self.known, page.counts.streams)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLine:
+    """A line of the table. It stands out where time stands still."""
+
+    cells: tuple[str, ...]
+    stands_out: bool = False
+
+
+STANDS_OUT = {state.word for state in State if state.stands_still}
+HEADER = ("stream", "key", "state", "time", "lag", "writers", "held by")
+
+
+def ask_streams(
+    client: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_ENTRIES, *, trouble: bool = False
+) -> StreamsSeen:
+    """Asks about these streams; if none is named, about those in trouble, the worst first, and then, without `trouble`,
+    about the first by name."""
+    seen = StreamsSeen()
+    for some in _requests(names) if names else ():
+        seen.add(client.ask(status(some, limit=limit)))
+    if not names:
+        seen.add(client.ask(status(limit=limit, trouble=True)))
+    if not names and not trouble:
+        seen.add(client.ask(status(limit=limit)), most=limit)
+    elif trouble:
+        seen.known = len(seen.names)
+    return seen
+
+
+def frame(seen: StreamsSeen) -> dict[str, object]:
+    """What is seen at one moment, for --json."""
+    unread = {"unread": seen.unread} if seen.unread else {}
+    return {"time": seen.at, "streams": seen.json, "resting": _resting(seen), **unread}
+
+
+def _resting(seen: StreamsSeen) -> dict[str, int]:
+    """The time that each stream at rest has reached."""
+    resting = {name: [each.resting for each in stream.keys.values()] for name, stream in seen.streams.items()}
+    return {name: time for name, times in resting.items() for time in times if time is not None}
+
+
+def _requests(names: Sequence[str]) -> list[list[str]]:
+    """The names, as many in a request as there is room for."""
+    requests, room = [list[str]()], NAMED_CHARACTERS
+    for name in names:
+        if len(name) > room:
+            requests, room = [*requests, []], NAMED_CHARACTERS
+        requests[-1].append(name)
+        room -= len(name) + len("&stream=")
+    return requests
+
+
+def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
+    """A line for each time key of a stream."""
+    stream = seen.streams.get(name)
+    if stream is None:
+        code = seen.unread.get(name)
+        why = "the stream is gone" if code is None else why_unread(code)
+        return [StreamLine((name, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, why))]
+    return [
+        StreamLine(
+            (
+                name,
+                key_name(key),
+                state_text(each, stream.seen_at),
+                times.show(each.time),
+                NOTHING if each.lag_ms is None else behind(each.lag_ms),
+                counts(each.writers),
+                _held(stream, key, each),
+            ),
+            each.state in STANDS_OUT,
+        )
+        for key, each in stream.keys.items()
+    ]
+
+
+def state_text(status: KeyStatusReply, seen_at: int) -> str:
+    """The state, and for how long already where that says something."""
+    word = status.state.replace("_", " ")
+    since = status.state_since
+    return word if since is None or status.state in ("fine", "sealed") else f"{word} for {span(seen_at - since)}"
+
+
+def _held(stream: StreamStatusReply, key: str, status: KeyStatusReply) -> str:
+    holder = stream.held_by.get(key) if status.held_back else None
+    if status.state == "stalled" or (holder is None and status.state in STANDS_OUT):
+        held = status.reason
+    else:
+        held = "sealed" if stream.sealed else holding(holder)
+    if status.complete:
+        return held
+    more = status.excluded_writers - len(status.excluded)
+    return f"{held}; the last mark is without {', '.join(status.excluded)}{f' and {more} more' if more > 0 else ''}"
+
+
+def rows(lines: Sequence[StreamLine]) -> list[str]:
+    """The table. The keys' column is left out where all are the default one. Where a terminal has too little room, the
+    time goes first, which the lag tells as well, and what holds a stream back is cut last."""
+    keyed = any(line.cells[1] not in (key_name(DEFAULT_KEY), NOTHING) for line in lines)
+    places = [place for place in range(len(HEADER)) if keyed or HEADER[place] != "key"]
+    columns = screen_columns()
+    if columns is not None and len(max(_table(lines, places, None), key=len)) > columns:
+        places = [place for place in places if HEADER[place] != "time"]
+    return _table(lines, places, columns)
+
+
+def _table(lines: Sequence[StreamLine], places: Sequence[int], columns: int | None) -> list[str]:
+    cells = [[line.cells[place] for place in places] for line in lines]
+    return table([HEADER[place] for place in places], cells, columns, spared=len(places) - 1)
