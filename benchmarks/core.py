@@ -19,11 +19,10 @@ from itertools import count
 from typing import Final
 
 from benchmarks.figures import Figure, Report, arguments, median, run
-from strandline.core.config import StreamConfig
+from strandline.core.config import MARK_INTERVAL_DEFAULT_MS, StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from strandline.limits import MARK_INTERVAL_DEFAULT_MS
 
 FEW: Final = 10  # writers
 SEGMENTS: Final = 16

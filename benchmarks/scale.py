@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from benchmarks.figures import Curve, Figure, number
-from controller.limits import RECENT_MARKS
+from controller.streams.loaded_stream import RECENT_MARKS
 
 BUSY: Final = 0.6  # of a core at most: with more, waiting grows faster than the rate
 OFFSET: Final = 1_000_000_000  # of a stored cut: as long as offsets are

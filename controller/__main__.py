@@ -8,7 +8,10 @@ def main() -> int:
     try:
         from controller.cli import main as run
     except ModuleNotFoundError as missing:
-        print(f"strandline: {missing.name} is not installed: pip install 'strandline[cli]'", file=sys.stderr)
+        print(
+            f"strandline: {missing.name} is not installed: pip install '.[cli]' in a clone of Strandline",
+            file=sys.stderr,
+        )
         return 1
     return run()
 

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from controller.clock import Clock, HostClock
 from controller.cluster.cluster_view import SeenController
@@ -24,7 +24,7 @@ from controller.joint.driver import Driver
 from controller.joint.member_events import MemberEvents
 from controller.joint.ownership import Ownership
 from controller.joint.store_time import StoreTime
-from controller.limits import DEFAULT_LIMITS, HEARTBEAT_MS, START_DEADLINE_S, TOKEN_USE_MS, TOKENS_LOOK_MS, Limits
+from controller.limits import DEFAULT_LIMITS, HEARTBEAT_MS, START_DEADLINE_S, Limits
 from controller.records.counts import Counts
 from controller.records.operator_log import log_event
 from controller.retention import Retention
@@ -60,6 +60,9 @@ from strandline.errors import (
 )
 from strandline.version import __version__
 from strandline.wire.controllers import ControllerReply, ControllersReply, ControllerState
+
+TOKENS_LOOK_MS: Final = 500  # how often a controller checks for new and revoked tokens
+TOKEN_USE_MS: Final = 60_000  # how often the store records which tokens were used
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.limits import EPOCH_END_MS, EPOCH_FIRST_MS, POSITION_SEGMENTS_SHOWN
 from strandline.core.note import check_position
 from strandline.errors import StrandlineError
 from strandline.limits import TIME_BOUND_MS
@@ -18,6 +17,10 @@ from strandline.limits import TIME_BOUND_MS
 if TYPE_CHECKING:
     from strandline.core.aggregate import Holder
     from strandline.wire.streams import HolderReply, WireMark
+
+EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
+EPOCH_END_MS: Final = 4_102_444_800_000  # the beginning of 2100
+POSITION_SEGMENTS_SHOWN: Final = 8  # of a position on one line; the others are counted
 
 NOTHING = "–"
 ZONE: Final[ContextVar[tzinfo]] = ContextVar("zone", default=UTC)  # of the times that are shown: pages have a choice

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from controller.limits import DEFAULT_LIMITS, KILL_AFTER_S, RESTART_PAUSE_S, RESTART_PAUSES_S, STEADY_PROCESS_S
+from controller.limits import DEFAULT_LIMITS
 from controller.terminal import TAKEN_OVER_STATUS
+
+RESTART_PAUSE_S: Final = 1.0  # before a process is started again; twice as long after each further failure
+RESTART_PAUSES_S: Final = 30.0  # the longest such pause
+STEADY_PROCESS_S: Final = 60.0  # a process that was ready for so long is started again at once, without a pause
+KILL_AFTER_S: Final = 5  # past `drain_s`, a process that has not ended is killed
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from heapq import heappop, heappush
+from typing import Final
 
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store, kept
 from controller.groups.membership import position_in
 from controller.groups.service import Groups
-from controller.limits import RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STREAMS
 from controller.records.journal import AdminAction, few
 from controller.storage.groups import groups_that_read
 from controller.storage.marks import MarksGone, StoredMarks
@@ -26,6 +26,10 @@ from strandline.core.cut import Cut
 from strandline.core.note import check_position
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StrandlineError
+
+RETENTION_LOOK_MS: Final = 10_000  # the least time between two checks of a stream
+RETENTION_MARKS: Final = 10_000  # of a key, removed at once
+RETENTION_STREAMS: Final = 100  # checked in one heartbeat
 
 
 class Retention:

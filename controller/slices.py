@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
-from controller.limits import SLICE_MS
+SLICE_MS: Final = 2  # of work before others get their turn
+
 
 Result = TypeVar("Result")
 

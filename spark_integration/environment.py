@@ -19,11 +19,12 @@ from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from spark_integration.source import StrandlineSource
 from strandline.core.backlog import BacklogStrategy
-from strandline.limits import PROGRAM_CHECK_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
+
+PROGRAM_CHECK_S: Final = 60  # how long Java or Python may take to report its version
 
 _log = logging.getLogger(__name__)
 

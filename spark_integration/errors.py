@@ -133,7 +133,7 @@ class JavaMissing(EnvironmentBroken):
 class PythonMismatch(EnvironmentBroken):
     says = (
         "Spark starts its Python processes from {executable!r}, which cannot run the strandline source ({reason}): "
-        "set PYSPARK_PYTHON to the Python that has strandline[spark] before the session is built"
+        "set PYSPARK_PYTHON to the Python that has the extra `spark` of Strandline before the session is built"
     )
     executable: str
     reason: str
@@ -142,7 +142,7 @@ class PythonMismatch(EnvironmentBroken):
 class SparkMismatch(EnvironmentBroken):
     says = (
         "PySpark {installed} is installed, and spark_integration works with {works}: install one of these, as pip "
-        "install 'strandline[spark]' does"
+        "install '.[spark]' in a clone of Strandline does"
     )
     installed: str
     works: str

@@ -35,11 +35,14 @@ from pyspark.sql.streaming.listener import (
 
 from spark_integration.errors import SparkMismatch
 from spark_integration.releases import HAS_LIMITS, INSTALLED
-from strandline.limits import INQUIRY_CLOSE_MS, INQUIRY_PAUSE_MS, QUERY_IDLE_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
+
+INQUIRY_PAUSE_MS: Final = 250  # between two checks of the queries of a Spark Connect session
+INQUIRY_CLOSE_MS: Final = 5_000  # how long closing waits for the current check
+QUERY_IDLE_MS: Final = 10_000  # without a batch; then a listener gets an idle event, as in Spark
 
 _LISTENER_FAILED: Final = "a listener failed on a query's event"
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from spark_integration.offsets import begun
-from strandline.limits import DECIDED_ATTEMPTS
 from strandline.logs.errors import LogUnavailable
 
 if TYPE_CHECKING:
     from strandline.logs import Log, LogReader
+
+DECIDED_ATTEMPTS: Final = 240  # checks of a topic until it has no open transaction, REPORT_PAUSE_MS apart
 
 SERVERS: Final = "bootstrap.servers"
 

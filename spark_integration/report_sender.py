@@ -12,7 +12,9 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from strandline.errors import Refused, StrandlineError, TooMany
-from strandline.limits import REPORT_PAUSE_MS, REPORTS_WAITING
+from strandline.limits import REPORT_PAUSE_MS
+
+REPORTS_WAITING: Final = 1_024  # queries whose newest report is still to be sent
 
 _log = logging.getLogger(__name__)
 

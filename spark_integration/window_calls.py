@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_integration.errors import NoWindow
 from spark_integration.listener import is_classic
@@ -11,13 +11,7 @@ from spark_integration.options import Asking
 from strandline.client.backoff import backoff_ms, spread_ms
 from strandline.core.window import TimeWindow
 from strandline.errors import StrandlineError, Unavailable, UnknownSegment, UnknownStream
-from strandline.limits import (
-    PAGE_ENTRIES,
-    STREAM_CHECK_MS,
-    WINDOW_ATTEMPT_MS,
-    WINDOW_FIRST_PAUSE_MS,
-    WINDOW_PAUSE_BOUND_MS,
-)
+from strandline.limits import PAGE_ENTRIES, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +19,9 @@ if TYPE_CHECKING:
     from strandline.client.calls import Call
     from strandline.client.http import Seams, Transport
     from strandline.wire.streams import MarksAt, StreamDescription, WireMark
+
+STREAM_CHECK_MS: Final = 2_000  # for the answer whether a stream is there, before a query begins
+WINDOW_ATTEMPT_MS: Final = 10_000  # one request for a time window
 
 Value = TypeVar("Value")
 

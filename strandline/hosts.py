@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from strandline.errors import InvalidConfig
-from strandline.limits import HOST_CHARACTERS
+
+HOST_CHARACTERS: Final = 260  # of a host with its port; a name has at most 253
 
 EVERY_HOST: Final = "*"
 _LOCALHOST: Final = "localhost"

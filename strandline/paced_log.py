@@ -9,7 +9,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-from strandline.limits import WAIT_TOLD_AFTER_MS, WARNING_LINES, WARNINGS_PAUSE_MS
+from strandline.limits import WAIT_TOLD_AFTER_MS
+
+WARNINGS_PAUSE_MS: Final = 60_000  # between two lines of one kind
+WARNING_LINES: Final = 20  # of all clients of a process, in that time
 
 
 class Room:

@@ -305,7 +305,7 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise Failure("pyarrow is not installed: pip install 'strandline[sqlite]'") from None
+        raise Failure("pyarrow is not installed: pip install '.[sqlite]' in a clone of Strandline") from None
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=ASSESS_PARQUET_ROWS):
@@ -343,7 +343,7 @@ def log_at(path: Path | None, servers: str | None, topic: str | None, settings: 
         from strandline.logs.kafka_reader import KafkaLogReader
         from strandline.logs.kafka_topic import Topic
     except ImportError as error:
-        raise Failure(f"{error.name} is not installed: pip install 'strandline[kafka]'") from None
+        raise Failure(f"{error.name} is not installed: pip install '.[kafka]' in a clone of Strandline") from None
     given = {**settings_file(settings), "bootstrap.servers": servers or ""}
     return ReadableLog(topic, lambda: KafkaLogReader(servers or "", topic, settings=given), Topic(topic, given).heads())
 

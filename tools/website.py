@@ -149,12 +149,14 @@ def copy_folder(root: Path, source: Path, folder: Path) -> None:
 
 
 def public_names(root: Path, module: str) -> list[str]:
-    """The names in a module's `__all__`; of a module without one, its classes."""
+    """The names in a package's stub, in order; where there is none, the classes."""
     path = root.joinpath(*module.split("."))
-    tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["__all__"]:
-            return [name for name in ast.literal_eval(node.value) if not name.startswith("__")]
+    stub = path / "__init__.pyi"
+    file = stub if stub.exists() else path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    tree = ast.parse(file.read_text())
+    if stub.exists():
+        names = [each.name for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names]
+        return sorted(name for name in names if not name.startswith("__"))
     return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
@@ -166,10 +168,10 @@ def navigation(root: Path) -> Nav:
         if line.startswith("## "):
             here = []
             sections.append({line.removeprefix("## "): here})
+            if line == "## Reference":
+                here.append({"Python": [{module: f"{PYTHON_PAGES}/{module}.md"} for module in PUBLIC]})
         for link in LINK.findall(line):
             here.append(decisions(root) if link == "decisions/README.md" else entry(root, f"docs/{link}"))
-    python: Nav = [{module: f"{PYTHON_PAGES}/{module}.md"} for module in PUBLIC]
-    here.insert(-1, {"Python": python})
     sections.append({"Project": [entry(root, name) for name in OF_THE_PROJECT]})
     return sections
 

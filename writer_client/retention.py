@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.core.config import TimeDomain
 from strandline.core.note import DEFAULT_KEY
-from strandline.limits import RETENTION_STEPS
 from strandline.logs import Position, TruncatableLog
 from strandline.wire.streams import WireMark
 from writer_client.errors import NewerBelow
+
+RETENTION_STEPS: Final = 32  # back to a mark made before a time; each is as long as the last mark was made too late
 
 
 def truncate_before(

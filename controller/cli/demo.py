@@ -46,7 +46,7 @@ def command(duration: int, outage: int, delay: int, rate: int, seed: int, out: P
     try:
         from strandline_demo.run import play
     except ModuleNotFoundError as missing:
-        raise Failure(f"{missing.name} is not installed: pip install 'strandline[demo]'") from None
+        raise Failure(f"{missing.name} is not installed: pip install '.[demo]' in a clone of Strandline") from None
     try:
         play(DemoSettings(duration * 1000, outage * 1000, delay * 1000, rate, seed), out, keep=keep)
     except StrandlineError as error:

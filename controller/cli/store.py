@@ -24,6 +24,8 @@ def store_failures(status: int = 1) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'", status) from None
+        raise Failure(
+            f"{missing.name} is not installed: pip install '.[controller]' in a clone of Strandline", status
+        ) from None
     except StoreRefused as refused:
         raise Failure(str(refused), status) from None

@@ -84,5 +84,5 @@ def _log(path: Path | None, servers: str | None, topic: str, settings: Path | No
     try:
         from controller.cli.tail_kafka import TailedTopic
     except ImportError as error:
-        raise Failure(f"{error.name} is not installed: pip install 'strandline[kafka]'") from None
+        raise Failure(f"{error.name} is not installed: pip install '.[kafka]' in a clone of Strandline") from None
     return TailedTopic(topic, {**settings_file(settings), "bootstrap.servers": servers})

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Final
 
 from controller.cluster.records import BeatAnswer, ControllerRow, ShardRow
 from controller.cluster.shards import fair_share
-from controller.limits import ENDED_CONTROLLERS, LATE_BEAT_MS, LEASE_MS, QUIET_MEMBERSHIP_MS
+from controller.limits import LEASE_MS
+
+ENDED_CONTROLLERS: Final = 16  # the last ones that ended, which a controller still lists
+LATE_BEAT_MS: Final = 1_500  # without a new beat of a controller, nobody hands shards over: it may be dead
+QUIET_MEMBERSHIP_MS: Final = 5_000  # without a controller that came or went; before that none hands shards over
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from typing import Final
 
 from controller.cluster.actions import (
     Action,
@@ -61,16 +62,13 @@ from controller.cluster.records import (
 from controller.cluster.shards import shards_to_hand_over, shards_to_take
 from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
-from controller.limits import (
-    BEAT_MS,
-    BEAT_RETRY_MS,
-    DRAIN_PARTS,
-    DRAIN_PAUSE_MS,
-    FREE_SHARDS_LOOK_MS,
-    HANDED_OVER_SHARDS,
-    HELD_CALL_MS,
-    LEASE_MS,
-)
+from controller.limits import BEAT_MS, HELD_CALL_MS, LEASE_MS
+
+FREE_SHARDS_LOOK_MS: Final = 100  # the same while others have shards that this controller is to get
+BEAT_RETRY_MS: Final = 200  # after a beat or a begin that failed
+HANDED_OVER_SHARDS: Final = 16  # by one controller in a beat, to those that have fewer
+DRAIN_PARTS: Final = 12  # in which a controller that stops hands its shards over
+DRAIN_PAUSE_MS: Final = 100  # between two of them: the others load the streams of one meanwhile
 
 
 class MemberPhase(Enum):

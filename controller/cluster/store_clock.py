@@ -7,8 +7,9 @@ each is a lower bound of what the store's clock shows now; the greatest one is b
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
-from controller.limits import STORE_CLOCK_MS
+STORE_CLOCK_MS: Final = 60_000  # the store's clock is taken from the beats of so long
 
 
 class StoreClock:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
-from controller.limits import READY_WRITE_MS, SLOW_FLUSH_MS, STORE_TELLING_MS
+from controller.limits import STORE_TELLING_MS
 from controller.records.counts import Distribution
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
@@ -16,6 +16,9 @@ from controller.storage.cluster import NameReused
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.terms import TermGone, TermOver
 from strandline.errors import StoreCorrupt
+
+READY_WRITE_MS: Final = 3_000  # a commit this recent shows that the store can be written; else one is tried
+SLOW_FLUSH_MS: Final = 1_000  # a commit that takes so long is logged
 
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)

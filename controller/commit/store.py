@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from controller.commit.health import StoreHealth
 from controller.commit.lanes import CommitOrder, Lane
 from controller.garbage_collector import lasting_objects
-from controller.limits import DEFAULT_LIMITS, LOADS_AT_ONCE, STEPS_AT_HAND, Limits
+from controller.limits import DEFAULT_LIMITS, STEPS_AT_HAND, Limits
 from controller.slices import Done, Steps, next_step
 from controller.storage import upgrade
 from controller.storage.database import Database
@@ -32,6 +32,8 @@ from controller.storage.transaction import CommitUnknown
 from controller.storage.unreadable import made_of_rows
 from controller.storage.worker import in_thread
 from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StoreUndecided, StreamLoading
+
+LOADS_AT_ONCE: Final = 4  # over connections of their own
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -22,8 +22,8 @@ One row for all streams of a commit would save pages, but loading one stream wou
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
-from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
 from controller.storage import schema
 from controller.storage.save import Commit
 from controller.storage.writer_states import (
@@ -34,6 +34,10 @@ from controller.storage.writer_states import (
     state_values,
 )
 from strandline.core.writer import Writer
+
+LOG_STATES_PER_WRITER: Final = 8  # besides its own row; beyond it the oldest rows of the log are removed
+LOG_LEAST_WRITERS: Final = 4  # a log may always be as long as for so many writers
+LOG_ROW_STATES: Final = 256  # a commit that changed more writers takes several rows
 
 
 class WriterLog:

@@ -55,7 +55,7 @@ _OF_THE_API: Final = ("/v1", "/healthz", "/readyz", "/metrics", "/docs", "/opena
 _PAGE: Final = {"Content-Security-Policy": OWN_PAGE, "Cache-Control": "no-store"}
 _MISSING: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Strandline</title></head><body>
 <h1>Strandline</h1><p>The controller is running. Its dashboard is not installed here; it comes with</p>
-<pre>pip install 'strandline[dashboard]'</pre><p>and the next start of <code>strandline serve</code>.
+<pre>pip install '.[dashboard]'</pre><p>and the next start of <code>strandline serve</code>.
 The same can be seen in a terminal: <code>strandline watch</code>. The API describes itself at
 <a href="/docs">/docs</a>.</p></body></html>"""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from heapq import nlargest
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -19,7 +19,6 @@ from controller.groups.loaded_group import LoadedGroup, settings_of
 from controller.groups.membership import Membership, Positions, StreamStart
 from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
 from controller.groups.windows import as_of, group_window, questions_of
-from controller.limits import METRICS_LAGGING_SEGMENTS
 from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.groups import group_streams, load_group, progress_in
@@ -60,6 +59,8 @@ from strandline.wire.groups import (
     Start,
     settings_of_group,
 )
+
+METRICS_LAGGING_SEGMENTS: Final = 512  # readable by a group; with more, no segment of it has a lag of its own
 
 
 class Groups:

@@ -15,10 +15,12 @@ from starlette.types import Scope
 from controller.controller import Controller
 from controller.http.declared import DeclaredRoute, Rule, RuleScope
 from controller.http.request_headers import sent_headers
-from controller.limits import RULE_CHARACTERS, RULES_REMEMBERED
 from controller.tokens import NONE_SHOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthenticated, UnknownGroup, UnknownPath
+
+RULES_REMEMBERED: Final = 1_024  # which call needs which role, by method and path; past it they are looked up again
+RULE_CHARACTERS: Final = 512  # a longer path is looked up each time
 
 # They reveal nothing about streams. A browser that opens /docs cannot send a token.
 PAGES: Final = frozenset({"/docs", "/openapi.json"})

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from math import inf, isinf
+from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
@@ -15,13 +16,14 @@ from prometheus_client.registry import Collector
 from controller.controller import Controller, JointController
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.forwarding.peers import PassOutcome
-from controller.limits import METRICS_SLICE_SAMPLES
 from controller.records.counts import OTHER, Distribution
 from controller.status import metric_families
 from controller.status.metric_families import AMONG_OTHERS, FAMILIES, MetricFamily, MetricKind
 from controller.status.metrics import GroupMetrics, KeyMetrics, Snapshot, StreamMetrics
 from controller.storage.diagnosis import Cause
 from strandline.core.writer import WriterState
+
+METRICS_SLICE_SAMPLES: Final = 200  # written as text before other tasks run
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 

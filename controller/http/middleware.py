@@ -8,6 +8,7 @@ import itertools
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from fastapi.exceptions import RequestValidationError
 from starlette.applications import Starlette
@@ -22,7 +23,6 @@ from controller.http.forwarding.forwarding import Forwarding
 from controller.http.problems import answer_with
 from controller.http.request_headers import sent_headers
 from controller.http.responses import EVENTS, event_of_end
-from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.tokens import NOT_KNOWN
 from strandline.errors import (
@@ -35,6 +35,8 @@ from strandline.errors import (
     Unauthenticated,
     UnknownPath,
 )
+
+REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 

@@ -19,7 +19,7 @@ from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
 from controller.http.request_bodies import check_json, decode, read_body, well_made
 from controller.http.responses import to_json
-from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
+from controller.limits import PIECE_NOTES, SMALL_BODY_BYTES
 from controller.streams.notes import Noted, Notes
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, Note
@@ -27,6 +27,9 @@ from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, 
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import encoded_result, note_reply
+
+NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work
+PIECE_ANSWERS: Final = 512  # encoded as JSON at once
 
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)

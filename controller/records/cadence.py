@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.limits import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES, TAUGHT_STILLS
+from controller.limits import STILL_LEAST_MS
+
+NEW_STILL_MS: Final = 20_000  # for how long time may stand still before the second mark
+STILL_PAUSES: Final = 3  # usual pauses between marks; time that stands still for longer is trouble
+CADENCE_PAUSES: Final = 8  # pauses between marks after which a usual pause is mostly forgotten
+TAUGHT_STILLS: Final = 4  # a pause counts as usual for at most so many times what was too long
 
 
 class Cadence:

@@ -12,10 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Final
 
-from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE_MS, STORED_COUNTS_WRITERS
+from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS
 from controller.records.cadence import NO_CADENCE, Cadence
 from controller.storage.counts import NOTHING_COUNTED, StoredCounts, Totals
 from strandline.core.mark import Mark
+
+RATE_MS: Final = 60_000  # marks a second are counted over so long
+RATE_MARKS: Final = 200  # or over so many
+STORED_COUNTS_WRITERS: Final = 100  # of these, as many as the store keeps: those with the greatest counts
 
 OTHER: Final = "_other"  # sums up everything without a label of its own; no name may begin like this
 

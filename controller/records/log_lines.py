@@ -13,9 +13,12 @@ from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from typing import Any, Final, TextIO
 
-from controller.limits import LOG_BURST_LINES, LOG_LINES, LOG_REFILL_LINES_PER_S, LOG_VALUE_CHARACTERS
+from controller.limits import LOG_LINES, LOG_REFILL_LINES_PER_S
 from controller.records.operator_log import LOGGER, request_id
 from strandline.redaction import redact
+
+LOG_BURST_LINES: Final = 500  # of one event at once, except errors and requests; then LOG_REFILL_LINES_PER_S
+LOG_VALUE_CHARACTERS: Final = 1_000  # of one value in a line
 
 _PLAIN: Final = re.compile(r'[^\s"=]+')
 _ACCESS: Final = ("client", "method", "path", "http_version", "status")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from controller.format import span
-from controller.limits import AHEAD_TOLD_MS, STATUS_REASON_WRITERS
 from controller.status.condition import State
 from controller.status.stream_status import COUNTING, KeyStatus
 from strandline.core.time_units import unit_of
+
+AHEAD_TOLD_MS: Final = 3_600_000  # a time that is further ahead of the clock is named in the reason of a state
+STATUS_REASON_WRITERS: Final = 3  # of these, named in the reason of a state
 
 
 def reason_of(key: KeyStatus, now: int) -> str:

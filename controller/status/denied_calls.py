@@ -7,13 +7,15 @@ journal: who has no right to a stream must not write into what others read about
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Final
 
 from controller.clock import Clock
-from controller.limits import DENIALS_BURST_LINES, DENIALS_REFILL_MS
+from controller.limits import DENIALS_REFILL_MS
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
 from strandline.errors import Denied
+
+DENIALS_BURST_LINES: Final = 20  # of each code at once, 401, 403 and 421; then one for each DENIALS_REFILL_MS
 
 
 class DeniedCalls:

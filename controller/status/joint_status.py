@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from controller.clock import Clock
 from controller.cluster.records import Kind
-from controller.limits import STATUS_ASK_MS
 from controller.slices import Slices
 from controller.status.group_members import GroupDetails
 from controller.status.overview import (
@@ -38,6 +37,8 @@ from controller.status.status_view import Others, Viewer
 from controller.status.stream_status import StreamDetails
 from controller.status.writer_status import WriterDetails
 from strandline.errors import NotOwner, OwnerUndecided, StoreUnavailable, StrandlineError
+
+STATUS_ASK_MS: Final = 1_000  # how long another controller is waited for that is asked for its part
 
 
 class _Asked(NamedTuple):

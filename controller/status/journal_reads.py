@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from controller.commit.store import Store
 from controller.groups.service import Groups
-from controller.limits import JOURNAL_SEARCH_ROWS, JOURNAL_SEARCH_S, JOURNAL_SEARCH_STEP_ROWS, JOURNAL_SEARCHES
+from controller.limits import JOURNAL_SEARCHES
 from controller.storage.journal import (
     JOURNAL_OF_GROUP,
     JOURNAL_OF_STREAM,
@@ -23,6 +24,10 @@ from controller.storage.journal import (
 from controller.streams.registry import Streams
 from strandline.access import fits
 from strandline.errors import Overloaded
+
+JOURNAL_SEARCH_ROWS: Final = 20_000  # that one search looks at; then the caller goes on with the next page
+JOURNAL_SEARCH_S: Final = 1.0  # for which one search goes on
+JOURNAL_SEARCH_STEP_ROWS: Final = 500  # that it looks at while other reads of the store wait
 
 
 @dataclass(frozen=True, slots=True)

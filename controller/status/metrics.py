@@ -15,19 +15,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Final
 
 from controller.commit.group_commit import Committer
 from controller.groups.service import Groups
-from controller.limits import (
-    METRICS_FRESH_MS,
-    METRICS_GROUPS,
-    METRICS_KEYS,
-    METRICS_KEYS_OF_STREAM,
-    METRICS_LOADED_STREAMS,
-    METRICS_PENDING_SEGMENTS,
-    METRICS_SEGMENT_LAGS,
-    METRICS_STORE_WAIT_MS,
-)
+from controller.limits import METRICS_GROUPS, METRICS_KEYS
 from controller.records.counts import OTHER
 from controller.slices import Slices
 from controller.status.status_reader import StatusReader
@@ -37,6 +29,13 @@ from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import SegmentRef
 from strandline.errors import StrandlineError
 from strandline.wire.groups import GroupWindow, StreamWindow
+
+METRICS_KEYS_OF_STREAM: Final = 16  # of one stream
+METRICS_PENDING_SEGMENTS: Final = 4_096  # of a group's stream; with more, its pending offsets are left out
+METRICS_SEGMENT_LAGS: Final = 20  # segments of a group with a lag of their own, those furthest behind
+METRICS_LOADED_STREAMS: Final = 50  # streams not used since the start that one scrape loads from the store
+METRICS_STORE_WAIT_MS: Final = 1_000  # how long a scrape waits for the store
+METRICS_FRESH_MS: Final = 500  # scrapes closer together get the same answer
 
 log = logging.getLogger(__name__)
 

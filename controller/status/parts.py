@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from controller.cluster.records import ControllerRow, Kind
-from controller.limits import STATUS_PART_NAMES
 from controller.status.stream_status import GroupStatus, StreamStatus
+
+STATUS_PART_NAMES: Final = 4_000  # of streams and groups, in one call to another controller
 
 
 class Nearby(Enum):

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from controller.clock import Clock
-from controller.limits import STATUS_REST, STATUS_SHARED, STATUS_TTL_MS
 from controller.slices import Slices
+
+STATUS_TTL_MS: Final = 900  # all who ask within it share what is worked out; pages and `watch` ask each second
+STATUS_REST: Final = 20  # what took long is shared for so many times as long: it never takes more than a 20th
+STATUS_SHARED: Final = 256  # of each kind, kept
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

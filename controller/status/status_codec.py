@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
-from controller.limits import STATUS_TOLD_WRITERS
 from controller.slices import Slices
 from controller.status.group_members import GroupDetails
 from controller.status.parts import StatusPart
@@ -22,6 +21,8 @@ from controller.status.writer_status import WriterDetails
 from controller.storage.counts import Totals
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.segment import Segment, SegmentGraph
+
+STATUS_TOLD_WRITERS: Final = 2_000  # of each key of one stream, told to another controller, those in trouble first
 
 Details = TypeVar("Details", StreamDetails, WriterDetails, GroupDetails)
 Shape = TypeVar("Shape")

@@ -12,20 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from controller.clock import Clock
 from controller.cluster.records import Kind
 from controller.groups.service import Groups
-from controller.limits import (
-    STATUS_GROUPS,
-    STATUS_GROUPS_AT_ONCE,
-    STATUS_GROUPS_WAIT_MS,
-    STATUS_LOAD_WAIT_MS,
-    STATUS_LOADS,
-    STATUS_PAGE_NAMES,
-    STATUS_PARTS,
-    STATUS_STREAMS,
-)
+from controller.limits import STATUS_GROUPS, STATUS_STREAMS
 from controller.slices import Slices
 from controller.status.group_members import GroupDetails, group_members
 from controller.status.overview import (
@@ -60,6 +52,13 @@ from strandline.errors import (
     UnknownGroup,
     UnknownStream,
 )
+
+STATUS_LOADS: Final = 100  # streams that are not in memory, read from the store for one answer
+STATUS_LOAD_WAIT_MS: Final = 500  # for each of these; one with very much in it is loaded for a later answer
+STATUS_PAGE_NAMES: Final = 1_000  # read from the store at a time
+STATUS_PARTS: Final = 32  # told to other controllers, kept
+STATUS_GROUPS_AT_ONCE: Final = 16  # groups for such a part, some of whose streams other controllers may own
+STATUS_GROUPS_WAIT_MS: Final = 700  # how long these are waited for
 
 
 @dataclass(frozen=True, slots=True)

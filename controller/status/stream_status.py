@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from controller.format import is_epoch
-from controller.limits import PROGRAMS_SHOWN
 from controller.records.cadence import NO_CADENCE
 from controller.slices import Steps
 from controller.status.condition import Facts, State, condition
@@ -26,6 +25,8 @@ from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
 from strandline.core.writer import KeyState, Writer, WriterState
 from strandline.wire.groups import GroupWindow
+
+PROGRAMS_SHOWN: Final = 64  # writers of a stream that are called as a reader group
 
 
 class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):

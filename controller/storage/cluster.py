@@ -49,7 +49,7 @@ from controller.cluster.records import (
     Take,
     Taken,
 )
-from controller.limits import ENDED_KEPT_MS, FENCES_SINCE_S, IDLE_BEGIN_MS, LEASE_MS
+from controller.limits import FENCES_SINCE_S, LEASE_MS
 from controller.storage import schema, upgrade
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.postgresql import STORE_NOW
@@ -57,6 +57,9 @@ from controller.storage.save import Claim
 from controller.storage.shards import fill_shards
 from controller.storage.terms import end_terms
 from controller.storage.transaction import transaction
+
+IDLE_BEGIN_MS: Final = 10_000  # PostgreSQL: the same for the statements with which one of many controllers begins
+ENDED_KEPT_MS: Final = 600_000  # PostgreSQL: how long the row of an ended controller without shards is kept
 
 
 class ControllerEnded(StoreTrouble):

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from sqlalchemy import URL, Connection, Engine, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from controller.limits import MIGRATE_LOCK_MS, MIGRATE_PAUSE_MS, MIGRATE_TRIES, SHARDS
+from controller.limits import SHARDS
 from controller.storage import upgrade
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import (
@@ -53,6 +53,10 @@ from controller.storage.sqlite import (
 from controller.storage.transaction import CommitUnknown, transaction
 from strandline.errors import StoreCorrupt
 from strandline.redaction import redact
+
+MIGRATE_LOCK_MS: Final = 500  # PostgreSQL: how long a migration beside controllers waits for a lock, and they for it
+MIGRATE_PAUSE_MS: Final = 500  # PostgreSQL: before such a migration tries again
+MIGRATE_TRIES: Final = 20  # PostgreSQL: of such a migration
 
 
 def parse_url(url: str) -> URL:

@@ -21,12 +21,14 @@ from sqlalchemy import (
     tuple_,
 )
 
-from controller.limits import JOURNAL_ENTRIES, JOURNAL_RESUMED
+from controller.limits import JOURNAL_ENTRIES
 from controller.storage import schema
 from controller.storage.rows import AnyRow, Values, to_json
 from controller.storage.unreadable import corrupt
 from strandline.access import EVERYTHING
 from strandline.errors import StoreCorrupt
+
+JOURNAL_RESUMED: Final = 64  # newest entries from which a stream that is loaded knows since when what holds
 
 # Topics that say since when something holds: a stream that is loaded goes on from their newest entries.
 RESUMED: Final = ("holding", "incomplete", "pause")

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
 
-from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS, STEPS_AT_HAND
+from controller.limits import ITEM_CHARACTERS, STEPS_AT_HAND
 from controller.slices import Steps, at_once, next_step
 from controller.storage import schema
 from controller.storage.counts import StoredCounts, counts_of
@@ -40,6 +40,10 @@ from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
 from strandline.core.writer import Writer
 from strandline.errors import StoreCorrupt, StrandlineError
+
+LOADED_MARKS: Final = 256  # of each key, read when a stream is loaded
+MARK_ITEMS: Final = 8  # the work of loading a mark
+QUERY_ITEMS: Final = 32  # the work of running a query
 
 # Built once: building a query costs more than running it.
 _of_counts = schema.stream_counts.c

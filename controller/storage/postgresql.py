@@ -21,17 +21,16 @@ from sqlalchemy import (
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from controller.limits import (
-    CONNECT_TIMEOUT_S,
-    IDLE_COMMIT_MS,
-    LOST_PEER_S,
-    STATEMENT_TIMEOUT_MS,
-    TAKE_OVER_WAIT_MS,
-    VANISHED_CLIENT_MS,
-)
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.refusals import AlreadyServed, DriverMissing
 from strandline.redaction import redact
+
+CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
+TAKE_OVER_WAIT_MS: Final = 3_000  # PostgreSQL: the wait for the session of a controller that was killed to end
+STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
+IDLE_COMMIT_MS: Final = 1_000  # PostgreSQL: from the check of a commit to its rows; past it the server ends the session
+VANISHED_CLIENT_MS: Final = 500  # PostgreSQL: how often the server looks whether who sent a statement is still there
+LOST_PEER_S: Final = 20  # without a sign of life on a connection, after which either side counts it as lost
 
 LOCK: Final = int.from_bytes(b"strand")  # the key of the advisory lock
 STORE_NOW: Final = cast(func.floor(extract("epoch", func.clock_timestamp()) * 1000), BigInteger)  # the server's clock

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from controller.limits import STREAMS_NAMED, TABLES_SHOWN
 from strandline.redaction import redact
+
+STREAMS_NAMED: Final = 10  # in the message that a store's clock cannot be set back
+TABLES_SHOWN: Final = 5  # in the message that a database is not Strandline's
 
 
 class StoreRefused(Exception):
@@ -46,7 +49,8 @@ class DriverMissing(StoreRefused):
         self.extra = extra
 
     def __str__(self) -> str:
-        return f"this database needs {self.package}, which is not installed: pip install 'strandline[{self.extra}]'"
+        how = f"pip install '.[{self.extra}]' in a clone of Strandline"
+        return f"this database needs {self.package}, which is not installed: {how}"
 
 
 class NoStore(StoreRefused):

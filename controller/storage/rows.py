@@ -9,13 +9,14 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from sqlalchemy import Row, Select, Table, bindparam, select
 
-from controller.limits import CONFIGS_REMEMBERED
 from strandline.core.aggregate import Remainder
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
+
+CONFIGS_REMEMBERED: Final = 1_024  # settings of streams as the store has them; others are read and checked again
 
 Values: TypeAlias = dict[str, Any]
 AnyRow: TypeAlias = Row[Any]

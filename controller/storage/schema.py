@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from strandline.limits import NAME_CHARACTERS
 
-REVISION: Final = "0001"  # the newest in migrations/versions, which leads to these tables
+REVISION: Final = "0001"  # the newest in storage/migrations/versions, which leads to these tables
 LEAST_REVISION: Final = "0001"  # this version serves a store from here on
 
 metadata = MetaData(

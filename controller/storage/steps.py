@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Select
 
-from controller.limits import PAGE_CHARACTERS, PAGE_FIRST_ROWS, PAGE_GROWTH_TIMES, PAGE_ROWS, STEP_ITEMS
+from controller.limits import STEP_ITEMS
 from controller.storage.rows import AnyRow, Values
+
+PAGE_FIRST_ROWS: Final = 256  # rows of the first page, which shows how large rows are
+PAGE_GROWTH_TIMES: Final = 4  # the most by which a page may be longer than the one before
+PAGE_ROWS: Final = 4_096  # the most rows of a page
+PAGE_CHARACTERS: Final = 256 * 1024  # the approximate size of a page
 
 
 class Step:

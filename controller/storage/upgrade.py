@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 OURS: Final = frozenset({schema.served.name, schema.stream.name})  # a store of any revision has these tables
-# Beside this package. Alembic reads them by their path: nothing imports `migrations`, which users have as well.
-SCRIPTS: Final = Path(__file__).parents[2] / "migrations"
+SCRIPTS: Final = Path(__file__).with_name("migrations")  # which Alembic reads by their path; nothing imports them
 ONLY_ADDS: Final = "only_adds"  # the name in a step that says so
 
 # Where Alembic keeps the revision. Alembic itself is imported only to run migrations: that takes longer than creating

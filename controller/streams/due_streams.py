@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from typing import Final
 
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store
-from controller.limits import DUE_LOADS, DUE_LOOK_MS, DUE_STALE_MS, DUE_STREAMS
 from controller.storage.cluster import Due, due_streams
 from controller.storage.tenure import Tenure
 from controller.streams.registry import Streams
 from strandline.errors import StrandlineError
+
+DUE_LOOK_MS: Final = 10_000  # how often a controller looks for streams of its shards that time alone is about to change
+DUE_STREAMS: Final = 1_000  # found at a time
+DUE_LOADS: Final = 4  # of these, loaded at once
+DUE_STALE_MS: Final = 60_000  # the store is told the next moment of a loaded stream again after so long
 
 
 class DueStreams:

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from controller.cluster.records import Kind
 from controller.commit.writer_log import WriterLog
-from controller.limits import NEVER, NOTED_AT_MS, RECENT_MARKS, RECENT_OFFSETS
+from controller.limits import NEVER
 from controller.records.counts import StreamCounts
 from controller.records.journal import AdminAction, Journal, Told, log_entries
 from controller.records.journal_recorder import JournalRecorder, resume_cadence
@@ -31,6 +32,10 @@ from strandline.core.changes import Changes
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
 from strandline.errors import StreamRecreated
+
+RECENT_MARKS: Final = 512  # of each key, in memory; older ones are read from the store
+RECENT_OFFSETS: Final = 4_194_304  # in these marks: of a stream with more than 8 192 segments there are fewer
+NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at`, and of what is counted, a crash may lose
 
 
 class LoadedStream:

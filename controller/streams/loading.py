@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from controller.commit.store import Store
-from controller.limits import LOADED_TOGETHER
 from controller.storage.load import LARGE, FoundStream, StoredStream, stream_steps, streams_at_hand
 from strandline.core.served_time import Unserved
 from strandline.errors import StoreCorrupt
+
+LOADED_TOGETHER: Final = 16  # streams that are wanted at the same time, in one read
 
 
 class _Wanted(NamedTuple):

@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from controller.commit.group_commit import Committer
-from controller.limits import (
-    EVENT_ENCODED_MARKS,
-    EVENT_KEEP_ALIVE_S,
-    EVENT_MARKS,
-    EVENT_SUBSCRIBERS,
-    REST_TELLING_MS,
-)
+from controller.limits import EVENT_SUBSCRIBERS, REST_TELLING_MS
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
@@ -27,6 +21,10 @@ from strandline.core.mark import Mark
 from strandline.core.note import check_key
 from strandline.core.segment import SegmentGraph
 from strandline.errors import NotOwner, Overloaded, UnknownSeq
+
+EVENT_KEEP_ALIVE_S: Final = 15  # without an event; then a comment is sent
+EVENT_MARKS: Final = 64  # read and sent at a time
+EVENT_ENCODED_MARKS: Final = 16  # of each stream, kept as they were sent
 
 Encode: TypeAlias = Callable[[Mark, SegmentGraph], bytes]
 

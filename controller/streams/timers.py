@@ -9,9 +9,11 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from controller.clock import Clock
-from controller.limits import ADVANCE_PAUSE_MS, HEARTBEAT_MS
+from controller.limits import HEARTBEAT_MS
 from controller.storage.tenure import Tenure
 from controller.streams.loaded_stream import LoadedStream
+
+ADVANCE_PAUSE_MS: Final = 10  # between two checks of one stream's deadlines
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from strandline.errors import InvalidConfig
-from strandline.limits import TOKEN_FILE_BYTES
+
+TOKEN_FILE_BYTES: Final = 4_096  # a larger file is not read as a token
 
 TOKEN_VARIABLE: Final = "STRANDLINE_TOKEN"
 TOKEN_FILE_VARIABLE: Final = "STRANDLINE_TOKEN_FILE"

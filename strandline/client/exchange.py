@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 from strandline.client.calls import Request
 from strandline.client.retry import Outcome
 from strandline.errors import UnexpectedAnswer
-from strandline.limits import CONNECT_MS
+
+CONNECT_MS: Final = 2_000  # how long connecting may take
 
 _encode: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 

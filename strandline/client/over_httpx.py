@@ -18,7 +18,9 @@ import httpx
 from strandline.client.calls import Response
 from strandline.client.exchange import AllInUse, Exchange, Exchanged
 from strandline.client.retry import AnswerLost, NotReached
-from strandline.limits import CONNECTIONS, IDLE_CONNECTION_MS
+from strandline.limits import CONNECTIONS
+
+IDLE_CONNECTION_MS: Final = 3_000  # below the 5 s after which common servers close a connection
 
 # The errors of an attempt that sent no part of the request.
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)

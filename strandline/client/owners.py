@@ -18,7 +18,11 @@ from typing import Final
 
 from strandline.client.addresses import check_addresses
 from strandline.errors import InvalidConfig
-from strandline.limits import OWNER_AVOIDED_MS, OWNER_CHARACTERS, OWNERS_AVOIDED, OWNERS_REMEMBERED
+
+OWNERS_REMEMBERED: Final = 10_000  # streams and groups of which a connection knows owner and fence
+OWNER_AVOIDED_MS: Final = 30_000  # how long no request goes straight to an owner that was not reached
+OWNERS_AVOIDED: Final = 64  # of these at once
+OWNER_CHARACTERS: Final = 300  # of the address of an owner; a longer one is not used
 
 OWNER_HEADER: Final = "strandline-owner"
 FENCE_HEADER: Final = "strandline-fence"

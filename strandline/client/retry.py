@@ -17,19 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar, assert_never
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 from strandline.client.backoff import backoff_ms
 from strandline.client.calls import Call, Request, Response, error_of
 from strandline.core.checks import check_whole
 from strandline.errors import ControllerAway, OutcomeUnknown, Unavailable
-from strandline.limits import (
-    ATTEMPT_DEFAULT_MS,
-    ATTEMPTS_DEFAULT,
-    CALL_DEADLINE_DEFAULT_MS,
-    FIRST_PAUSE_DEFAULT_MS,
-    PAUSE_BOUND_DEFAULT_MS,
-)
+from strandline.limits import ATTEMPT_DEFAULT_MS, CALL_DEADLINE_DEFAULT_MS
+
+FIRST_PAUSE_DEFAULT_MS: Final = 50  # the first pause between attempts; each further one is twice as long
+PAUSE_BOUND_DEFAULT_MS: Final = 2_000  # the longest pause between attempts
+ATTEMPTS_DEFAULT: Final = 100  # of one request
 
 Value = TypeVar("Value")
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from strandline.client.calls import Call
 from strandline.client.loop import Remote
 from strandline.client.retry import Pause
 from strandline.core.checks import check_whole
 from strandline.errors import StrandlineError, TimeNotReached, Unavailable, Undecided
-from strandline.limits import WAIT_PAUSE_MS, WAIT_STEP_MS, WAIT_UNTIL_BOUND_MS
+from strandline.limits import WAIT_UNTIL_BOUND_MS
 from strandline.wire.streams import MarksAt
+
+WAIT_STEP_MS: Final = 10_000  # one request of such a wait
+WAIT_PAUSE_MS: Final = 500  # after one that ended early, or failed
 
 OnWait: TypeAlias = Callable[[MarksAt | StrandlineError], None]
 

@@ -15,14 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from strandline.limits import (
-    CLOCK_CONFIRM_MS,
-    CLOCK_NEAR_SLEW_PART,
-    CLOCK_SLEW_PART,
-    CLOCK_STEP_BOUND_MS,
-    CLOCK_STEP_MS,
-)
+from strandline.limits import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS, CLOCK_STEP_MS
+
+CLOCK_NEAR_SLEW_PART: Final = 2  # or slower by a half, if the host's clock is less than a step behind
 
 
 class ClockState(StrEnum):

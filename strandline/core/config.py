@@ -10,15 +10,14 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_
 
 from strandline.core.checks import check_whole
 from strandline.errors import InvalidConfig
-from strandline.limits import (
-    FORGET_AFTER_DEFAULT_MS,
-    IDLE_LAG_DEFAULT_MS,
-    MARK_INTERVAL_DEFAULT_MS,
-    MAX_AHEAD_DEFAULT_MS,
-    MAX_WRITERS_DEFAULT,
-    STANDINGS_PER_STREAM,
-    WRITER_TIMEOUT_DEFAULT_MS,
-)
+from strandline.limits import STANDINGS_PER_STREAM
+
+WRITER_TIMEOUT_DEFAULT_MS: Final = 600_000  # a writer that is silent for this long no longer holds time back
+MARK_INTERVAL_DEFAULT_MS: Final = 1_000  # the least time between two marks
+MAX_AHEAD_DEFAULT_MS: Final = 86_400_000  # how far a note may be ahead of the clock
+IDLE_LAG_DEFAULT_MS: Final = 10_000  # ingestion domain: how far the time of an idle stream is behind the clock
+FORGET_AFTER_DEFAULT_MS: Final = 86_400_000  # how long marks name a lost writer
+MAX_WRITERS_DEFAULT: Final = 100_000  # of a stream
 
 
 class Says(NamedTuple):

@@ -15,12 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
+from typing import Final
 
 from strandline.core.cut import Cut
 from strandline.core.shape import Shape
 from strandline.errors import BeyondFinalOffset, InvalidConfig, InvalidScale, TooMany, UnknownSegment
-from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM, SHAPES_KNOWN_TO_GROW
+from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM
 from strandline.names import check_name
+
+SHAPES_KNOWN_TO_GROW: Final = 1_024  # in the graph of a stream: those of positions that need no closing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,10 @@ from operator import itemgetter
 from typing import Final
 
 from strandline.core.lanes import LANE_BITS, LANE_BYTES, Values, offset_in, packing, top_bits
-from strandline.limits import OFFSET_BOUND, SHAPE_NAMES_REMEMBERED
+from strandline.limits import OFFSET_BOUND
 from strandline.names import is_name
+
+SHAPE_NAMES_REMEMBERED: Final = 1_048_576  # names of segments, in all the shapes that cuts share
 
 LANE_BEYOND: Final = (1 << LANE_BITS) - OFFSET_BOUND  # the bits of a lane that no offset has
 

@@ -15,9 +15,11 @@ from typing import Final
 
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.errors import StrandlineError
-from strandline.limits import BATCH_FIRST_ROWS, LOG_FAULTS_TOLD
+from strandline.limits import BATCH_FIRST_ROWS
 from strandline.logs.layout import SEGMENTS, segment_of
 from strandline.logs.sqlite_reader import SqliteLogReader, is_readable
+
+LOG_FAULTS_TOLD: Final = 100  # faults that SQLite lists for the file of a log
 
 
 class LogFaultKind(StrEnum):

@@ -27,17 +27,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from strandline.errors import StrandlineError, UnknownSegment
 from strandline.fork import OwningProcess
-from strandline.limits import (
-    EVENT_BYTES,
-    EVENT_OVERHEAD_BYTES,
-    KAFKA_ASK_MS,
-    KAFKA_ATTEMPT_MS,
-    KAFKA_CLOSE_MS,
-    KAFKA_COMMIT_MS,
-    KAFKA_DELIVERY_MS,
-    KAFKA_PAUSE_MS,
-    KAFKA_STEP_MS,
-)
+from strandline.limits import EVENT_BYTES, EVENT_OVERHEAD_BYTES, KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_PAUSE_MS
 from strandline.logs import Event, Memo, Position, Transaction, check_size
 from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
 from strandline.logs.deliveries import Deliveries, Delivery
@@ -51,6 +41,11 @@ from strandline.logs.errors import (
 )
 from strandline.logs.kafka_topic import QUIET, Settings, Topic, connecting
 from strandline.paced_log import PacedLog, Waiting
+
+KAFKA_STEP_MS: Final = 50  # one step of a wait for reports: the wait ends at most this long after the last of them
+KAFKA_DELIVERY_MS: Final = 120_000  # a producer's own default: after that an event is acknowledged or has failed
+KAFKA_COMMIT_MS: Final = 60_000  # how long a commit is repeated
+KAFKA_CLOSE_MS: Final = 10_000  # how long closing waits for events under way
 
 # Java's partitioner, so that a key goes to the partition to which other producers send it.
 DEFAULTS: Final = {

@@ -23,11 +23,6 @@ from strandline.limits import (
     BATCH_ROWS,
     KAFKA_ATTEMPT_MS,
     KAFKA_READ_AHEAD_KIB,
-    KAFKA_READ_AHEAD_ROWS,
-    KAFKA_READ_ROWS,
-    KAFKA_READ_STALL_MS,
-    KAFKA_READ_WAIT_MS,
-    KAFKA_RECONNECT_MS,
 )
 from strandline.logs import Position, StoredEvent, check_range
 from strandline.logs.columns import event_schema
@@ -36,6 +31,12 @@ from strandline.logs.kafka_topic import QUIET, Settings, Topic, connecting
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+KAFKA_READ_STALL_MS: Final = 60_000  # the longest wait for an event that must be there
+KAFKA_READ_WAIT_MS: Final = 10  # how long a broker without further events, or a client that is full, may wait
+KAFKA_RECONNECT_MS: Final = 20  # before a reader's second connection; librdkafka waits half of it at each start
+KAFKA_READ_AHEAD_ROWS: Final = 10_000_000  # so many that only KAFKA_READ_AHEAD_KIB counts
+KAFKA_READ_ROWS: Final = 1_024  # taken from the client at a time; with more, Python collects garbage meanwhile
 
 # It joins no group and commits nothing; but a consumer needs a group id.
 READING: Final = {

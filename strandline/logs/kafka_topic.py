@@ -24,17 +24,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from confluent_kafka.cimpl import RESOURCE_TOPIC
 
 from strandline.fork import OwningProcess
-from strandline.limits import (
-    KAFKA_ASK_MS,
-    KAFKA_ATTEMPT_MS,
-    KAFKA_DELETE_MS,
-    KAFKA_MISSING_MS,
-    KAFKA_PAUSE_MS,
-    WAIT_TOLD_AFTER_MS,
-)
+from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_PAUSE_MS, WAIT_TOLD_AFTER_MS
 from strandline.logs import Position, check_head
 from strandline.logs.errors import LogUnavailable, TopicMissing
 from strandline.paced_log import PacedLog, Waiting
+
+KAFKA_DELETE_MS: Final = 30_000  # how long a broker may take to remove records
+KAFKA_MISSING_MS: Final = 1_000  # how long a topic counts as not yet known to every broker
 
 Value = TypeVar("Value")
 Settings = Mapping[str, Any]  # librdkafka's configuration properties

@@ -18,14 +18,13 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 
 from strandline import errors
 from strandline.errors import StrandlineError
-from strandline.limits import (
-    PROBLEM_DEPTH,
-    PROBLEM_DETAIL_CHARACTERS,
-    PROBLEM_ENTRIES,
-    PROBLEM_NUMBER,
-    PROBLEM_TEXT_CHARACTERS,
-)
 from strandline.redaction import redact
+
+PROBLEM_TEXT_CHARACTERS: Final = 512  # of a text in a problem; the rest is cut off
+PROBLEM_DETAIL_CHARACTERS: Final = 2_000  # of its sentence
+PROBLEM_ENTRIES: Final = 16  # of a list or an object in it
+PROBLEM_DEPTH: Final = 4  # nested lists and objects in it
+PROBLEM_NUMBER: Final = 2**63 - 1  # the greatest whole number in it, for the sake of JSON readers
 
 Entry = TypeVar("Entry")
 

@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
+from strandline.core.config import MAX_WRITERS_DEFAULT
 from strandline.core.note import Note
 from strandline.errors import Fenced, InvalidConfig, InvalidScale, TooMany, UnknownWriter
-from strandline.limits import (
-    FORGOTTEN_PER_CALL,
-    GONE_KEPT_MS,
-    KEYS_PER_STREAM,
-    MAX_WRITERS_DEFAULT,
-    STANDINGS_PER_STREAM,
-)
+from strandline.limits import FORGOTTEN_PER_CALL, GONE_KEPT_MS, KEYS_PER_STREAM, STANDINGS_PER_STREAM
 from tests.aggregate.book import Book
 
 

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.client.owners import NOTHING, Known, OwnerMemory, owner_first
-from strandline.limits import OWNER_AVOIDED_MS, OWNER_CHARACTERS, OWNERS_REMEMBERED
+from strandline.client.owners import (
+    NOTHING,
+    OWNER_AVOIDED_MS,
+    OWNER_CHARACTERS,
+    OWNERS_REMEMBERED,
+    Known,
+    OwnerMemory,
+    owner_first,
+)
 
 NOTES = "/v1/streams/orders/notes"
 MARKS = "/v1/streams/orders/marks?after=1"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.served_time import Unserved
-from strandline.limits import COMMIT_HANGS_MS
+from strandline.core.served_time import COMMIT_HANGS_MS, Unserved
 
 SPANS = st.integers(0, 3 * COMMIT_HANGS_MS)
 #   quick: a commit that ends in time    slow: one that hangs, then succeeds    away: some fail, then one succeeds

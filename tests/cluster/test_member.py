@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, PassOn, Refusal, Refuse, Serve, Stop
+from controller.cluster.cluster_view import QUIET_MEMBERSHIP_MS
 from controller.cluster.events import (
     AddressShared,
     BegunAnew,
@@ -19,7 +20,15 @@ from controller.cluster.events import (
     ShardsTaken,
 )
 from controller.cluster.lease import TRUSTED_LEASE_MS
-from controller.cluster.member import Member, MemberPhase
+from controller.cluster.member import (
+    BEAT_RETRY_MS,
+    DRAIN_PARTS,
+    DRAIN_PAUSE_MS,
+    FREE_SHARDS_LOOK_MS,
+    HANDED_OVER_SHARDS,
+    Member,
+    MemberPhase,
+)
 from controller.cluster.records import (
     Adopt,
     Beat,
@@ -34,17 +43,7 @@ from controller.cluster.records import (
     Take,
     Taken,
 )
-from controller.limits import (
-    BEAT_MS,
-    BEAT_RETRY_MS,
-    DRAIN_PARTS,
-    DRAIN_PAUSE_MS,
-    FREE_SHARDS_LOOK_MS,
-    HANDED_OVER_SHARDS,
-    HELD_CALL_MS,
-    LEASE_MS,
-    QUIET_MEMBERSHIP_MS,
-)
+from controller.limits import BEAT_MS, HELD_CALL_MS, LEASE_MS
 
 STORE = 1_000_000  # what the store's clock shows when the own one shows 0
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.cluster.records import ShardRow
 from controller.limits import LEASE_MS
-from strandline.limits import COMMIT_HANGS_MS
+from strandline.core.served_time import COMMIT_HANGS_MS
 
 if TYPE_CHECKING:
     from tests.cluster.store import Data, Session

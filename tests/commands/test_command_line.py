@@ -212,7 +212,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
         command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (status, "")
-    assert f"{missing} is not installed: pip install 'strandline[{extra}]'" in done.stderr
+    assert f"{missing} is not installed: pip install '.[{extra}]' in a clone of Strandline" in done.stderr
 
 
 def test_every_commands_help_needs_click_and_the_base_install(tmp_path: Path) -> None:

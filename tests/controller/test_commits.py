@@ -11,11 +11,10 @@ import pytest
 from controller.clock import Clock
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.serving import TermRecord
-from controller.limits import RECENT_MARKS
 from controller.storage import schema
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import Commit
-from controller.streams.loaded_stream import LoadedStream
+from controller.streams.loaded_stream import RECENT_MARKS, LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from controller.limits import CADENCE_PAUSES, LOADED_MARKS, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES
-from controller.records.cadence import Cadence
+from controller.limits import STILL_LEAST_MS
+from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_PAUSES, Cadence
 from controller.slices import at_once
 from controller.status.condition import State
 from controller.status.stream_status import KeyStatus, StreamStatus, status_steps
+from controller.storage.load import LOADED_MARKS
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/ask-for-status.md"

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from controller.limits import COUNTED_WRITERS, NOTED_AT_MS, STORED_COUNTS_WRITERS
-from controller.records.counts import OTHER, StreamCounts
+from controller.limits import COUNTED_WRITERS
+from controller.records.counts import OTHER, STORED_COUNTS_WRITERS, StreamCounts
 from controller.storage.load import load_stream
+from controller.streams.loaded_stream import NOTED_AT_MS
 from tests.operations.scraping import scrape
 
 STREAM = "/v1/streams/s"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from controller.format import Times
-from controller.limits import JOURNAL_ENTRIES, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_SEARCH_ROWS
-from controller.records.journal import AdminAction, Journal
+from controller.limits import JOURNAL_ENTRIES
+from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES, AdminAction, Journal
+from controller.status.journal_reads import JOURNAL_SEARCH_ROWS
 from controller.status.journal_text import story
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM

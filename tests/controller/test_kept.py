@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import LOADED_MARKS
+from controller.storage.load import LOADED_MARKS
 from tests.postgres import Postgres
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}

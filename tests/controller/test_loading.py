@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.controller import Controller
-from controller.limits import LOADED_TOGETHER
+from controller.streams.loading import LOADED_TOGETHER
 from strandline.core.note import Note
 from strandline.errors import UnknownStream
 from strandline.testing import ManualClock

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import LOADED_MARKS
+from controller.storage.load import LOADED_MARKS
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 

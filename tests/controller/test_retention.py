@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import RETENTION_LOOK_MS, RETENTION_MARKS
+from controller.retention import RETENTION_LOOK_MS, RETENTION_MARKS
 
 CONFIG = {
     "segments": 1,

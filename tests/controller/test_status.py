@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from controller.limits import NEW_STILL_MS, SLICE_MS, STATUS_EXCLUDED, STATUS_LOADS, STATUS_TTL_MS
-from controller.status.status_reader import StatusReader
+from controller.http.routes.status import STATUS_EXCLUDED
+from controller.records.cadence import NEW_STILL_MS
+from controller.slices import SLICE_MS
+from controller.status.single_flight import STATUS_TTL_MS
+from controller.status.status_reader import STATUS_LOADS, StatusReader
 from strandline.client import calls
 from strandline.client.calls import Response
 from strandline.wire.status import StatusPage

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
-from controller.limits import NEW_STILL_MS
+from controller.records.cadence import NEW_STILL_MS
 from controller.slices import Slices, at_once
 from controller.status.condition import State
 from controller.status.overview import Overview

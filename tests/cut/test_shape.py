@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from strandline.core.cut import Cut, join_all
 from strandline.core.lanes import Columns
-from strandline.core.shape import SHAPES, Shape, shape_of
-from strandline.limits import OFFSET_BOUND, SHAPE_NAMES_REMEMBERED
+from strandline.core.shape import SHAPE_NAMES_REMEMBERED, SHAPES, Shape, shape_of
+from strandline.limits import OFFSET_BOUND
 
 NAMES = [str(number) for number in range(12)]
 OFFSETS = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 3) | st.integers(0, OFFSET_BOUND - 1))

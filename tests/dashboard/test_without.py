@@ -33,7 +33,7 @@ def test_it_says_how_to_get_the_pages_and_serves_everything_else(tmp_path: Path)
         url = process.stdout.readline().rpartition(" ")[2].strip()
         answer, status = httpx.get(url), httpx.get(f"{url}/v1/status")
         process.terminate()
-    assert answer.status_code == 200 and "pip install 'strandline[dashboard]'" in answer.text
+    assert answer.status_code == 200 and "pip install '.[dashboard]'" in answer.text
     assert status.status_code == 200
 
 

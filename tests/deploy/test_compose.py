@@ -14,9 +14,10 @@ import yaml
 from psycopg.pq import Conninfo
 
 from controller.app import create_app
-from controller.limits import DEFAULT_LIMITS, EVENT_KEEP_ALIVE_S
+from controller.limits import DEFAULT_LIMITS
 from controller.server import check_name
 from controller.settings import PORT_DEFAULT, Settings
+from controller.streams.mark_feed import EVENT_KEEP_ALIVE_S
 from strandline.limits import WAIT_BOUND_MS
 from tests.deploy.deployed import COMPOSE, HAPROXY, PROJECT, ROOT, SEVERAL, compose, variables
 from tests.postgres import Postgres

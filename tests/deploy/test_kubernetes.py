@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from controller.app import create_app
-from controller.limits import DEFAULT_LIMITS, QUIET_MEMBERSHIP_MS, START_DEADLINE_S
+from controller.cluster.cluster_view import QUIET_MEMBERSHIP_MS
+from controller.limits import DEFAULT_LIMITS, START_DEADLINE_S
 from controller.server import check_name
 from controller.settings import PORT_DEFAULT, Settings
 from tests.deploy.deployed import KUBERNETES, PROJECT, ROOT, check_command, manifest, variables

@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controller.limits import DEFAULT_LIMITS, KILL_AFTER_S
+from controller.limits import DEFAULT_LIMITS
+from controller.restarts import KILL_AFTER_S
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 from controller.terminal import TAKEN_OVER_STATUS
 from tests.deploy.deployed import (

@@ -9,13 +9,14 @@ from functools import partial
 import pytest
 
 from controller.cluster.records import Kind
-from controller.limits import BEAT_MS, DUE_LOOK_MS, LEASE_MS
+from controller.limits import BEAT_MS, LEASE_MS
 from controller.storage.database import open_joint
 from controller.storage.load import load_stream
 from controller.storage.refusals import OneController
+from controller.streams.due_streams import DUE_LOOK_MS
 from controller.streams.mark_feed import FeedOver, MarkFeed, NewMarks
+from strandline.core.served_time import COMMIT_HANGS_MS
 from strandline.errors import NotOwner, StoreUnavailable
-from strandline.limits import COMMIT_HANGS_MS
 from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Node, Nodes, nodes
 from tests.postgres import Postgres
 

@@ -12,11 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cluster.records import ControllerRow, Kind
-from controller.limits import STATUS_PART_NAMES, STATUS_TOLD_WRITERS
 from controller.slices import Slices
 from controller.status.overview import GroupsFound, StreamsFound, UnreadGroup, in_order_of_trouble, summarize
-from controller.status.parts import Nearby, PartAsked, Serving, StatusPart, divided, in_order, together, untold
+from controller.status.parts import (
+    STATUS_PART_NAMES,
+    Nearby,
+    PartAsked,
+    Serving,
+    StatusPart,
+    divided,
+    in_order,
+    together,
+    untold,
+)
 from controller.status.status_codec import (
+    STATUS_TOLD_WRITERS,
     NotUnderstood,
     decode_details,
     decode_part,

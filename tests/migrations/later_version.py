@@ -59,7 +59,7 @@ CHANGES = {
 
 def make(folder: Path) -> Path:
     """The folder with the later version."""
-    for name in ("controller", "migrations", "strandline"):
+    for name in ("controller", "strandline"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file, changes in CHANGES.items():
         path = folder / file
@@ -96,7 +96,7 @@ def make(folder: Path) -> Path:
 
 def _add_step(folder: Path, revision: str, before: str, only_adds: bool, *steps: str) -> None:
     step = STEP.format(revision=revision, before=before, only_adds=only_adds, steps="\n    ".join(steps))
-    (folder / "migrations" / "versions" / f"{revision}_later.py").write_text(step)
+    (folder / "controller" / "storage" / "migrations" / "versions" / f"{revision}_later.py").write_text(step)
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

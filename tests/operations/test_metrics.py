@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.limits import METRICS_KEYS_OF_STREAM, METRICS_LOADED_STREAMS, SLICE_MS
 from controller.records.counts import OTHER, Distribution, HeldTime
+from controller.slices import SLICE_MS
 from controller.status.metric_families import AMONG_OTHERS, FAMILIES, MetricKind
+from controller.status.metrics import METRICS_KEYS_OF_STREAM, METRICS_LOADED_STREAMS
 from controller.status.status_reader import StatusReader
 from tests.operations.scraping import STREAM, Scrape, read, scrape
 from tests.served import NOON, InProcess, ManualClock, OwnProcess

@@ -24,7 +24,7 @@ import psycopg
 import pytest
 
 from controller.cli import main
-from controller.limits import LOADS_AT_ONCE
+from controller.commit.store import LOADS_AT_ONCE
 from controller.processes import check_ports, of_process, serve, with_name
 from controller.settings import Settings
 from controller.terminal import TAKEN_OVER_STATUS, Failure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.limits import DEFAULT_LIMITS, KILL_AFTER_S, RESTART_PAUSE_S, RESTART_PAUSES_S, STEADY_PROCESS_S
-from controller.restarts import Restarts
+from controller.limits import DEFAULT_LIMITS
+from controller.restarts import KILL_AFTER_S, RESTART_PAUSE_S, RESTART_PAUSES_S, STEADY_PROCESS_S, Restarts
 from controller.terminal import TAKEN_OVER_STATUS
 
 

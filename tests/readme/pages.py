@@ -174,7 +174,7 @@ class Stranger(contextlib.ExitStack):
         command, _, comment = line.partition(" #")
         words = shlex.split(command)
         match words:
-            case ["make" | "pip" | "source", *_]:
+            case ["make" | "pip" | "source", *_] | ["python3", "-m", "venv", ".venv"]:
                 _check(words)
             case ["export", setting]:
                 name, _, value = setting.partition("=")
@@ -286,8 +286,10 @@ def _check(words: list[str]) -> None:
             assert f"\n{target}: " in (ROOT / "Makefile").read_text(), f"there is no make {target}"
         case ["pip", "install", what]:
             extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-            named = re.fullmatch(r"strandline(?:\[([\w,]+)\])?", what)
+            named = re.fullmatch(r"\.(?:\[([\w,]+)\])?", what)
             assert named, f"{what} is not ours"
-            assert set((named[1] or "marks").split(",")) <= set(extras), f"{what}: the extras are {sorted(extras)}"
+            assert set((named[1] or "").split(",")) - {""} <= set(extras), f"{what}: the extras are {sorted(extras)}"
+        case ["python3", "-m", "venv", ".venv"]:
+            return
         case _:
             assert words == ["source", ".venv/bin/activate"], f"what is {words}?"

@@ -53,16 +53,10 @@ def pyproject() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def shipped(pyproject: dict[str, Any]) -> list[str]:
-    """The folders that the project ships."""
+def packages(pyproject: dict[str, Any]) -> list[str]:
+    """The packages that the project ships."""
     names: list[str] = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     return names
-
-
-@pytest.fixture(scope="session")
-def packages(shipped: list[str]) -> list[str]:
-    """The packages among them; migrations are scripts."""
-    return [name for name in shipped if name != "migrations"]
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +66,6 @@ def python_files(project_files: list[Path]) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
-def product_files(python_files: list[Path], shipped: list[str]) -> list[Path]:
+def product_files(python_files: list[Path], packages: list[str]) -> list[Path]:
     """Every Python file that the project ships."""
-    return [file for file in python_files if file.relative_to(ROOT).parts[0] in shipped]
+    return [file for file in python_files if file.relative_to(ROOT).parts[0] in packages]

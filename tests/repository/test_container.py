@@ -60,8 +60,8 @@ def test_all_that_it_copies_is_there_and_is_let_through(copied: list[str], root:
     assert sorted(line[1:] for line in ignored if line.startswith("!")) == sorted(copied)
 
 
-def test_it_copies_every_folder_that_the_wheel_has(copied: list[str], shipped: list[str]) -> None:
-    assert set(shipped) <= set(copied)
+def test_it_copies_every_folder_that_the_wheel_has(copied: list[str], packages: list[str]) -> None:
+    assert set(packages) <= set(copied)
 
 
 def test_nobody_is_root_in_it_and_the_store_is_on_a_volume(instructions: list[tuple[str, str]]) -> None:

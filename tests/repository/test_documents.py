@@ -206,8 +206,8 @@ def test_every_test_that_a_page_names_is_there(root: Path) -> None:
     assert named and missing == []
 
 
-def test_continuous_integration_runs_what_the_readme_names_and_nothing_else(root: Path) -> None:
-    named = commands((root / "README.md").read_text())
+def test_continuous_integration_runs_what_the_pages_name_and_nothing_else(root: Path) -> None:
+    named = [each for page in ("README.md", "CONTRIBUTING.md") for each in commands((root / page).read_text())]
     lines = (root / ".ci" / "run").read_text().splitlines()
     run = [line for line in lines if line and not line.startswith(("#", "set ", "cd ", "export "))]
     assert "make test" in run

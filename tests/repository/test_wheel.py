@@ -82,11 +82,11 @@ def names(wheel: Path) -> set[str]:
     return set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_wheel_holds_the_packages_the_migrations_and_nothing_else(
+def test_the_wheel_holds_the_packages_and_nothing_else(
     names: set[str], packages: list[str], pyproject: dict[str, Any]
 ) -> None:
     description = f"strandline-{pyproject['project']['version']}.dist-info"
-    assert {name.split("/")[0] for name in names} == {*packages, "migrations", description}
+    assert {name.split("/")[0] for name in names} == {*packages, description}
     assert f"{description}/licenses/LICENSE" in names
 
 
@@ -94,16 +94,16 @@ def test_the_packages_are_all_that_the_project_has(packages: list[str], project_
     assert {str(file.parent.relative_to(root)) for file in project_files if file.name == "py.typed"} == set(packages)
 
 
-def test_migrations_are_files_and_no_package_that_would_be_in_the_way_of_a_users_own(names: set[str]) -> None:
-    assert "migrations/env.py" in names and "migrations/__init__.py" not in names
+def test_the_migrations_are_files_within_the_controller_and_no_package(names: set[str]) -> None:
+    assert "controller/storage/migrations/env.py" in names and "controller/storage/migrations/__init__.py" not in names
 
 
 def test_the_wheel_is_file_by_file_what_the_tests_run_on(
-    wheel: Path, shipped: list[str], project_files: list[Path], root: Path
+    wheel: Path, packages: list[str], project_files: list[Path], root: Path
 ) -> None:
-    ours = {str(file.relative_to(root)): file for file in project_files if file.relative_to(root).parts[0] in shipped}
+    ours = {str(file.relative_to(root)): file for file in project_files if file.relative_to(root).parts[0] in packages}
     with zipfile.ZipFile(wheel) as opened:
-        theirs = {name: opened.read(name) for name in opened.namelist() if name.split("/")[0] in shipped}
+        theirs = {name: opened.read(name) for name in opened.namelist() if name.split("/")[0] in packages}
     assert sorted(theirs) == sorted(ours)
     assert [name for name, file in ours.items() if file.read_bytes() != theirs[name]] == []
 
@@ -203,7 +203,7 @@ def test_with_the_repositorys_address_the_readme_leads_to_the_files_of_the_versi
     found = re.findall(r"(!?)\[[^\]]*\]\(https://example.org/strandline/(\w+)/v1.2.0/([^)#]+)", shown)
     assert {(mark, kind) for mark, kind, _ in found} == {("!", "raw"), ("", "blob")}
     assert [path for _, _, path in found if not (root / path).exists()] == []
-    assert len(found) == len(LINK.findall((root / "README.md").read_text())) > 20
+    assert len(found) == len(LINK.findall((root / "README.md").read_text())) > 10
 
 
 def test_the_installed_project_is_this_one(root: Path, tmp_path: Path) -> None:

@@ -29,11 +29,11 @@ from controller.cluster.records import (
     Take,
     Taken,
 )
-from controller.limits import IDLE_COMMIT_MS, LEASE_MS, SHARDS
+from controller.limits import LEASE_MS, SHARDS
 from controller.storage import cluster, schema
 from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardCheck, ShardsLost
 from controller.storage.database import open_database, parse_url
-from controller.storage.postgresql import Timeline, joint_engine, writing_engine
+from controller.storage.postgresql import IDLE_COMMIT_MS, Timeline, joint_engine, writing_engine
 from controller.storage.refusals import AlreadyServed, ServedTogether
 from controller.storage.save import Commit, write_commit
 from controller.storage.shards import shard_of

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import func, select
 
 from controller.commit.writer_log import WriterLog
-from controller.limits import LOADED_MARKS, STEP_ITEMS
+from controller.limits import STEP_ITEMS
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.load import LARGE, StoredStream, load_stream, stream_steps, streams_at_hand
+from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, load_stream, stream_steps, streams_at_hand
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
 from controller.storage.terms import begin_term

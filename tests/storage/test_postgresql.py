@@ -11,9 +11,18 @@ import pytest
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import InternalError, OperationalError
 
-from controller.limits import IDLE_COMMIT_MS, LOST_PEER_S, STATEMENT_TIMEOUT_MS, VANISHED_CLIENT_MS
 from controller.storage.database import open_database, parse_url
-from controller.storage.postgresql import Timeline, joint_engine, reading_engine, sharing_engine, writing_engine
+from controller.storage.postgresql import (
+    IDLE_COMMIT_MS,
+    LOST_PEER_S,
+    STATEMENT_TIMEOUT_MS,
+    VANISHED_CLIENT_MS,
+    Timeline,
+    joint_engine,
+    reading_engine,
+    sharing_engine,
+    writing_engine,
+)
 from controller.storage.refusals import AlreadyServed, DriverMissing
 from tests.postgres import Postgres
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Table, func, select
 
-from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
+from controller.commit.writer_log import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream

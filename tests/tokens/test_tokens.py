@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import NEW_STILL_MS
+from controller.records.cadence import NEW_STILL_MS
 from controller.storage.tokens import list_tokens, open_tokens
 from strandline.errors import Unauthenticated
 from tests.served import NOON, InProcess, ManualClock

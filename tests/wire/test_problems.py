@@ -31,13 +31,18 @@ from strandline.errors import (
     UnknownSegment,
     UnknownSeq,
 )
-from strandline.limits import (
+from strandline.wire.problems import (
+    BY_CODE,
+    HINTS,
     PROBLEM_DETAIL_CHARACTERS,
     PROBLEM_ENTRIES,
     PROBLEM_NUMBER,
     PROBLEM_TEXT_CHARACTERS,
+    RESERVED,
+    TITLES,
+    from_problem,
+    to_problem,
 )
-from strandline.wire.problems import BY_CODE, HINTS, RESERVED, TITLES, from_problem, to_problem
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
 NUMBERS = st.integers(-PROBLEM_NUMBER, PROBLEM_NUMBER)

@@ -13,9 +13,8 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from strandline.limits import WARNING_LINES, WARNINGS_PAUSE_MS
 from strandline.logs.sqlite import SqliteLog
-from strandline.paced_log import OF_THE_PROCESS, PacedLog, Room
+from strandline.paced_log import OF_THE_PROCESS, WARNING_LINES, WARNINGS_PAUSE_MS, PacedLog, Room
 from writer_client import Event, EventsLate, NoteLate, RegisteredLate
 from writer_client.lateness import span
 

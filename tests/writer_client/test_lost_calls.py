@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strandline.client.http import Connection
-from strandline.client.retry import Patience
+from strandline.client.retry import ATTEMPTS_DEFAULT, Patience
 from strandline.errors import ControllerAway, OutcomeUnknown, PositionWentBack, TimeWentBack
-from strandline.limits import ATTEMPTS_DEFAULT
 from strandline.logs.sqlite import SqliteLog
 from writer_client import CommittedWithoutNote, Event, NotesMoving, NotesStuck, Writer
 

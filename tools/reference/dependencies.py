@@ -35,7 +35,7 @@ class Needed(NamedTuple):
 def dependencies() -> str:
     """The direct dependencies with what they are for, and all that is pinned with its licence."""
     introduction = (
-        "A writer's install is the base; everything else is an extra, such as `pip install 'strandline[controller]'`. "
+        "A writer's install is the base; everything else is an extra, such as `pip install '.[controller]'`. "
         "Tests run on the pinned versions; newer ones are taken by `make lock LOCK=--upgrade`."
     )
     remark = (

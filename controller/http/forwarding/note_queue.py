@@ -17,9 +17,12 @@ import msgspec
 from controller.cluster.records import ControllerRow
 from controller.http.forwarding.peers import Headers, NoAnswer, NotTaken, PassedCall, Peers
 from controller.http.notes import OF_SEVERAL_STREAMS
-from controller.limits import PASSED_NOTES, PASSED_NOTES_BYTES, WAITING_PASSED_NOTES
+from controller.limits import WAITING_PASSED_NOTES
 from strandline.errors import Overloaded
 from strandline.wire.streams import NoteResults
+
+PASSED_NOTES: Final = 1_024  # of several callers, in one request to their owner
+PASSED_NOTES_BYTES: Final = 512 * 1024  # of these notes; further ones wait for the next request
 
 Line: TypeAlias = tuple[int, str, bytes | None]  # the owner, its address, and the token as the caller sent it
 

@@ -11,8 +11,10 @@ from controller.cluster.records import ControllerRow
 from controller.http.forwarding.directory import Directory
 from controller.http.forwarding.peers import NotTaken
 from controller.http.forwarding.subjects import Subject
-from controller.limits import PASS_ON_MS, PASS_ON_PAUSE_MS
 from strandline.errors import NotOwner, StoreUnavailable, StrandlineError
+
+PASS_ON_MS: Final = 2_000  # how long an owner is looked for that can be reached and takes the call
+PASS_ON_PAUSE_MS: Final = 100  # between two attempts, unless who owns what changes before
 
 Value = TypeVar("Value")
 Found: TypeAlias = ControllerRow | StrandlineError | None  # None: this controller

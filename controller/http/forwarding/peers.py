@@ -18,19 +18,16 @@ import msgspec
 
 from controller.cluster.records import ControllerRow
 from controller.http.responses import JSON, to_json
-from controller.limits import (
-    PEER_ANSWER_MS,
-    PEER_CALLS,
-    PEER_CONNECT_MS,
-    PEER_IDLE_MS,
-    PEER_TELLING_MS,
-    PEER_WAITING_CALLS,
-    PEERS_KEPT,
-)
+from controller.limits import PEER_CALLS, PEER_WAITING_CALLS, PEERS_KEPT
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.records.rate_limit import RateLimit
 from strandline.errors import NotOwner, Overloaded
 from strandline.limits import ANSWER_BYTES
+
+PEER_CONNECT_MS: Final = 500  # how long connecting to another controller may take
+PEER_ANSWER_MS: Final = 20_000  # between two pieces of its answer, besides the `wait_ms` of the call
+PEER_IDLE_MS: Final = 3_000  # a connection to another controller that was unused for longer is not used again
+PEER_TELLING_MS: Final = 10_000  # between two lines about another controller that was not reached
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 Value = TypeVar("Value")

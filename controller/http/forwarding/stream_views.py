@@ -22,7 +22,7 @@ from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQues
 from controller.http.forwarding.owners import Owners
 from controller.http.forwarding.peers import NoAnswer, NotTaken, PassedCall, Peers
 from controller.http.forwarding.subjects import Subject
-from controller.limits import PEER_VIEW_MS, VIEWED_STREAMS
+from controller.limits import VIEWED_STREAMS
 from strandline.core.cut import Cut
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.errors import (
@@ -40,6 +40,8 @@ from strandline.errors import (
 from strandline.wire.problems import from_problem
 from strandline.wire.shapes import read
 from strandline.wire.stream_views import StreamViewReply, StreamViewsReply
+
+PEER_VIEW_MS: Final = 8_000  # how long another controller may take for a view of its streams, for a reader group
 
 WINDOWS: Final = "/v1/cluster/windows"
 # The token of the caller whose call is being answered: an owner checks it, as for a call that is passed on.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import Annotated, assert_never
+from typing import Annotated, Final, assert_never
 
 from fastapi import Header, Response
 from starlette.types import Receive, Scope, Send
@@ -26,7 +26,6 @@ from controller.http.declared import Routes
 from controller.http.dependencies import Caller, Key, Seq, Served
 from controller.http.request_bodies import until_left
 from controller.http.responses import EVENTS, event_of_end, to_json
-from controller.limits import EVENT_SEND_DEADLINE_S
 from controller.streams.mark_feed import Event, FeedOver, NewMarks, Resting, StillHere
 from strandline.access import Role
 from strandline.core.mark import Mark
@@ -35,6 +34,8 @@ from strandline.core.segment import SegmentGraph
 from strandline.errors import InvalidParameter, StrandlineError
 from strandline.limits import TIME_BOUND_MS
 from strandline.wire.streams import wire_mark
+
+EVENT_SEND_DEADLINE_S: Final = 30  # a client that reads nothing for so long is disconnected
 
 router = Routes("marks", prefix="/v1/streams/{stream}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Query, Request, Response
 
@@ -13,7 +13,6 @@ from controller.http.auth import check_streams
 from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page, viewer_of
 from controller.http.responses import answer
-from controller.limits import STATUS_EXCLUDED
 from controller.status.condition import State
 from controller.status.condition_text import reason_of
 from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
@@ -25,6 +24,8 @@ from strandline.errors import InvalidParameter
 from strandline.names import check_name
 from strandline.wire import status as wire
 from strandline.wire.streams import HolderReply, holder_reply
+
+STATUS_EXCLUDED: Final = 16  # writers that a mark leaves out, named; all are counted
 
 router = Routes("operations")
 
