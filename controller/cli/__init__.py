@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 import click
@@ -56,28 +57,7 @@ COMMANDS: Final = {
     "api": "Make any call of the HTTP API.",
     "completion": "Print a script that completes commands in a shell.",
 }
-# The modules of commands that have none of their name here.
-ELSEWHERE: Final = {
-    "assess": "strandline_tools.assess",
-    "audit": "strandline_tools.audit",
-    **dict.fromkeys(
-        (
-            "window",
-            "position",
-            "index",
-            "evaluate",
-            "configure",
-            "scale",
-            "truncate",
-            "seal",
-            "delete",
-            "exclude",
-            "include",
-            "controllers",
-        ),
-        "controller.cli.single_calls",
-    ),
-}
+TOOLS: Final = {"assess": "strandline_tools.assess", "audit": "strandline_tools.audit"}
 INTERRUPTED_STATUS: Final = 130
 FAILED_STATUS: Final = 1
 WRONG_COMMAND_LINE_CODE: Final = "wrong_command_line"
@@ -124,8 +104,12 @@ click.version_option(package_name="strandline", message="strandline %(version)s"
 
 def load(name: str) -> click.Command:
     """A command by its name."""
-    module: Any = import_module(ELSEWHERE.get(name, f"controller.cli.{name}"))
-    command: click.Command = module.ROWS[name].command(name) if hasattr(module, "ROWS") else module.command
+    module = TOOLS.get(name, f"controller.cli.{name}")
+    if find_spec(module) is None:
+        from controller.cli.single_calls import ROWS
+
+        return ROWS[name].command(name)
+    command: click.Command = import_module(module).command
     return command
 
 
