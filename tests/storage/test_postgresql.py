@@ -101,7 +101,7 @@ def test_another_failure_while_the_lock_is_taken_is_told_as_it_is(postgres_url: 
 
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as Python has it where an import has failed
-    with pytest.raises(DriverMissing, match=r"strandline\[.*postgres"):
+    with pytest.raises(DriverMissing, match=r"pip install '\.\[postgres\]'"):
         open_database("postgresql://strandline@127.0.0.1:1/none")
 
 
