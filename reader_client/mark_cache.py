@@ -17,7 +17,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.time_index import interpolation_search
 from strandline.core.window import TimeWindow, time_window
 from strandline.errors import BeyondFinalOffset, UnknownSegment
-from strandline.wire.streams import MarksPage, StreamDescription, WireMark
+from strandline.wire.streams import MarksPage, StreamDescription, WireMark, mark_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +219,4 @@ class MarkCache:
     def _mark(self, wire: WireMark) -> Mark:
         if self.graph is None:
             raise ValueError(f"mark {wire.seq} arrived before the description of the stream")
-        return Mark(
-            seq=wire.seq,
-            key=wire.key,
-            time=wire.time,
-            upper=wire.upper,
-            cut=self.graph.cut(wire.cut),
-            newest=wire.newest,
-            excluded=wire.excluded,
-            created_at=wire.created_at,
-        )
+        return mark_of(wire, self.graph)

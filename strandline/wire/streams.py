@@ -153,6 +153,19 @@ def wire_mark(mark: Mark, graph: SegmentGraph) -> WireMark:
     )
 
 
+def mark_of(wire: WireMark, graph: SegmentGraph) -> Mark:
+    return Mark(
+        seq=wire.seq,
+        key=wire.key,
+        time=wire.time,
+        upper=wire.upper,
+        cut=graph.cut(wire.cut),
+        newest=wire.newest,
+        excluded=wire.excluded,
+        created_at=wire.created_at,
+    )
+
+
 def read_window(body: bytes) -> tuple[TimeWindow, str]:
     """A window, and the identity of its stream."""
     reply = read(WindowReply, body)
