@@ -112,10 +112,10 @@ def test_a_stream_whose_times_have_another_meaning_is_waited_for(served: Any, st
 def test_a_stream_in_seconds_says_so_in_its_state_and_its_index(served: Any, strandline: Callable[..., Any]) -> None:
     stream = served.stream()
     served.note(stream, "w1", NOON // 1_000, s0=5)
-    (status,) = [each for each in served.call("GET", f"/v1/status?stream={stream}")["streams"]]
+    (status,) = served.call("GET", f"/v1/status?stream={stream}")["streams"]
     assert status["reason"].endswith("; its time looks like seconds, and dates have to be in milliseconds")
     assert "these times look like seconds: writers have to note milliseconds" in strandline("index", stream, "0").out
     other = served.stream()
     served.note(other, "w1", -62_135_596_800_000, s0=5)  # the year 1
-    (status,) = [each for each in served.call("GET", f"/v1/status?stream={other}")["streams"]]
+    (status,) = served.call("GET", f"/v1/status?stream={other}")["streams"]
     assert "looks like" not in status["reason"]
