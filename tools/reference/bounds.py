@@ -12,7 +12,6 @@ LIMITS = {
     "writer_client.limits": "Writers",
     "reader_client.limits": "Readers",
     "controller.limits": "The controller",
-    "controller.dashboard.limits": "The dashboard",
 }
 
 

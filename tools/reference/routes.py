@@ -21,10 +21,11 @@ def http(document: Mapping[str, Any] | None = None) -> str:
     document = create_app(Settings()).openapi() if document is None else document
     schemas: dict[str, Any] = document["components"]["schemas"]
     sections: dict[str, list[str]] = {}
+    shown: set[str] = set()  # shapes of answers that an example has shown
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             section = operation.get("tags", ["operations"])[0]
-            sections.setdefault(section, []).append(_route(method, path, operation, schemas))
+            sections.setdefault(section, []).append(_route(method, path, operation, schemas, shown))
     parts = [
         f"## {name.capitalize()}\n\n" + "\n\n".join(routes)
         for name, routes in sorted(sections.items(), key=lambda each: each[0] not in FIRST_SECTIONS)
@@ -46,7 +47,7 @@ def http(document: Mapping[str, Any] | None = None) -> str:
     return page("The HTTP API", introduction, [*parts, _answers(document["paths"], schemas)])
 
 
-def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any], shown: set[str]) -> str:
     who = operation.get("description", "Open to everybody.")
     parts = [f"### `{method.upper()} {path}`", f"{operation['summary']}. {who}"]
     rows = [
@@ -69,11 +70,11 @@ def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mappin
         for rows in (_fields(shape, schemas, defaults) for shape in _shapes(body or {}, schemas))
         if rows
     ]
-    return "\n\n".join([*parts, *_answered(operation)])
+    return "\n\n".join([*parts, *_answered(operation, shown)])
 
 
-def _answered(operation: Mapping[str, Any]) -> Iterator[str]:
-    """What a route answers, and real calls."""
+def _answered(operation: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
+    """What a route answers, and real calls. An answer is shown once for each shape."""
     given = [(status, each) for status, each in operation["responses"].items() if status != "default"]
     given.sort(key=lambda each: {"201": 0, "200": 1}.get(each[0], 2))
     rows = []
@@ -81,10 +82,13 @@ def _answered(operation: Mapping[str, Any]) -> Iterator[str]:
     for status, response in given:
         content = response.get("content", {})
         for media_type, body in content.items():
-            names = [_link(name) for name in _named(body["schema"])] or [code(media_type)]
+            shapes = _named(body["schema"])
+            names = [_link(name) for name in shapes] or [code(media_type)]
             rows.append((status, " or ".join(names), response["description"]))
+            is_new = not shapes or not set(shapes) <= shown
+            shown |= set(shapes)
             for name, example in body.get("examples", {}).items():
-                if example not in examples.values():
+                if example not in examples.values() and (is_new or status != given[0][0]):
                     examples[name] = example
         if not content:
             rows.append((status, "nothing", response["description"]))
