@@ -82,7 +82,7 @@ def _answered(operation: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
     for status, response in given:
         content = response.get("content", {})
         for media_type, body in content.items():
-            shapes = _named(body["schema"])
+            shapes = list(_named(body["schema"]))
             names = [_link(name) for name in shapes] or [code(media_type)]
             rows.append((status, " or ".join(names), response["description"]))
             is_new = not shapes or not set(shapes) <= shown
