@@ -24,7 +24,8 @@ class Option(NamedTuple):
 
     @property
     def item(self) -> tuple[str, str]:
-        return f"{code(self.shown)} ({code(self.default)})" if self.default else code(self.shown), self.meaning
+        default = self.default if self.default.startswith("(") else f"({code(self.default)})"
+        return f"{code(self.shown)} {default}" if self.default else code(self.shown), self.meaning
 
 
 def options_of_commands() -> dict[str, list[Option]]:
