@@ -46,7 +46,7 @@ def test_there_is_no_other_page(pages: dict[str, str], root: Path) -> None:
 def test_every_route_command_and_code_is_there(pages: dict[str, str]) -> None:
     assert [each.name for each in declared_by() if f"### `{each.name}`" not in pages["http.md"]] == []
     assert [name for name in COMMANDS if f"## `strandline {name}`" not in pages["command-line.md"]] == []
-    assert [code for code in BY_CODE if f"| `{code}` |" not in pages["errors.md"]] == []
+    assert [code for code in BY_CODE if f"- `{code}` (" not in pages["errors.md"]] == []
 
 
 def test_every_setting_is_there_and_says_what_it_is(pages: dict[str, str]) -> None:

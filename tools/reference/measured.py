@@ -38,7 +38,7 @@ def metrics() -> str:
 
 def _row(family: MetricFamily, alerts: dict[str, str]) -> tuple[str, str, str, str, str]:
     asking = ", ".join(code(name) for name, rule in alerts.items() if re.search(rf"{family.name}(?:_bucket)?\b", rule))
-    return code(family.name), str(family.kind), ", ".join(family.labels) or "–", family.help, asking or "–"
+    return code(family.name), str(family.kind), ", ".join(family.labels), family.help, asking
 
 
 def _alerts() -> dict[str, str]:
