@@ -61,7 +61,7 @@ def test_every_setting_is_there_and_says_what_it_is(pages: dict[str, str]) -> No
 
 def test_every_metric_is_there_with_the_alerts_that_look_at_it(pages: dict[str, str]) -> None:
     for family in FAMILIES:
-        assert pages["metrics.md"].count(f"| `{family.name}` | {family.kind} |") == 1
+        assert pages["metrics.md"].count(f"- `{family.name}` ({family.kind}") == 1
     named = set(re.findall(r"`(Strandline\w+)`", pages["metrics.md"]))
     assert named == set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
 
