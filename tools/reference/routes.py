@@ -132,7 +132,7 @@ def _answered(operation: Mapping[str, Any], *, shown: bool) -> Iterator[str]:
         title = "For example" if len(examples) == 1 else f"For example, {name}"
         if name in asked:
             body = json.dumps(asked[name]["value"])
-            yield f"{title}, `{body}`" if len(body) <= SHORT else f"{title}:\n\n{json_block(asked[name]['value'])}"
+            yield f"{title}: `{body}`" if len(body) <= SHORT else f"{title}:\n\n{json_block(asked[name]['value'])}"
         if not shown:
             continue
         yield "is answered with" if name in asked else f"{title}:"
