@@ -57,6 +57,7 @@ loaded = {name.split(".")[0] for name in sys.modules}
 print("loaded", *sorted(loaded & {"fastapi", "httpx", "numpy", "sqlalchemy", "uvicorn"}))
 """
 # What Python says of a package that is not installed.
+COMMON = {"--controller", "--token", "--token-file", "--ca-file", "--json", "--plain-times"}
 WITHOUT = """
 import sys
 class Nothing:
@@ -95,14 +96,14 @@ def test_the_page_has_a_section_for_each_command_that_asks_a_controller() -> Non
 
 
 @pytest.mark.parametrize("command", ASKING)
-def test_the_page_names_every_option_of_a_command_and_no_other(command: str) -> None:
-    shared = {"--controller", "--token", "--token-file", "--ca-file", "--json", "--plain-times"}
-    assert set(re.findall(r"--[a-z-]+", sections()[command])) - shared == options_of(load(command)) - shared
+def test_the_page_names_only_options_that_the_command_has(command: str) -> None:
+    """All of them are in the reference, which is made from the commands."""
+    assert set(re.findall(r"--[a-z-]+", sections()[command])) - COMMON <= options_of(load(command))
 
 
 def test_the_page_names_what_the_commands_share() -> None:
     beginning = PAGE.read_text().partition("\n## ")[0]
-    for option in ("--controller", "--token", "--token-file", "--ca-file", "--json", "--plain-times"):
+    for option in COMMON:
         assert f"`{option}" in beginning
 
 

@@ -63,4 +63,4 @@ def test_a_route_declared_once_is_in_auth_openapi_and_reference() -> None:
     content = operation["responses"]["200"]["content"]["application/json"]
     assert content["schema"] == {"$ref": "#/components/schemas/Health"}
     page = http(document)
-    assert "### `GET /v1/more/{stream}`\n\nMore about a stream. Needs a token with the role `admin`" in page
+    assert "### `GET /v1/more/{stream}`\n\nMore about a stream. Role `admin`" in page

@@ -46,7 +46,7 @@ def test_there_is_no_other_page(pages: dict[str, str], root: Path) -> None:
 def test_every_route_command_and_code_is_there(pages: dict[str, str]) -> None:
     assert [each.name for each in declared_by() if f"### `{each.name}`" not in pages["http.md"]] == []
     assert [name for name in COMMANDS if f"## `strandline {name}`" not in pages["command-line.md"]] == []
-    assert [code for code in BY_CODE if f"| `{code}` |" not in pages["errors.md"]] == []
+    assert [code for code in BY_CODE if f"- `{code}` (" not in pages["errors.md"]] == []
 
 
 def test_every_setting_is_there_and_says_what_it_is(pages: dict[str, str]) -> None:
@@ -61,7 +61,7 @@ def test_every_setting_is_there_and_says_what_it_is(pages: dict[str, str]) -> No
 
 def test_every_metric_is_there_with_the_alerts_that_look_at_it(pages: dict[str, str]) -> None:
     for family in FAMILIES:
-        assert pages["metrics.md"].count(f"| `{family.name}` | {family.kind} |") == 1
+        assert pages["metrics.md"].count(f"- `{family.name}` ({family.kind}") == 1
     named = set(re.findall(r"`(Strandline\w+)`", pages["metrics.md"]))
     assert named == set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
 
@@ -73,4 +73,4 @@ def test_the_environment_changes_nothing(pages: dict[str, str], monkeypatch: pyt
 
 def test_every_limit_says_what_it_is(pages: dict[str, str]) -> None:
     """A comment on its line in limits.py."""
-    assert [line for line in pages["limits.md"].splitlines() if line.startswith("| `") and line.endswith("|  |")] == []
+    assert [line for line in pages["limits.md"].splitlines() if line.startswith("- `") and ": " not in line] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 
-from tools.reference.text import code, number, page, source_of, table
+from tools.reference.text import code, items, number, page, source_of
 
 LIMITS = {
     "strandline.limits": "Everywhere",
@@ -28,7 +28,7 @@ def limits() -> str:
 def _limits_of(name: str) -> str:
     module = importlib.import_module(name)
     heading, remark = "", ""
-    rows: dict[str, list[tuple[str, str, str]]] = {}
+    rows: dict[str, list[tuple[str, str]]] = {}
     for line in map(str.strip, source_of(name).splitlines()):
         remark = f"{remark} {line[2:]}".strip() if line.startswith("# ") else remark if line else ""
         found = re.match(r"([A-Z][A-Z0-9_]*): Final.*?=.*?(?:\s{2}#\s(.*))?$", line)
@@ -36,9 +36,9 @@ def _limits_of(name: str) -> str:
         if found and found[1] != "DEFAULT_LIMITS":
             heading, remark = remark or heading, ""
             value = _value(getattr(module, found[1], None) or getattr(module.DEFAULT_LIMITS, found[1]))
-            rows.setdefault(heading, []).append((code(found[1]), value, found[2] or ""))
-    tables = ((about, table(("limit", "value", "meaning"), entries)) for about, entries in rows.items())
-    return "\n\n".join(f"**{about}**\n\n{text}" if about else text for about, text in tables)
+            rows.setdefault(heading, []).append((f"{code(found[1])} {value}", found[2] or ""))
+    lists = ((about, items(entries)) for about, entries in rows.items())
+    return "\n\n".join(f"**{about}**\n\n{text}" if about else text for about, text in lists)
 
 
 def _value(value: object) -> str:

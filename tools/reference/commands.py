@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 import click
 
 from controller.cli import COMMANDS, load, strandline
-from tools.reference.text import code, page, table
+from tools.reference.text import code, items, page
 
-COLUMNS: Final = ("option", "variable", "default", "meaning")
 SHARED_BY: Final = 5  # an option of at least so many commands is listed once
 
 
@@ -24,8 +23,9 @@ class Option(NamedTuple):
     meaning: str
 
     @property
-    def row(self) -> tuple[str, str, str, str]:
-        return code(self.shown), code(self.variable), code(self.default), self.meaning
+    def item(self) -> tuple[str, str]:
+        default = self.default if self.default.startswith("(") else f"({code(self.default)})"
+        return f"{code(self.shown)} {default}" if self.default else code(self.shown), self.meaning
 
 
 def options_of_commands() -> dict[str, list[Option]]:
@@ -52,27 +52,29 @@ def command_line() -> str:
     counted = Counter(option for options in options_of_commands().values() for option in options)
     shared = [option for option, count in counted.items() if count >= SHARED_BY]
     introduction = (
-        "The options and arguments of each command of `strandline`. Every option is an environment variable as well; "
+        "The options and arguments of each command of `strandline`, with defaults in brackets. Every option is an "
+        "environment variable as well, `--allowed-host` for instance `STRANDLINE_ALLOWED_HOST`; "
         "the command line has precedence. A command exits with 0 if it succeeded, with 1 if it failed, with 2 if the "
         "command line was wrong, and with 130 after Ctrl-C. [command-line.md](../command-line.md) shows how to use the "
         "commands that call a controller."
     )
     sections = [part for ctx in contexts_of_commands() for part in _section(ctx, shared)]
-    common = "## Options that many commands take\n\n" + table(COLUMNS, (option.row for option in shared))
+    common = "## Options that many commands take\n\n" + items(option.item for option in shared)
     return page("The command line", introduction, [*sections, common])
 
 
 def _section(ctx: click.Context, shared: list[Option]) -> Iterator[str]:
     options = [_option(parameter, ctx) for parameter in ctx.command.params]
     yield f"## `{ctx.command_path}`"
-    yield f"`{' '.join([ctx.command_path, *ctx.command.collect_usage_pieces(ctx)])}`"
+    if (usage := ctx.command.collect_usage_pieces(ctx)) != ["[OPTIONS]"]:
+        yield f"`{' '.join([ctx.command_path, *usage])}`"
     yield " ".join((ctx.command.help or "").split())
     own = [option for option in options if option not in shared]
     if own:
-        yield table(COLUMNS, (option.row for option in own))
+        yield items(option.item for option in own)
     taken = [code(option.shown.partition(" ")[0]) for option in options if option in shared]
     if taken:
-        yield f"And {', '.join(taken)}: see [below](#options-that-many-commands-take)."
+        yield f"And [{', '.join(taken)}](#options-that-many-commands-take)."
 
 
 def _option(parameter: click.Parameter, ctx: click.Context) -> Option:

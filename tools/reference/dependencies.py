@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import distribution, requires
 from pathlib import Path
@@ -43,28 +43,36 @@ def dependencies() -> str:
         "with no extra is for working on Strandline."
     )
     direct = [(code(each.extra), code(each.requirement), each.why) for each in needed()]
-    licences = [
-        (name, version, licence_of(distribution(name)), ", ".join(extras_with(name)) or TOOLS)
+    licences = grouped(
+        (", ".join(extras_with(name)) or TOOLS, licence_of(distribution(name)), f"{name} {version}")
         for name, version in sorted(pinned().items())
-    ]
+    )
     aside = (
         "These are installed only by `make lowest`, which tests the lowest versions that users may have, and by "
         "`make site`, each into an environment of its own. `make lock` has read their licences there."
     )
-    others = [
-        (*package.split("=="), licence, code(f"make {name}"))
+    others = grouped(
+        (code(f"make {name}"), licence, package.replace("==", " "))
         for name, licences in recorded().items()
         for package, licence in licences.items()
-    ]
+    )
     return page(
         "Dependencies",
         introduction,
         [
             f"## What is needed, and what for\n\n{table(('extra', 'package', 'for'), direct)}",
-            f"## Licences\n\n{wrapped(remark)}\n\n{table(('package', 'version', 'licence', 'comes with'), licences)}",
-            f"{wrapped(aside)}\n\n{table(('package', 'version', 'licence', 'installed by'), others)}",
+            f"## Licences\n\n{wrapped(remark)}\n\n{table(('comes with', 'licence', 'packages'), licences)}",
+            f"{wrapped(aside)}\n\n{table(('installed by', 'licence', 'packages'), others)}",
         ],
     )
+
+
+def grouped(rows: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """One row for all packages that come with the same and are under the same licence."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for brought, licence, package in rows:
+        found.setdefault((brought, licence), []).append(package)
+    return [(*key, ", ".join(packages)) for key, packages in sorted(found.items())]
 
 
 def needed() -> list[Needed]:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from controller.status.metric_families import FAMILIES, MetricFamily
-from tools.reference.text import code, page, table
+from tools.reference.text import code, items, page
 
 ALERTS = Path(__file__).resolve().parents[2] / "controller" / "operations" / "alerts.yml"
 SECTIONS = {
@@ -24,21 +24,21 @@ def metrics() -> str:
         f"The answer of `GET /metrics`, in Prometheus' text format. Names follow [FLIP-33]({flip}) if it has one, in "
         "seconds. A histogram has `_bucket`, `_sum` and `_count`. There are also the usual `process_…` and `python_…` "
         "metrics of the Python client: processor, memory, open files, garbage collection. [metrics.md](../metrics.md) "
-        "describes how to scrape them and what they leave out; the last column names the rules in "
+        "describes how to scrape them and what they leave out; alerts are rules in "
         "[alerts.yml](../../controller/operations/alerts.yml)."
     )
     alerts = _alerts()
-    parts: dict[str, list[tuple[str, str, str, str, str]]] = {title: [] for title in SECTIONS.values()}
+    parts: dict[str, list[tuple[str, str]]] = {title: [] for title in SECTIONS.values()}
     for family in FAMILIES:
         title = next(title for beginning, title in SECTIONS.items() if family.name.startswith(beginning))
-        parts[title].append(_row(family, alerts))
-    head = ("metric", "kind", "labels", "meaning", "alerts")
-    return page("Metrics", introduction, (f"## {title}\n\n{table(head, rows)}" for title, rows in parts.items()))
+        parts[title].append(_item(family, alerts))
+    return page("Metrics", introduction, (f"## {title}\n\n{items(each)}" for title, each in parts.items()))
 
 
-def _row(family: MetricFamily, alerts: dict[str, str]) -> tuple[str, str, str, str, str]:
+def _item(family: MetricFamily, alerts: dict[str, str]) -> tuple[str, str]:
     asking = ", ".join(code(name) for name, rule in alerts.items() if re.search(rf"{family.name}(?:_bucket)?\b", rule))
-    return code(family.name), str(family.kind), ", ".join(family.labels) or "–", family.help, asking or "–"
+    labels = f" by {', '.join(family.labels)}" if family.labels else ""
+    return f"{code(family.name)} ({family.kind}{labels})", f"{family.help} Alerts: {asking}." if asking else family.help
 
 
 def _alerts() -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import fields
 
 from strandline.errors import StrandlineError
 from strandline.wire.problems import HINTS
-from tools.reference.text import code, page, table
+from tools.reference.text import code, items, page
 
 ERROR_MODULES = (
     "strandline.errors",
@@ -32,30 +32,22 @@ def errors() -> str:
     for family, kinds in families.items():
         said = " ".join((inspect.getdoc(family) or "").split())
         rows = [
-            (
-                code(kind.code),
-                str(kind.status) if kind in HINTS else "",
-                f"`{kind.__name__}`",
-                _says(kind),
-                _fields_of(kind),
-            )
+            (f"{code(kind.code)} ({_status(kind)}{code(kind.__name__)})", _says(kind), _fields_of(kind))
             for kind in kinds
         ]
         title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()
         if family is StrandlineError:
             title, said = "Without a family", "The other errors."
-        parts.append(
-            f"## {title}\n\n{said}\n\n" + table(("code", "status", "class", "meaning, and what to do", "fields"), rows)
-        )
+        parts.append(f"## {title}\n\n{said}\n\n{items(rows)}")
     introduction = (
         "Each error has a stable code, a sentence that names the offending value and what would be right, and fields "
         "for programs. Over HTTP it is a problem (RFC 9457) with the code and the fields beside `title`, `status` and "
-        "`detail`; the clients raise it as the class that is named here. Errors without a status never go over HTTP. "
-        "In the sentences, {time} is a value, and [ ] encloses text that is only there when it applies. 503 and 504 "
-        "mean the same everywhere: 503, nothing was done and a retry after `Retry-After` may succeed; 504, it is not "
-        "known whether it was done."
+        "`detail`; the clients raise it as the class that is named here, which is below the class of its family. "
+        "Errors without a status never go over HTTP. In the sentences, {time} is a value, and [ ] encloses text that "
+        "is only there when it applies. 503 and 504 mean the same everywhere: 503, nothing was done and a retry after "
+        "`Retry-After` may succeed; 504, it is not known whether it was done."
     )
-    tree = "\n".join((StrandlineError.__name__, *_tree(StrandlineError, _kinds())))
+    tree = "\n".join((StrandlineError.__name__, *_tree(StrandlineError, list(families))))
     return page("Errors", introduction, [f"```text\n{tree}\n```", *parts])
 
 
@@ -79,8 +71,13 @@ def _tree(kind: type[StrandlineError], among: Collection[type[StrandlineError]],
         yield from _tree(each, among, indent + ("    " if is_last else "│   "))
 
 
+def _status(kind: type[StrandlineError]) -> str:
+    return f"{kind.status}, " if kind in HINTS else ""
+
+
 def _fields_of(kind: type[StrandlineError]) -> str:
-    return ", ".join(code(field.name) for field in fields(kind))
+    names = [code(field.name) for field in fields(kind)]
+    return f"fields {', '.join(names)}" if names else ""
 
 
 def _says(kind: type[StrandlineError]) -> str:

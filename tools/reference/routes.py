@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, Final
 
 from controller.app import create_app
 from controller.settings import Settings
 from strandline.core.config import StreamConfig
-from tools.reference.text import code, json_block, number, page, table, wrapped
+from tools.reference.text import code, items, json_block, number, page, wrapped
 
 NEW_STREAM = ("put", "/v1/streams/{stream}")
-LEFT_OUT = "left out where it has nothing to say"
+LEFT_OUT = "may be left out"
 FIRST_SECTIONS = ("streams", "writers")  # the others follow in the router's order
+TIME = "whole milliseconds"  # which the page says once
+SHORT: Final = 100  # characters of a body that stands in its sentence
+
+# The introduction says what the pattern of a token has to fit; these are the exceptions.
+NEEDS = re.compile(r"Needs a token with the role (`\w+`), and a pattern(.*)")
+PATTERNS: Final = {
+    " that fits the stream's name.": "",
+    " that fits the names of all the group's streams.": "",
+    " that fits every name.": ", and a pattern that fits every name",
+    "; streams that it does not fit are neither accepted nor shown.": ", for the streams that the pattern fits",
+}
 
 
 def http(document: Mapping[str, Any] | None = None) -> str:
@@ -21,87 +34,115 @@ def http(document: Mapping[str, Any] | None = None) -> str:
     document = create_app(Settings()).openapi() if document is None else document
     schemas: dict[str, Any] = document["components"]["schemas"]
     sections: dict[str, list[str]] = {}
-    shown: set[str] = set()  # shapes of answers that an example has shown
+    shown = _shown(document["paths"])
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             section = operation.get("tags", ["operations"])[0]
-            sections.setdefault(section, []).append(_route(method, path, operation, schemas, shown))
+            sections.setdefault(section, []).append(
+                _route(method, path, operation, schemas, shown=(method, path) in shown)
+            )
     parts = [
         f"## {name.capitalize()}\n\n" + "\n\n".join(routes)
         for name, routes in sorted(sections.items(), key=lambda each: each[0] not in FIRST_SECTIONS)
     ]
     introduction = (
-        "Requests and answers are JSON. Every answer has the controller's clock in the header `Strandline-Time`; times "
-        "are whole milliseconds, a position is an offset by segment. Where several controllers serve a store, answers "
-        "about one stream or reader group have the clock of its owner and the fence of its tenure, `Strandline-Fence`. "
-        "Send the greatest fence that you saw for it back in a header of the same name, unless an answer had a lower "
-        "one than the call: then marks and windows never go back, whichever controller answers. `Strandline-Owner` is "
-        "where the owner can be called without a pass. Unknown fields are refused. An error is answered "
-        "as a problem, see [errors.md](errors.md). [openapi.json](openapi.json) has the same for machines, which the "
-        "controller serves with examples at `/openapi.json`, and as a page at `/docs`. Roles apply once there "
-        "are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md). "
-        "The examples are real answers; only their clock is made up. An answer has all its fields except those that "
-        "are marked. A newer controller may add fields, and words where a field has one of several: ignore those that "
-        "you do not know. Nothing else of this contract changes before its version 2."
+        "Requests and answers are JSON. Every answer has the controller's clock in the header `Strandline-Time`; "
+        "times are whole milliseconds, a position is an offset by segment. Where several controllers serve a store, "
+        "answers about one stream or reader group have the clock of its owner and the fence of its tenure, "
+        "`Strandline-Fence`. Send the greatest fence that you saw for it back in a header of the same name, unless an "
+        "answer had a lower one than the call: then marks and windows never go back, whichever controller answers. "
+        "`Strandline-Owner` is where the owner can be called without a pass. Unknown fields are refused. An error is "
+        "answered as a problem, see [errors.md](errors.md). [openapi.json](openapi.json) has the same for machines, "
+        "which the controller serves at `/openapi.json`, and as a page at `/docs`, both with examples of the calls; "
+        "here each kind of answer has one. The examples are real answers; only their clock is made up. Roles apply "
+        "once there are [tokens](../how-to/tokens-and-tls.md): the pattern of a token has to fit the name of the "
+        "stream, or of each stream that the group reads. Some calls are about all streams that the pattern fits; "
+        "others are neither accepted nor shown there. An answer has all its fields except those that may be left out. "
+        "A newer controller may add fields, and words where a field has one of several: ignore those that you do not "
+        "know. Nothing else of this contract changes before its version 2."
     )
     return page("The HTTP API", introduction, [*parts, _answers(document["paths"], schemas)])
 
 
-def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any], shown: set[str]) -> str:
-    who = operation.get("description", "Open to everybody.")
-    parts = [f"### `{method.upper()} {path}`", f"{operation['summary']}. {who}"]
+def _shown(paths: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The calls whose answers are shown: of those that answer in the same shape, one that reads, or else the first."""
+    found: dict[str, tuple[str, str]] = {}
+    calls = [(method, path) for path, operations in paths.items() for method in operations]
+    for method, path in sorted(calls, key=lambda call: call[0] != "get"):
+        found.setdefault(_shape(paths[path][method]), (method, path))
+    return set(found.values())
+
+
+def _shape(operation: Mapping[str, Any]) -> str:
+    """What a call answers with, as a text."""
+    return " ".join(dict.fromkeys(_named(operation["responses"])))
+
+
+def _who(operation: Mapping[str, Any]) -> str:
+    """Who may make a call."""
+    said: str = operation.get("description", "Open to everybody.")
+    needed = NEEDS.fullmatch(said)
+    return f"Role {needed[1]}{PATTERNS[needed[2]]}." if needed and needed[2] in PATTERNS else said
+
+
+def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any], *, shown: bool) -> str:
+    parts = [f"### `{method.upper()} {path}`", f"{operation['summary']}. {_who(operation)}"]
     rows = [
         (
             code(one["name"]),
             _kind(one["schema"], schemas),
-            "yes" if one.get("required") else "",
+            "required" if one.get("required") else "",
             _default(one["schema"]),
         )
         for one in operation.get("parameters", ())
         if one["in"] == "query"
     ]
     if rows:
-        parts.append(table(("parameter", "type", "required", "default"), rows))
+        parts.append(f"In the query:\n\n{items(rows)}")
     # The defaults of a new stream are in StreamConfig; the schema of the body does not have them.
     defaults = {field.name: field.default for field in fields(StreamConfig)} if (method, path) == NEW_STREAM else {}
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     parts += [
-        table(("field", "type", "required", "default"), rows)
-        for rows in (_fields(shape, schemas, defaults) for shape in _shapes(body or {}, schemas))
+        f"{'Or in' if number else 'In'} the body:\n\n{items(rows)}"
+        for number, rows in enumerate(_fields(shape, schemas, defaults) for shape in _shapes(body or {}, schemas))
         if rows
     ]
-    return "\n\n".join([*parts, *_answered(operation, shown)])
+    return "\n\n".join([*parts, *_answered(operation, shown=shown)])
 
 
-def _answered(operation: Mapping[str, Any], shown: set[str]) -> Iterator[str]:
-    """What a route answers, and real calls. An answer is shown once for each shape."""
+def _answered(operation: Mapping[str, Any], *, shown: bool) -> Iterator[str]:
+    """What a route answers, and real calls, with their answers if these are shown."""
     given = [(status, each) for status, each in operation["responses"].items() if status != "default"]
     given.sort(key=lambda each: {"201": 0, "200": 1}.get(each[0], 2))
-    rows = []
+    answers = []
     examples: dict[str, Any] = {}
     for status, response in given:
         content = response.get("content", {})
         for media_type, body in content.items():
-            shapes = list(_named(body["schema"]))
-            names = [_link(name) for name in shapes] or [code(media_type)]
-            rows.append((status, " or ".join(names), response["description"]))
-            is_new = not shapes or not set(shapes) <= shown
-            shown |= set(shapes)
+            names = [_link(name) for name in _named(body["schema"])] or [code(media_type)]
+            answers.append(f"{status} {' or '.join(names)}{_when(response)}")
             for name, example in body.get("examples", {}).items():
-                if example not in examples.values() and (is_new or status != given[0][0]):
+                if example not in examples.values():
                     examples[name] = example
         if not content:
-            rows.append((status, "nothing", response["description"]))
-    yield table(("status", "answer", "when"), rows)
+            answers.append(f"{status}{_when(response)}")
+    yield f"Answers {', '.join(answers)}."
     asked = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("examples", {})
     for name, example in examples.items():
         title = "For example" if len(examples) == 1 else f"For example, {name}"
         if name in asked:
-            yield f"{title}:\n\n{json_block(asked[name]['value'])}\n\nis answered with"
-        else:
-            yield f"{title}:"
+            body = json.dumps(asked[name]["value"])
+            yield f"{title}: `{body}`" if len(body) <= SHORT else f"{title}:\n\n{json_block(asked[name]['value'])}"
+        if not shown:
+            continue
+        yield "is answered with" if name in asked else f"{title}:"
         value = example["value"]
         yield f"```text\n{value.rstrip()}\n```" if isinstance(value, str) else json_block(value)
+
+
+def _when(response: Mapping[str, Any]) -> str:
+    said: str = response["description"]
+    return "" if said == "Done" else f" ({said[0].lower()}{said[1:]})"
 
 
 def _answers(paths: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
@@ -129,13 +170,13 @@ def _answer(name: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) ->
         )
         for field, of in schema["properties"].items()
     ]
-    return f"### {name}\n\n{wrapped(schema.get('description', ''))}\n\n" + table(("field", "type", "meaning"), rows)
+    return f"### {name}\n\n{wrapped(schema.get('description', ''))}\n\n{items(rows)}"
 
 
 def _about(schema: Mapping[str, Any]) -> list[str]:
     """What a field's schema says of it, or of what else than null it may be."""
     found = [each["description"] for each in (schema, *schema.get("anyOf", ())) if "description" in each]
-    return found[:1]
+    return [each for each in found[:1] if each != TIME]
 
 
 def _named(value: object) -> Iterator[str]:
@@ -174,7 +215,7 @@ def _fields(
         (
             code(name),
             _kind(schema, schemas),
-            "yes" if name in required else "",
+            "required" if name in required else "",
             _default({"default": defaults[name]} if name in defaults else schema),
         )
         for name, schema in shape["properties"].items()
@@ -213,4 +254,5 @@ def _default(schema: Mapping[str, Any]) -> str:
     if "default" not in schema:
         return ""
     value = schema["default"]
-    return "null" if value is None else code(str(value).lower() if isinstance(value, bool) else str(value)) or '""'
+    shown = "null" if value is None else code(str(value).lower() if isinstance(value, bool) else str(value)) or '""'
+    return f"by default {shown}"

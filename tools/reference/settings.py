@@ -15,7 +15,7 @@ from tools.reference.text import code, commented, number, page, table, wrapped
 
 COLUMNS: Final = ("option", "default", "meaning")
 OF_CLIENTS: Final = (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, CA_FILE_VARIABLE)
-MANY: Final = 4  # so many commands with the same variable are counted, not listed
+MANY: Final = 4  # a variable of fewer commands is found where these are
 
 
 def options() -> str:
@@ -51,8 +51,9 @@ def options() -> str:
             + table(("option", "meaning"), ((code(name), meaning) for name, meaning in OPTIONS.items())),
             "## Environment variables\n\n"
             + wrapped(
-                "Each replaces an option of a command that is not given. Those of the clients apply to any program "
-                "that writes or reads, including Spark's driver; `SSL_CERT_FILE` applies there, too."
+                "Each option of a command has a variable: `--allowed-host` has `STRANDLINE_ALLOWED_HOST`, which counts "
+                "if the option is not given. These are the ones that several commands have. Those of the clients apply "
+                "to any program that writes or reads, including Spark's driver; `SSL_CERT_FILE` applies there, too."
             )
             + "\n\n"
             + table(("variable", "for"), _variables()),
@@ -83,7 +84,9 @@ def _variables() -> Iterable[tuple[str, str]]:
     for command, taken in options_of_commands().items():
         for option in taken:
             if option.variable:
-                found.setdefault(option.variable, []).append(code(command))
+                found.setdefault(option.variable, []).append(command)
     for variable, commands in sorted(found.items()):
-        told = f"{len(commands)} commands" if len(commands) >= MANY else ", ".join(commands)
-        yield code(variable), f"clients, {told}" if variable in OF_CLIENTS else told
+        if variable in OF_CLIENTS:
+            yield code(variable), f"clients, {len(commands)} commands"
+        elif len(commands) >= MANY:
+            yield code(variable), f"{len(commands)} commands"

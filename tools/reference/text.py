@@ -26,6 +26,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+def items(rows: Iterable[Sequence[str]]) -> str:
+    """A list, each item of it a name and what is said of it, for what a table would have empty cells."""
+    return "\n".join("- " + ": ".join(filter(None, (name, "; ".join(filter(None, said))))) for name, *said in rows)
+
+
 def code(text: str) -> str:
     return f"`{text}`" if text else ""
 
