@@ -30,6 +30,10 @@ from writer_client.session import Begun, Times, WriterSession, by_key
 class BackgroundWriter:
     """A `Writer` whose `note_time` returns at once: the program goes on while the controller is away.
 
+        with BackgroundWriter("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
+            writer.write([Event(b'{"time": 1700000000000}', key=b"customer-7")])
+            writer.note_time(1700000000001)      # returns at once
+
     Use it from one thread at a time. Another thread sends notes in batches, and repeats them until they are answered.
     The newest note of each key waits as long as necessary, with a bounded number of older ones.
 

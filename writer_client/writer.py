@@ -92,6 +92,10 @@ class _Registration:
 class Writer(_Registration):
     """Writes to one stream, and notes its time at the controller. Use it from one thread at a time.
 
+        with Writer("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
+            writer.write([Event(b'{"time": 1700000000000}', key=b"customer-7")])
+            writer.note_time(1700000000001)      # every event of mine that is older is written; waits for the answer
+
     As a context manager it registers on entry. On exit it notes its final position, and does what `leaving` says: by
     default it stays counted, so the stream's time waits until a writer of this name notes again, or until the stream's
     `writer_timeout_ms` has passed. If the block raises, it stays in any case.
@@ -240,6 +244,10 @@ class Writer(_Registration):
 
 class AsyncWriter(_Registration):
     """`Writer` for asyncio. Use it from one task at a time. It calls the log in other threads.
+
+        async with AsyncWriter("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
+            await writer.write([Event(b'{"time": 1700000000000}', key=b"customer-7")])
+            await writer.note_time(1700000000001)
 
     Thousands of writers can share an AsyncConnection: concurrent notes go in one request.
     """

@@ -54,7 +54,7 @@ def test_strandline_has_the_names_of_its_packages_and_they_are_the_same_things(r
 def test_help_shows_the_names_with_their_examples() -> None:
     shown = pydoc.plain(pydoc.render_doc(importlib.import_module("strandline")))
     assert "class BackgroundWriter" in shown and "    read_events(" in shown
-    for name in set(A_USER_NEEDS.split()) - {"AsyncWriter", "BackgroundWriter", "Writer"}:
+    for name in A_USER_NEEDS.split():
         text = getattr(importlib.import_module("strandline"), name).__doc__ or ""
         assert re.search(rf"\n\n {{4,}}.*(\b{name}[(.]|write_|\.windows\()", text) or f"{name}(" in text, name
 
