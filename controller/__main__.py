@@ -2,16 +2,15 @@
 
 import sys
 
+from strandline.errors import not_installed
+
 
 def main() -> int:
     """Runs the command line; returns what the process should exit with."""
     try:
         from controller.cli import main as run
     except ModuleNotFoundError as missing:
-        print(
-            f"strandline: {missing.name} is not installed: pip install '.[cli]' in a clone of Strandline",
-            file=sys.stderr,
-        )
+        print(f"strandline: {missing.name} is {not_installed('cli')}", file=sys.stderr)
         return 1
     return run()
 

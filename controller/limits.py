@@ -71,7 +71,7 @@ FENCES_SINCE_S: Final = 1_735_689_600  # the start of 2025: seconds since then, 
 
 # The journal of a stream, or of a reader group
 JOURNAL_ENTRIES: Final = 500  # of each topic; a further one replaces the oldest
-JOURNAL_REFILL_MS: Final = 1_000  # after the burst, between two entries; those left out are counted
+JOURNAL_REFILL_MS: Final = 1_000  # between two entries of a topic that come after a burst; those left out are counted
 JOURNAL_NAMES: Final = 16  # names in one entry
 JOURNAL_WORDS: Final = 8  # that the journals of all streams are searched for
 JOURNAL_SEARCH_CHARACTERS: Final = 300  # of these words
@@ -95,9 +95,9 @@ METRICS_GROUPS: Final = 100  # the first by name
 
 # Logs
 LOG_LINES: Final = 10_000  # waiting to be written; further lines are left out, and counted
-LOG_REFILL_LINES_PER_S: Final = 20  # after the burst; lines that are left out are counted
+LOG_REFILL_LINES_PER_S: Final = 20  # of one event, after a burst; lines that are left out are counted
 STORE_TELLING_MS: Final = 10_000  # between two lines about the same failure of the store
-DENIALS_REFILL_MS: Final = 10_000  # after the burst, between two lines; those left out are counted
+DENIALS_REFILL_MS: Final = 10_000  # between two lines about refused calls, after a burst; those left out are counted
 
 # Many controllers on one store
 LEASE_MS: Final = 3_000  # a controller whose beat stands still for so long may be ended by the others

@@ -8,11 +8,10 @@ from typing import Final, Self
 
 from reader_client.windows import PositionAt
 from strandline.client import group_calls
-from strandline.client.calls import Call
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.note import DEFAULT_KEY
-from strandline.core.time_units import Instant, milliseconds
+from strandline.core.time_units import Instant
 from strandline.errors import InvalidConfig
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.names import check_name
@@ -170,7 +169,7 @@ class ReaderGroup:
 
     def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
         """Returns where reading from a time begins, in each stream of the group."""
-        return _positions_at(self._connection.run(_position_at(self._group, time, key)))
+        return _positions_at(self._connection.run(group_calls.group_position_at(self._group, time, key)))
 
     def lag(self) -> GroupLag:
         """Returns how far behind in time the group is, and each segment that can be read now."""
@@ -276,7 +275,7 @@ class AsyncReaderGroup:
 
     async def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
         """See `ReaderGroup.position_at`."""
-        return _positions_at(await self._connection.run(_position_at(self._group, time, key)))
+        return _positions_at(await self._connection.run(group_calls.group_position_at(self._group, time, key)))
 
     async def lag(self) -> GroupLag:
         """See `ReaderGroup.lag`."""
@@ -301,10 +300,6 @@ class AsyncReaderGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _position_at(group: str, time: Instant, key: str) -> Call[dict[str, MarksAt]]:
-    return group_calls.group_position_at(group, milliseconds("time", time), key)
 
 
 def _positions_at(found: Mapping[str, MarksAt]) -> dict[str, PositionAt]:

@@ -144,7 +144,7 @@ class TimeWindows(_WithCache):
 
     def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> MarksAt:
         """Returns the marks around a time, and where reading from that time begins."""
-        found = self._connection.run(calls.marks_at(self._stream, milliseconds("time", time), key=key))
+        found = self._connection.run(calls.marks_at(self._stream, time, key=key))
         self._record_marks(key, found.floor, found.ceiling)
         return found
 
@@ -253,7 +253,7 @@ class AsyncTimeWindows(_WithCache):
 
     async def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> MarksAt:
         """See `TimeWindows.marks_at`."""
-        found = await self._connection.run(calls.marks_at(self._stream, milliseconds("time", time), key=key))
+        found = await self._connection.run(calls.marks_at(self._stream, time, key=key))
         self._record_marks(key, found.floor, found.ceiling)
         return found
 

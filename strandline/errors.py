@@ -11,11 +11,20 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import Field, dataclass, fields
 from datetime import UTC, datetime
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Final, dataclass_transform
 
 
 def _rebuild(kind: type[StrandlineError], values: dict[str, Any]) -> StrandlineError:
     return kind(**values)
+
+
+# What is said of a missing package. No index has this project: a clone is what there is.
+NOT_INSTALLED: Final = "not installed: pip install '.[{extra}]' in a clone of Strandline"
+
+
+def not_installed(extra: str) -> str:
+    """The end of a sentence about a package that comes with an extra."""
+    return NOT_INSTALLED.format(extra=extra)
 
 
 def _shown(value: Any) -> str:
@@ -67,7 +76,7 @@ class StrandlineError(Exception):
 class ExtraMissing(StrandlineError, ImportError):
     """A package that something needs is not installed."""
 
-    says = "{wanted} needs {package}, which is not installed: pip install '.[{extra}]' in a clone of Strandline"
+    says = "{wanted} needs {package}, which is " + NOT_INSTALLED
     wanted: str
     package: str
     extra: str

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from controller.cli.options import Whole, duration, json_option, option, times_option
+from controller.cli.options import Whole, duration, json_option, kafka_settings_option, option, times_option
 from controller.format import NOTHING, Times, indented, span, table
 from controller.terminal import Failure, say
 from strandline.core.time_units import Unit
@@ -50,12 +50,7 @@ def delays(text: str) -> tuple[int, ...]:
 )
 @option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers, to read a topic")
 @option("--topic", metavar="TOPIC", help="the topic to read")
-@option(
-    "--settings",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="a file with more of librdkafka's settings, such as for security: name=value",
-)
+@kafka_settings_option
 @option("--path", type=click.Path(path_type=Path), metavar="FILE", help="an embedded log to read")
 @option("--field", metavar="NAME", help="the field with an event's time; without it, the time of a log's record")
 @option("--arrived", metavar="NAME", help="in files: the field with the time at which an event arrived")

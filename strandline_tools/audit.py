@@ -10,7 +10,16 @@ from typing import Any
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import Whole, json_option, key_option, option, position, stream_argument, times_option
+from controller.cli.options import (
+    Whole,
+    json_option,
+    kafka_settings_option,
+    key_option,
+    option,
+    position,
+    stream_argument,
+    times_option,
+)
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, indented, key_name, named, offsets, span
 from controller.terminal import Failure, say
@@ -39,12 +48,7 @@ NAMES_IN_A_CELL = 3
 )
 @option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers, if it is a topic")
 @option("--topic", metavar="TOPIC", help="the topic, if it is not named like the stream")
-@option(
-    "--settings",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="a file with more of librdkafka's settings, such as for security: name=value",
-)
+@kafka_settings_option
 @option("--field", metavar="NAME", help="the field with an event's time in this key, in JSON values")
 @option("--record-time", is_flag=True, help="an event's time is that of its record; the default in ingestion time")
 @option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")

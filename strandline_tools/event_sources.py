@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from controller.cli.options import settings_file
 from controller.terminal import Failure
 from strandline.core.time_units import Unit, unit_of
+from strandline.errors import not_installed
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
 from strandline.logs.sqlite_reader import SqliteLogReader
@@ -306,7 +307,7 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise Failure("pyarrow is not installed: pip install '.[sqlite]' in a clone of Strandline") from None
+        raise Failure(f"pyarrow is {not_installed('sqlite')}") from None
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=ASSESS_PARQUET_ROWS):
@@ -344,7 +345,7 @@ def log_at(path: Path | None, servers: str | None, topic: str | None, settings: 
         from strandline.logs.kafka_reader import KafkaLogReader
         from strandline.logs.kafka_topic import Topic
     except ImportError as error:
-        raise Failure(f"{error.name} is not installed: pip install '.[kafka]' in a clone of Strandline") from None
+        raise Failure(f"{error.name} is {not_installed('kafka')}") from None
     given = {**settings_file(settings), "bootstrap.servers": servers or ""}
     return ReadableLog(topic, lambda: KafkaLogReader(servers or "", topic, settings=given), Topic(topic, given).heads())
 

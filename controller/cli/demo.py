@@ -10,7 +10,7 @@ import click
 
 from controller.cli.options import Whole, option
 from controller.terminal import Failure
-from strandline.errors import StrandlineError
+from strandline.errors import StrandlineError, not_installed
 from strandline_demo.world import DemoSettings
 
 
@@ -46,7 +46,7 @@ def command(duration: int, outage: int, delay: int, rate: int, seed: int, out: P
     try:
         from strandline_demo.run import play
     except ModuleNotFoundError as missing:
-        raise Failure(f"{missing.name} is not installed: pip install '.[demo]' in a clone of Strandline") from None
+        raise Failure(f"{missing.name} is {not_installed('demo')}") from None
     try:
         play(DemoSettings(duration * 1000, outage * 1000, delay * 1000, rate, seed), out, keep=keep)
     except StrandlineError as error:

@@ -18,7 +18,7 @@ from controller.terminal import say
 from strandline.client.calls import journal, journals
 from strandline.client.group_calls import group_journal
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
-from strandline.wire.journal import TOPICS, JournalEntry, StreamJournalEntry
+from strandline.wire.journal import TOPICS, JournalEntry
 from strandline.wire.shapes import convert
 
 
@@ -69,7 +69,7 @@ def command(
             say(indented({"entries": shown, "next": None, "omitted": omitted}))
         else:
             header = ("seq", "at", "topic", "by", "what")
-            rows = [(str(each.entry.seq), *_folded_row(each, times)) for each in _folded_of("", shown)]
+            rows = [(str(each.entry.seq), *_folded_row(each, times)) for each in _folded(shown)]
             lines = table(header, rows) if rows else ["nothing was told yet"]
             say("\n".join([*lines, *_left_out(omitted)]))
         return
@@ -100,8 +100,8 @@ def _show_all(
             say(indented({"entries": shown, "next": page["next"]}))
             return
         header = ("at", "stream", "topic", "by", "what")
-        folds = folded((each["stream"], convert(each, StreamJournalEntry)) for each in entries)[::-1]
-        lines = table(header, [(at, each.stream, *rest) for each in folds for at, *rest in [_folded_row(each, times)]])
+        folds = [(each.stream, _folded_row(each, times)) for each in _folded(shown)]
+        lines = table(header, [(at, name, *rest) for name, (at, *rest) in folds])
         say("\n".join(lines) if shown else "nothing was told yet")
         return
     newest, seen = 0, set[tuple[str, int]]()  # the moment of the newest entry, and the entries of that moment
@@ -116,13 +116,12 @@ def _show_all(
         shown = [each for each in client.ask(asked).json["entries"][::-1] if (each["stream"], each["seq"]) not in seen]
 
 
-def _folded_of(stream: str, entries: Sequence[dict[str, Any]]) -> list[Folded[JournalEntry]]:
-    """Entries of one journal, oldest first, with refusals of one kind as one, where the newest of them is."""
-    told = [(stream, convert(each, JournalEntry)) for each in reversed(entries)]
-    return folded(told)[::-1]
+def _folded(entries: Sequence[dict[str, Any]]) -> list[Folded[JournalEntry]]:
+    """Entries, oldest first, with refusals of one kind as one, where the newest of them is."""
+    return folded((each.get("stream", ""), convert(each, JournalEntry)) for each in reversed(entries))[::-1]
 
 
-def _folded_row(each: Folded[Any], times: Times) -> tuple[str, ...]:
+def _folded_row(each: Folded[JournalEntry], times: Times) -> tuple[str, ...]:
     text = story(each.entry.kind, each.entry.details, times)
     often = f": {each.times:,} times since {times.show(each.first_at)}" if each.times > 1 else ""
     return times.show(each.entry.at), each.entry.topic, each.entry.by or NOTHING, f"{text}{often}"

@@ -152,6 +152,12 @@ def settings_file(file: Path | None) -> dict[str, str]:
 stream_argument = click.argument("stream", type=name_of("stream"), help="the stream")
 key_option = option("--key", type=time_key, default="", metavar="KEY", help="the time key")
 group_option = option("--group", type=name_of("group"), metavar="GROUP", help="the reader group, in place of a stream")
+kafka_settings_option = option(
+    "--settings",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="a file with more of librdkafka's settings, such as for security: name=value",
+)
 json_option = option("--json", "as_json", is_flag=True, help="print JSON, as the HTTP API has it")
 times_option = option(
     "--plain-times",

@@ -6,7 +6,7 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, option, times_option
-from controller.cli.stream_table import ask_streams, frame, lines_of, rows
+from controller.cli.stream_table import all_lines, ask_streams, frame, rows
 from controller.format import Times, indented
 from controller.terminal import say
 from strandline.limits import PAGE_ENTRIES
@@ -23,7 +23,7 @@ def command(client: ControllerClient, trouble: bool, as_json: bool, times: Times
     if as_json:
         say(indented(frame(seen)))
         return
-    lines = [line for name in seen.names for line in lines_of(name, seen, times)]
+    lines = all_lines(seen, times)
     say("\n".join(rows(lines)) if lines else "no stream is in trouble" if trouble else "there is no stream yet")
     if seen.known > len(seen.names):
         say(f"and {seen.known - len(seen.names)} more: `strandline streams NAME` shows one")

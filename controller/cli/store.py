@@ -9,6 +9,7 @@ from controller.cli.options import option
 from controller.settings import DATABASE_DEFAULT
 from controller.storage.refusals import StoreRefused
 from controller.terminal import Failure
+from strandline.errors import not_installed
 
 database_option = option(
     "--database",
@@ -24,8 +25,6 @@ def store_failures(status: int = 1) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        raise Failure(
-            f"{missing.name} is not installed: pip install '.[controller]' in a clone of Strandline", status
-        ) from None
+        raise Failure(f"{missing.name} is {not_installed('controller')}", status) from None
     except StoreRefused as refused:
         raise Failure(str(refused), status) from None

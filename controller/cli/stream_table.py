@@ -63,14 +63,15 @@ def ask_streams(
     """Asks about these streams; if none is named, about those in trouble, the worst first, and then, without `trouble`,
     about the first by name."""
     seen = StreamsSeen()
-    for some in _requests(names) if names else ():
-        seen.add(client.ask(status(some, limit=limit)))
-    if not names:
-        seen.add(client.ask(status(limit=limit, trouble=True)))
-    if not names and not trouble:
-        seen.add(client.ask(status(limit=limit)), most=limit)
-    elif trouble:
+    if names:
+        for some in _requests(names):
+            seen.add(client.ask(status(some, limit=limit)))
+        return seen
+    seen.add(client.ask(status(limit=limit, trouble=True)))
+    if trouble:
         seen.known = len(seen.names)
+    else:
+        seen.add(client.ask(status(limit=limit)), most=limit)
     return seen
 
 
@@ -95,6 +96,11 @@ def _requests(names: Sequence[str]) -> list[list[str]]:
         requests[-1].append(name)
         room -= len(name) + len("&stream=")
     return requests
+
+
+def all_lines(seen: StreamsSeen, times: Times, named: Sequence[str] = ()) -> list[StreamLine]:
+    """The lines of these streams, or of all in the order in which they came."""
+    return [line for name in named or seen.names for line in lines_of(name, seen, times)]
 
 
 def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:

@@ -8,7 +8,7 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.screen import table
-from controller.cli.stream_table import ask_streams, lines_of, rows, state_text
+from controller.cli.stream_table import all_lines, ask_streams, rows, state_text
 from controller.format import (
     MARK_HEADER,
     NOTHING,
@@ -53,11 +53,10 @@ def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
         say(indented({"streams": client.every(list_streams, "streams"), "next": None}))
         return
     seen = ask_streams(client, limit=STREAMS_SHOWN)
-    shown = sorted(seen.streams.keys() | seen.unread.keys())
-    lines = [line for name in shown for line in lines_of(name, seen, times)]
+    lines = all_lines(seen, times, sorted(seen.names))
     say("\n".join(rows(lines)) if lines else "there is no stream yet")
-    if seen.known > len(shown):
-        say(f"and {seen.known - len(shown)} more: --json names all, `strandline streams NAME` describes one")
+    if seen.known > len(seen.names):
+        say(f"and {seen.known - len(seen.names)} more: --json names all, `strandline streams NAME` describes one")
 
 
 def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None, times: Times) -> list[str]:

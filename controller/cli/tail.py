@@ -9,10 +9,10 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import TAIL_INTERVAL_BOUND_MS, TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_MS
-from controller.cli.options import Whole, json_option, name_of, option, settings_file
+from controller.cli.options import Whole, json_option, kafka_settings_option, name_of, option, settings_file
 from controller.cli.tail_loop import EmbeddedLog, Tail, TailedLog
 from controller.terminal import Failure
-from strandline.errors import StrandlineError
+from strandline.errors import StrandlineError, not_installed
 
 
 def own_name() -> str:
@@ -27,12 +27,7 @@ def own_name() -> str:
 @click.argument("stream", type=name_of("stream"), help="the stream, in the ingestion time domain")
 @option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers")
 @option("--topic", metavar="TOPIC", help="the topic; else the one that is named like the stream")
-@option(
-    "--settings",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="a file with more of librdkafka's settings, such as for security: name=value",
-)
+@kafka_settings_option
 @option("--path", type=click.Path(path_type=Path), metavar="FILE", help="an embedded log to tail instead of a topic")
 @option(
     "--reporter",
@@ -84,5 +79,5 @@ def _log(path: Path | None, servers: str | None, topic: str, settings: Path | No
     try:
         from controller.cli.tail_kafka import TailedTopic
     except ImportError as error:
-        raise Failure(f"{error.name} is not installed: pip install '.[kafka]' in a clone of Strandline") from None
+        raise Failure(f"{error.name} is {not_installed('kafka')}") from None
     return TailedTopic(topic, {**settings_file(settings), "bootstrap.servers": servers})

@@ -13,7 +13,7 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import REFRESH_MS, STREAMS_SHOWN
 from controller.cli.options import json_option, name_of, option, times_option
-from controller.cli.stream_table import StreamsSeen, ask_streams, frame, lines_of, rows
+from controller.cli.stream_table import StreamsSeen, all_lines, ask_streams, frame, rows
 from controller.format import Times, compact
 from controller.terminal import say
 from strandline.errors import Refused, StrandlineError, UnknownStream
@@ -74,12 +74,11 @@ def _ask(client: ControllerClient, named: tuple[str, ...], trouble: bool) -> Str
 
 def _table(named: Sequence[str], seen: StreamsSeen, away: str | None, times: Times) -> list[tuple[str, bool]]:
     """The lines of the table, and whether each stands out."""
-    shown = named or seen.names
-    lines = [line for name in shown for line in lines_of(name, seen, times)]
+    lines = all_lines(seen, times, named)
     stands_out = [False, *(line.stands_out for line in lines)]
     table = list(zip(rows(lines), stands_out, strict=True)) if lines else [("there is no stream to show", False)]
-    if not named and seen.known > len(shown):
-        table.append((f"and {seen.known - len(shown)} more: name those to watch", False))
+    if not named and seen.known > len(seen.names):
+        table.append((f"and {seen.known - len(seen.names)} more: name those to watch", False))
     if away is not None:
         table.append((f"this is from before: {away}", True))
     return table

@@ -64,7 +64,7 @@ from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
 from controller.limits import BEAT_MS, HELD_CALL_MS, LEASE_MS
 
-FREE_SHARDS_LOOK_MS: Final = 100  # the same while others have shards that this controller is to get
+FREE_SHARDS_LOOK_MS: Final = 100  # between two beats of a controller that is to get shards which others have
 BEAT_RETRY_MS: Final = 200  # after a beat or a begin that failed
 HANDED_OVER_SHARDS: Final = 16  # by one controller in a beat, to those that have fewer
 DRAIN_PARTS: Final = 12  # in which a controller that stops hands its shards over

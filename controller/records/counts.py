@@ -19,7 +19,7 @@ from strandline.core.mark import Mark
 
 RATE_MS: Final = 60_000  # marks a second are counted over so long
 RATE_MARKS: Final = 200  # or over so many
-STORED_COUNTS_WRITERS: Final = 100  # of these, as many as the store keeps: those with the greatest counts
+STORED_COUNTS_WRITERS: Final = 100  # writers of a stream whose counts the store keeps: those with the greatest
 
 OTHER: Final = "_other"  # sums up everything without a label of its own; no name may begin like this
 

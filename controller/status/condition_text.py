@@ -10,7 +10,7 @@ from controller.status.stream_status import COUNTING, KeyStatus
 from strandline.core.time_units import unit_of
 
 AHEAD_TOLD_MS: Final = 3_600_000  # a time that is further ahead of the clock is named in the reason of a state
-STATUS_REASON_WRITERS: Final = 3  # of these, named in the reason of a state
+STATUS_REASON_WRITERS: Final = 3  # writers with such a time, named in the reason of a state
 
 
 def reason_of(key: KeyStatus, now: int) -> str:

@@ -30,7 +30,7 @@ from strandline.core.order import SegmentRef
 from strandline.errors import StrandlineError
 from strandline.wire.groups import GroupWindow, StreamWindow
 
-METRICS_KEYS_OF_STREAM: Final = 16  # of one stream
+METRICS_KEYS_OF_STREAM: Final = 16  # keys of one stream with labels of their own
 METRICS_PENDING_SEGMENTS: Final = 4_096  # of a group's stream; with more, its pending offsets are left out
 METRICS_SEGMENT_LAGS: Final = 20  # segments of a group with a lag of their own, those furthest behind
 METRICS_LOADED_STREAMS: Final = 50  # streams not used since the start that one scrape loads from the store

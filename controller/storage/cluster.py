@@ -58,7 +58,7 @@ from controller.storage.shards import fill_shards
 from controller.storage.terms import end_terms
 from controller.storage.transaction import transaction
 
-IDLE_BEGIN_MS: Final = 10_000  # PostgreSQL: the same for the statements with which one of many controllers begins
+IDLE_BEGIN_MS: Final = 10_000  # PostgreSQL: from a statement with which one of many controllers begins to the next
 ENDED_KEPT_MS: Final = 600_000  # PostgreSQL: how long the row of an ended controller without shards is kept
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from strandline.errors import not_installed
 from strandline.redaction import redact
 
 STREAMS_NAMED: Final = 10  # in the message that a store's clock cannot be set back
@@ -49,8 +50,7 @@ class DriverMissing(StoreRefused):
         self.extra = extra
 
     def __str__(self) -> str:
-        how = f"pip install '.[{self.extra}]' in a clone of Strandline"
-        return f"this database needs {self.package}, which is not installed: {how}"
+        return f"this database needs {self.package}, which is {not_installed(self.extra)}"
 
 
 class NoStore(StoreRefused):

@@ -13,7 +13,7 @@ from strandline.errors import StrandlineError, TimeNotReached, Unavailable, Unde
 from strandline.limits import WAIT_UNTIL_BOUND_MS
 from strandline.wire.streams import MarksAt
 
-WAIT_STEP_MS: Final = 10_000  # one request of such a wait
+WAIT_STEP_MS: Final = 10_000  # one request of a wait until a time is there
 WAIT_PAUSE_MS: Final = 500  # after one that ended early, or failed
 
 OnWait: TypeAlias = Callable[[MarksAt | StrandlineError], None]

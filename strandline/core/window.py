@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
 from strandline.core.chain import MarkChain, Sides
 from strandline.core.cut import Cut
@@ -21,8 +22,33 @@ from strandline.core.mark import Mark
 from strandline.core.time_units import as_datetime
 
 
+class Bounds(Protocol):
+    """What has two bounds in milliseconds."""
+
+    @property
+    def lower(self) -> int | None: ...
+    @property
+    def upper(self) -> int | None: ...
+
+
+class BoundsAsDates:
+    """The bounds of a window as datetimes."""
+
+    __slots__ = ()
+
+    @property
+    def lower_at(self: Bounds) -> datetime | None:
+        """`lower` as a datetime in UTC."""
+        return as_datetime(self.lower)
+
+    @property
+    def upper_at(self: Bounds) -> datetime | None:
+        """`upper` as a datetime in UTC."""
+        return as_datetime(self.upper)
+
+
 @dataclass(frozen=True, slots=True)
-class TimeWindow:
+class TimeWindow(BoundsAsDates):
     """Everything older than `lower` has been read. `upper` bounds every time that was noted for anything read, as of
     the mark that gives `upper`.
 
@@ -35,16 +61,6 @@ class TimeWindow:
     complete: bool = True
     end_of_stream: bool = False
     mark_seq: int | None = None
-
-    @property
-    def lower_at(self) -> datetime | None:
-        """`lower` as a datetime in UTC."""
-        return as_datetime(self.lower)
-
-    @property
-    def upper_at(self) -> datetime | None:
-        """`upper` as a datetime in UTC."""
-        return as_datetime(self.upper)
 
     def __post_init__(self) -> None:
         if self.lower is not None and self.upper is not None and self.lower > self.upper:

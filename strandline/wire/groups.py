@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -12,7 +11,8 @@ from msgspec import UNSET, UnsetType
 
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import Says, checked, settings_of
-from strandline.core.time_units import Instant, as_datetime, milliseconds
+from strandline.core.time_units import Instant, milliseconds
+from strandline.core.window import BoundsAsDates
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.wire.shapes import ByKey, Offsets, Positions, Time, read
 from strandline.wire.streams import JsonObject
@@ -91,7 +91,7 @@ class KeyWindow(msgspec.Struct, frozen=True):
     complete: bool
 
 
-class StreamWindow(msgspec.Struct, frozen=True, kw_only=True):
+class StreamWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
     """A group's window in one of its streams: the bounds of the key "", and of every key in `keys`."""
 
     lower: Time | None
@@ -103,18 +103,8 @@ class StreamWindow(msgspec.Struct, frozen=True, kw_only=True):
     position: Offsets
     keys: Mapping[str, KeyWindow]
 
-    @property
-    def lower_at(self) -> datetime | None:
-        """`lower` as a datetime in UTC."""
-        return as_datetime(self.lower)
 
-    @property
-    def upper_at(self) -> datetime | None:
-        """`upper` as a datetime in UTC."""
-        return as_datetime(self.upper)
-
-
-class GroupWindow(msgspec.Struct, frozen=True, kw_only=True):
+class GroupWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
     """A group's window. `watermarks` has, by key, the least bound of its streams that are not `idle`, and `held_by`
     names the stream that has it. `idle` lists the streams that are left out: idle, or read to their end. `complete`:
     every mark that counts left no writer out, and no stream is left out because its writers were excluded."""
@@ -138,16 +128,6 @@ class GroupWindow(msgspec.Struct, frozen=True, kw_only=True):
         uppers = [each.upper for each in self.streams.values()]
         known = [upper for upper in uppers if upper is not None]
         return max(known, default=None) if len(known) == len(uppers) else None
-
-    @property
-    def lower_at(self) -> datetime | None:
-        """`lower` as a datetime in UTC."""
-        return as_datetime(self.lower)
-
-    @property
-    def upper_at(self) -> datetime | None:
-        """`upper` as a datetime in UTC."""
-        return as_datetime(self.upper)
 
 
 class ReaderAnswer(msgspec.Struct, frozen=True, kw_only=True):

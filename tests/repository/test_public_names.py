@@ -85,6 +85,7 @@ def test_a_name_that_is_none_is_an_attribute_error() -> None:
         strandline.Writter  # noqa: B018  # that is the point
 
 
+@pytest.mark.full  # mypy begins without a cache
 def test_a_type_checker_sees_the_names_and_refuses_others(root: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("from strandline import Tumbling, Writer, read_events\nreveal_type(Tumbling(10).size_ms)\n")
