@@ -303,7 +303,7 @@ class InvalidName(Invalid):
     @property
     def detail(self) -> str:
         return (
-            f"{self.what} name {repr(self.name)[:82]} is not allowed: 1 to 249 of A-Z a-z 0-9 . _ - "
+            f"{self.what} name {repr(self.name)[:82]} is not allowed: a text, 1 to 249 of A-Z a-z 0-9 . _ - "
             f"and the first a letter or digit"
         )
 

@@ -52,7 +52,11 @@ def delays(text: str) -> tuple[int, ...]:
 @option("--topic", metavar="TOPIC", help="the topic to read")
 @kafka_settings_option
 @option("--path", type=click.Path(path_type=Path), metavar="FILE", help="an embedded log to read")
-@option("--field", metavar="NAME", help="the field with an event's time; without it, the time of a log's record")
+@option(
+    "--field",
+    metavar="NAME",
+    help="the field with an event's time, or . for the whole value; without it, the time of a log's record",
+)
 @option("--arrived", metavar="NAME", help="in files: the field with the time at which an event arrived")
 @option("--partition", metavar="NAME", help="the field with the partition; without it, a log's own")
 @option("--key", metavar="NAME", help="the field with the key; without it, a log's own")

@@ -49,7 +49,11 @@ NAMES_IN_A_CELL = 3
 @option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers, if it is a topic")
 @option("--topic", metavar="TOPIC", help="the topic, if it is not named like the stream")
 @kafka_settings_option
-@option("--field", metavar="NAME", help="the field with an event's time in this key, in JSON values")
+@option(
+    "--field",
+    metavar="NAME",
+    help="the field with an event's time in this key, in JSON values, or . for the whole value",
+)
 @option("--record-time", is_flag=True, help="an event's time is that of its record; the default in ingestion time")
 @option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
 @option("--writer", metavar="NAME", help="the field with the name of an event's writer, if there is one")

@@ -37,13 +37,17 @@ FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+WHOLE: Final = "."  # the name of a field that stands for a whole value which is no object
+
+
 class NoTime(Exception):
     """An event has no time where it should be."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventFields:
-    """Where an event has what is needed: names of fields, with dots between where they are nested. None: not there."""
+    """Where an event has what is needed: names of fields, with dots between where they are nested. "." is the whole
+    value, if that is no object. None: not there."""
 
     time: str | None
     arrived: str | None = None
@@ -225,10 +229,17 @@ def _in(row: Mapping[str, Any], field: str) -> Any:
     value: Any = row
     for name in field.split("."):
         if not isinstance(value, Mapping) or name not in value:
-            there = f"there are {', '.join(map(str, list(row)[:10]))}" if row else "it is no JSON object with fields"
-            raise NoTime(f"there is no field {field!r}; {there}")
+            raise NoTime(f"there is no field {field!r}; {_instead(row)}")
         value = value[name]
     return value
+
+
+def _instead(row: Mapping[str, Any]) -> str:
+    if not row:
+        return "it is no JSON object with fields"
+    if list(row) == [WHOLE]:
+        return f"the value is {str(row[WHOLE])[:80]}, and no object: if that is its time, the field is {WHOLE!r}"
+    return f"there are {', '.join(map(str, list(row)[:10]))}"
 
 
 def _number_or_date(text: str, field: str) -> Any:
@@ -251,9 +262,7 @@ def _object_of(value: bytes | None) -> Mapping[str, Any]:
         found = json.loads(value or b"")
     except (ValueError, RecursionError):
         raise NoTime(f"the value begins with {(value or b'')[:40]!r}, which is no JSON") from None
-    if not isinstance(found, dict):
-        raise NoTime(f"the value is JSON, but no object: {str(found)[:80]}")
-    return found
+    return found if isinstance(found, dict) else {WHOLE: found}
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
@@ -265,7 +274,7 @@ def _format(path: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The rows of a file, a few at a time in memory. A line that is no JSON object is a row without fields."""
+    """The rows of a file, a few at a time in memory. A line that is no JSON is a row without fields."""
     try:
         if _format(path) == ".parquet":
             yield from _parquet_rows(path)
@@ -299,7 +308,7 @@ def _json_row(line: str) -> Mapping[str, Any]:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {WHOLE: found}
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -264,7 +264,7 @@ class _Transport:
         Each address has the whole timeout for its answer: passing over others takes nothing from a long poll.
         """
         over_at = time.monotonic() + timeout_ms / 1000
-        unreached = []
+        unreached: list[NotReached] = []
         with self._owners_lock:
             known = self._owners.recall(request.path, _monotonic_ms())
         headers = (*self._headers, (b"Strandline-Fence", b"%d" % known.fence)) if known.fence else self._headers
@@ -280,9 +280,9 @@ class _Transport:
                     with self._owners_lock:
                         self._owners.learn(request.path, outcome.headers, known.fence)
                     return outcome
-                case NotReached(reason):
+                case NotReached(reason, lasting):
                     self._leave(request, address, known.owner, avoided=True)
-                    unreached.append(whose + reason)
+                    unreached.append(NotReached(whose + reason, lasting))
                 case AnswerLost(reason):
                     self._leave(request, address, known.owner, avoided=True)
                     return AnswerLost(whose + reason)
@@ -292,7 +292,8 @@ class _Transport:
                     assert_never(outcome)
             if time.monotonic() >= over_at:
                 break
-        return NotReached("; ".join(unreached))
+        reasons = "; ".join(each.reason for each in unreached)
+        return NotReached(reasons, lasting=all(each.lasting for each in unreached))
 
     def _leave(self, request: Request, address: str, owner: str | None, *, avoided: bool) -> None:
         """Later attempts begin elsewhere. An owner that is `avoided` is gone to by no request for a while."""

@@ -158,7 +158,23 @@ def _response(sent: Exchange, answer: httpx.Response) -> Response:
 def _outcome_of(error: httpx.TransportError) -> Exchanged:
     if isinstance(error, httpx.PoolTimeout):
         return AllInUse("all connections are in use")
-    return NotReached(_reason(error)) if isinstance(error, _UNSENT) else AnswerLost(_reason(error))
+    if not isinstance(error, _UNSENT):
+        return AnswerLost(_reason(error))
+    match _cause_of(error):
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE"):
+            return NotReached(
+                "what answers there does not speak https: an address with http may be right", lasting=True
+            )
+        case ssl.SSLCertVerificationError():
+            return NotReached(_reason(error), lasting=True)
+    return NotReached(_reason(error))
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    """The error of the socket that httpx and its transport were given."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return error
 
 
 def _reason(error: Exception) -> str:

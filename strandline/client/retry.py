@@ -5,7 +5,7 @@
       Pause(pause)                 the time
 
     outcome of an attempt                      the request is sent again …       and in the end
-    NotReached: no part of it arrived          always                            ControllerAway
+    NotReached: no part of it arrived          unless that lasts                 ControllerAway
     503 with a code of ours: not done          always, after Retry-After         that error
     AnswerLost, or 502, 503, 504 of a proxy    only if that is harmless          OutcomeUnknown
     any other response                         never: it is the answer           –
@@ -78,6 +78,7 @@ class NotReached:
     """No part of the request reached the controller."""
 
     reason: str
+    lasting: bool = False  # to try again is of no use
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +137,12 @@ class _Attempts:
         lost: str | None = None
         for attempt in range(1, self._patience.attempts + 1):
             outcome = yield from self._send(request)
+            asked_ms, lasting = 0, False
             match outcome:
-                case NotReached():
-                    asked_ms = 0
+                case NotReached(_, lasting):
+                    pass
                 case AnswerLost(reason):
-                    asked_ms, lost = 0, reason
+                    lost = reason
                 case Response() if _nothing_changed(request, outcome):
                     asked_ms = _retry_after_ms(outcome)
                 case Response(502 | 503 | 504 as status):
@@ -150,7 +152,7 @@ class _Attempts:
                 case _:
                     assert_never(outcome)
             pause_ms = asked_ms + self._patience.pause_ms(attempt, self._random())
-            over = attempt == self._patience.attempts or self._now_ms + pause_ms >= self._deadline_ms
+            over = lasting or attempt == self._patience.attempts or self._now_ms + pause_ms >= self._deadline_ms
             if over or (lost is not None and not request.repeatable):
                 return self._give_up(request, outcome, lost)
             self._now_ms = (yield Pause(pause_ms, _reason_of(outcome))).now_ms

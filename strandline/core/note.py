@@ -53,6 +53,8 @@ class Note:
             raise InvalidNote(name="times", value={}, wanted="at least one key with a time")
         if len(times) > KEYS_PER_STREAM:
             raise TooMany(what="time keys", count=len(times), limit=KEYS_PER_STREAM)
+        if type(position) is not dict and not isinstance(position, Mapping):
+            check_position(position)
         if len(position) > SEGMENTS_PER_STREAM:
             raise TooMany(what="segments in a position", count=len(position), limit=SEGMENTS_PER_STREAM)
         for key, time in times.items():

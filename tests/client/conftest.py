@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from strandline.client.calls import Call, Request
-from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport
+from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport, Seams
 from strandline.client.retry import Outcome, Patience
 
 
@@ -172,6 +172,18 @@ def closed_port() -> Iterator[str]:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
+def no_pause() -> Seams:
+    """Seams of calls that must not pause."""
+
+    def sleep(seconds: float) -> None:
+        raise AssertionError(f"it paused for {seconds} s")
+
+    async def sleep_async(seconds: float) -> None:
+        sleep(seconds)
+
+    return Seams(sleep=sleep, sleep_async=sleep_async)
 
 
 # An attempt takes as long only where no answer comes: a server of a busy machine has that long to read the request.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from strandline.client.http import (
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience
 from strandline.errors import ControllerAway, InvalidConfig, OutcomeUnknown, Overloaded, UnexpectedAnswer
 from strandline.wire.problems import to_problem
-from tests.client.conftest import GET, QUICK, SILENT_MS, Flavour
+from tests.client.conftest import GET, QUICK, SILENT_MS, Flavour, no_pause
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -133,6 +134,21 @@ def test_a_controller_that_is_not_there_is_away(flavour: Flavour, closed_port: s
     with pytest.raises(ControllerAway) as raised:
         flavour.run(closed_port, call, patience=Patience(deadline_ms=50, first_pause_ms=5))
     assert raised.value.controller == closed_port
+
+
+def test_https_at_a_port_with_http_is_named_at_once(flavour: Flavour) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with pytest.raises(ControllerAway, match="does not speak https: an address with http may be right"):
+            flavour.run(
+                f"https://127.0.0.1:{server.server_port}", call, patience=Patience(attempts=2), seams=no_pause()
+            )
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def test_an_attempt_whose_time_ends_before_it_has_a_connection_sent_nothing(scripted: Any) -> None:

@@ -135,6 +135,13 @@ def test_a_controller_that_is_never_reached_is_away_and_nothing_is_unknown() -> 
     assert 800 <= raised.value.tried_ms <= 1000
 
 
+def test_what_cannot_be_reached_for_good_is_not_tried_again() -> None:
+    story = Story([AWAY, NotReached("no https here", lasting=True)])
+    with pytest.raises(ControllerAway, match="no https here"):
+        story.play(call())
+    assert len(story.sent) == 2
+
+
 @pytest.mark.parametrize("after", [[AWAY], [OVERLOADED], [LOST]])
 def test_once_an_answer_was_lost_the_outcome_stays_unknown_whatever_fails_later(after: list[Outcome]) -> None:
     story = Story([LOST, *after * 100])

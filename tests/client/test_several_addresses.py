@@ -23,13 +23,13 @@ from reader_client import (
 )
 from strandline.client import calls
 from strandline.client.calls import Call, Response, ask
-from strandline.client.http import AsyncHttpxTransport, Connection, HttpTransport, Seams
+from strandline.client.http import AsyncHttpxTransport, Connection, HttpTransport
 from strandline.client.retry import AnswerLost, NotReached, Patience
 from strandline.errors import ControllerAway, OutcomeUnknown, Overloaded, UnknownStream
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from strandline.wire.problems import to_problem
-from tests.client.conftest import QUICK, Flavour
+from tests.client.conftest import QUICK, Flavour, no_pause
 from tests.served import Outside, OwnProcess, run_command, served
 from writer_client import AsyncWriter, Background, BackgroundWriter, Writer
 
@@ -44,18 +44,6 @@ def call(*, repeatable: bool = True) -> Call[object]:
 
 def once() -> Call[object]:
     return call(repeatable=False)
-
-
-def no_pause() -> Seams:
-    """Seams of calls that must not pause."""
-
-    def sleep(seconds: float) -> None:
-        raise AssertionError(f"it paused for {seconds} s")
-
-    async def sleep_async(seconds: float) -> None:
-        sleep(seconds)
-
-    return Seams(sleep=sleep, sleep_async=sleep_async)
 
 
 # -- who gets a request ----------------------------------------------------------------------------------------

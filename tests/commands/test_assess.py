@@ -97,6 +97,16 @@ def test_times_may_be_dates_or_of_another_unit(assess: Assess, tmp_path: Path) -
         assert json.loads(assess(file, *words, "--json")[1])["total"]["most_behind_ms"] == 3_500
 
 
+def test_a_value_that_is_no_object_may_be_the_time(assess: Assess, tmp_path: Path) -> None:
+    lines = tmp_path / "times.jsonl"
+    lines.write_text("1700000005000\n1700000001500\n")
+    with SqliteLog.create(tmp_path / "times.log", 1) as log:
+        log.append([Event(line.encode(), segment="0") for line in lines.read_text().split()])
+    for source in ((lines,), ("--path", tmp_path / "times.log")):
+        found = json.loads(assess(*source, "--field", ".", "--json")[1])
+        assert (found["total"]["events"], found["total"]["most_behind_ms"]) == (2, 3_500)
+
+
 def test_an_embedded_log_is_read_by_segment_with_the_keys_of_its_events(assess: Assess, tmp_path: Path) -> None:
     with SqliteLog.create(tmp_path / "orders.log", 2) as log:
         for till, time, _ in ROWS:

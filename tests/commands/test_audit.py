@@ -256,6 +256,19 @@ def test_what_cannot_be_audited_is_an_error_that_says_why(
     assert (done.code, done.out) == (code, "") and told in done.err
 
 
+def test_a_value_that_is_no_object_may_be_the_time(served: Any, strandline: Callable[..., Any], tmp_path: Path) -> None:
+    stream = served.stream()
+    path = tmp_path / "orders.log"
+    with SqliteLog.create(path, 2) as log:
+        log.append([Event(b"%d" % (NOON + second), segment="0") for second in (0, 5)])
+    served.note(stream, "a", NOON + 3, s0=1)
+    served.note(stream, "a", NOON + 9, s0=2)
+    words = ("audit", stream, "--path", str(path), "--json")
+    found = json.loads(strandline(*words, "--field", ".").out)
+    assert (found["broken"], found["without_time"]) == (0, 0)
+    assert "if that is its time, the field is '.'" in strandline(*words, "--field", "at").err
+
+
 def test_the_log_of_another_stream_is_refused(served: Any, strandline: Callable[..., Any], tmp_path: Path) -> None:
     stream = served.stream(segments=[{"id": "east", "low": 0.0, "high": 1.0}])
     with SqliteLog.create(tmp_path / "other.log", 2):

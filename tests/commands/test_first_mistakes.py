@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from reader_client import EventReader, ReaderGroup
+from strandline.core.note import Note
 from strandline.errors import InvalidConfig, InvalidNote, UnknownPath
 from writer_client import BackgroundWriter
 
@@ -34,6 +35,11 @@ def test_a_stream_that_is_there_with_another_setting_says_how_to_change_it(
     ("text", "words", "told"),
     [
         ("no json\n", ("--field", "ts"), "there is no field 'ts'; it is no JSON object with fields"),
+        (
+            "1700000000000\n",
+            ("--field", "ts"),
+            "the value is 1700000000000, and no object: if that is its time, the field is '.'",
+        ),
         ('{"ts": 1}\n', ("--field", "ts", "--fast", "nobody"), "--partition names the field that has them"),
     ],
 )
@@ -50,6 +56,8 @@ def test_a_position_that_is_no_mapping_is_refused_by_name() -> None:
     writer = BackgroundWriter("http://127.0.0.1:9", "orders", "w")
     with pytest.raises(InvalidNote, match="position of a note cannot be 5: an offset for each segment"):
         writer.note_time(1_700_000_000_000, 5)  # type: ignore[arg-type]  # that is the mistake
+    with pytest.raises(InvalidNote, match="position of a note cannot be 5: an offset for each segment"):
+        Note(writer="w", times={"": 1_700_000_000_000}, position=5)  # type: ignore[arg-type]  # a waiting writer's
 
 
 @pytest.mark.parametrize("logs", [5, {"orders": "orders.log"}])
