@@ -146,7 +146,11 @@ def create_app(
             await controller.stop()
 
     routes = declared_by(routers)
-    forwarding = None if directory is None else Forwarding(directory, routes, name=settings.name or "", tls=peer_tls)
+    forwarding = (
+        None
+        if directory is None
+        else Forwarding(directory, routes, name=settings.name or "", tls=peer_tls, limits=limits)
+    )
     app = Application(
         BrowserGate(
             settings.allowed_hosts,

@@ -6,9 +6,8 @@ import logging
 from typing import Final, Protocol, assert_never
 
 from controller.records.operator_log import log_event
-from strandline.core.clock import ClockState, SteadyClock
+from strandline.core.clock import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS, ClockState, SteadyClock
 from strandline.core.served_time import Moment, Unserved
-from strandline.limits import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS
 
 LOOP_STALL_MS: Final = 1_500  # if the event loop did not run for so long, that time counts as unserved
 CLOCK_LOOK_MS: Final = 1_000  # how often the clock is compared with the host's

@@ -17,17 +17,18 @@ from controller.cluster.member import Member, MemberPhase
 from controller.cluster.records import Adopt, ControllerRow, Identity
 from controller.commit.group_commit import Committer
 from controller.commit.health import Outage, Replaced, StoreHealth
-from controller.commit.serving import TermRecord
+from controller.commit.serving import HEARTBEAT_MS, TermRecord
 from controller.commit.store import Store
 from controller.groups.service import Groups
 from controller.joint.driver import Driver
 from controller.joint.member_events import MemberEvents
 from controller.joint.ownership import Ownership
 from controller.joint.store_time import StoreTime
-from controller.limits import DEFAULT_LIMITS, HEARTBEAT_MS, START_DEADLINE_S, Limits
+from controller.limits import DEFAULT_LIMITS, Limits
 from controller.records.counts import Counts
 from controller.records.operator_log import log_event
 from controller.retention import Retention
+from controller.settings import START_DEADLINE_S
 from controller.slices import Slices
 from controller.status.denied_calls import DeniedCalls
 from controller.status.journal_reads import JournalReads
@@ -94,14 +95,14 @@ class Controller:
         self.health = health
         self._limits = limits
         self.counts = Counts()
-        self.streams = Streams(store, committer, clock, tenures)
-        self.notes = Notes(self.streams, committer, clock)
+        self.streams = Streams(store, committer, clock, tenures, load_wait_ms=limits.load_wait_ms)
+        self.notes = Notes(self.streams, committer, clock, waiting_bytes=limits.waiting_bytes)
         self.reading = Reads(self.streams, store, clock)
-        self.following = MarkFeed(self.streams, self.reading, committer)
+        self.following = MarkFeed(self.streams, self.reading, committer, subscribers=limits.subscribers)
         self.indexing = TimeIndexes(self.streams, store)
         self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, tenures)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
-        self.journals = JournalReads(self.streams, self.groups, store)
+        self.journals = JournalReads(self.streams, self.groups, store, searches=limits.journal_searches)
         self.status = StatusReader(self.streams, self.groups, clock, work_clock)
         self.version = __version__
         self.since = 0  # once it serves
@@ -138,7 +139,7 @@ class Controller:
         health = StoreHealth(stopwatch)
         health.wrote()  # the start of the term
         store = Store(database, term, health, limits=limits)
-        committer = Committer(store.commit, TermRecord(term, clock), health=health)
+        committer = Committer(store.commit, TermRecord(term, clock), waiting_calls=limits.waiting_calls, health=health)
         controller = cls(store, committer, clock, OneTerm(term, clock.unserved), health, limits=limits)
         await controller._read_tokens(database_url)
         clock.unserved.skip(clock.now() - term.started_at)  # nobody could be heard before this
@@ -383,7 +384,7 @@ class JointController(Controller):
 
         health = StoreHealth(stopwatch)
         store = Store(database, None, health, settle, limits)
-        committer = Committer(store.commit, driver.record, health=health)
+        committer = Committer(store.commit, driver.record, waiting_calls=limits.waiting_calls, health=health)
         controller = cls(store, committer, StoreTime(host, member), health, driver, host, events, limits)
         try:
             async with asyncio.timeout(START_DEADLINE_S):

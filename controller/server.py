@@ -23,10 +23,10 @@ import uvicorn
 
 from controller.app import Application, create_app
 from controller.http.connection import Connections, HttpConnection
-from controller.limits import DEFAULT_LIMITS, START_DEADLINE_S, Limits
+from controller.limits import DEFAULT_LIMITS, Limits
 from controller.records.log_lines import log_lines
 from controller.records.operator_log import log_event
-from controller.settings import Settings
+from controller.settings import START_DEADLINE_S, Settings
 from controller.storage.cluster import NameReused
 from controller.storage.database import check_store, parse_url, shown
 from controller.storage.diagnosis import StoreSilent

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Self
 
-from controller.limits import METRICS_KEYS
 from strandline.errors import InvalidConfig
+
+START_DEADLINE_S: Final = 60  # opening the store and creating its schema
+METRICS_KEYS: Final = 1_000  # pairs of a stream and a key with labels of their own; the others are summed up
 
 DATABASE_DEFAULT = "sqlite:///strandline.db"
 HOST_DEFAULT = "127.0.0.1"

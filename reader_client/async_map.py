@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import TypeVar, assert_never
+from typing import Final, TypeVar, assert_never
 
 from reader_client.events import AsyncEventReader
 from reader_client.items import EventItem, IdleItem, Item, WatermarkItem
-from reader_client.limits import WORK_CAPACITY_DEFAULT
 from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
 from strandline.core.coalesce import Watermark
 from strandline.errors import InvalidConfig
+
+WORK_CAPACITY_DEFAULT: Final = 100  # events under way at a time
 
 Result = TypeVar("Result")
 Output = Completed[EventItem, Result] | WatermarkItem

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from reader_client.limits import READ_AHEAD_BYTES, READ_AHEAD_OFFSETS
 from strandline.logs import LogReader, StoredEvent
+
+READ_AHEAD_OFFSETS: Final = 4_096  # of one segment
+READ_AHEAD_BYTES: Final = 4 * 1024 * 1024  # of events that were fetched and not returned yet
 
 
 @dataclass(frozen=True, slots=True)

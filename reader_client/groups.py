@@ -13,10 +13,10 @@ from strandline.core.coalesce import OnAllIdle
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.time_units import Instant
 from strandline.errors import InvalidConfig
-from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.names import check_name
 from strandline.wire.groups import (
     GROUP_SETTINGS,
+    READER_TIMEOUT_DEFAULT_MS,
     FromHead,
     GroupDescription,
     GroupLag,

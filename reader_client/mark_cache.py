@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from reader_client.limits import CACHED_MARKS_DEFAULT, MARKS_PER_PAGE, MARKS_PER_PAGE_LEAST, OFFSETS_PER_PAGE
 from strandline.core.chain import MarkChain
 from strandline.core.config import TimeDomain
 from strandline.core.mark import Mark
@@ -18,6 +18,11 @@ from strandline.core.time_index import interpolation_search
 from strandline.core.window import TimeWindow, time_window
 from strandline.errors import BeyondFinalOffset, UnknownSegment
 from strandline.wire.streams import MarksPage, StreamDescription, WireMark, mark_of
+
+CACHED_MARKS_DEFAULT: Final = 100_000  # of one key; older positions take a call
+MARKS_PER_PAGE: Final = 500  # requested at a time
+OFFSETS_PER_PAGE: Final = 8_192  # in these marks: of a stream with many segments fewer are requested
+MARKS_PER_PAGE_LEAST: Final = 16  # of a stream with however many segments
 
 
 @dataclass(frozen=True, slots=True)

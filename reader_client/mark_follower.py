@@ -6,14 +6,8 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from reader_client.limits import (
-    FOLLOW_FIRST_PAUSE_MS,
-    FOLLOW_PAUSE_BOUND_MS,
-    FOLLOW_WAIT_MS,
-    FOLLOWER_STOP_S,
-    REST_WAIT_MS,
-)
 from reader_client.mark_cache import MarkCache
 from reader_client.steps import Job, drive, drive_async
 from strandline.client import calls
@@ -23,6 +17,12 @@ from strandline.client.loop import remote
 from strandline.client.retry import Pause
 from strandline.core.window import TimeWindow
 from strandline.errors import UnknownSeq, UnknownStream
+
+FOLLOW_WAIT_MS: Final = 5_000  # one long poll
+REST_WAIT_MS: Final = 1_000  # the same for a stream in the ingestion domain
+FOLLOW_FIRST_PAUSE_MS: Final = 50  # after the first failure, then twice as long each time
+FOLLOW_PAUSE_BOUND_MS: Final = 2_000  # the longest of these pauses
+FOLLOWER_STOP_S: Final = 2  # how long closing waits for the follower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

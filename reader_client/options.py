@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 from reader_client.backlog import GroupBacklog
 from reader_client.items import EventItem, EventTime, ReaderState, ReadingDomain
-from reader_client.limits import LATE_WRITERS, REPORT_DEFAULT_MS
 from strandline.core.checks import check_whole
 from strandline.core.event_windows import EventWindows
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidConfig
 from strandline.logs import StoredEvent
+
+REPORT_DEFAULT_MS: Final = 250  # between two reports of a reader's positions
+LATE_WRITERS: Final = 1_000  # whose late events are counted by name
 
 Recall: TypeAlias = Callable[[str, str], ReaderState | None]  # returns the saved state of a stream's segment
 

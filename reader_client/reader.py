@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from reader_client.backlog import remaining_offsets
 from reader_client.errors import ReaderClosed
 from reader_client.fetch import fetch
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
-from reader_client.limits import POLL_BOUND_MS, POLL_FIRST_MS
 from reader_client.options import LateEvents, Options
 from reader_client.steps import Job
 from reader_client.stream_order import StreamOrder
@@ -40,6 +39,9 @@ from strandline.logs import LogReader, StoredEvent
 from strandline.names import check_name
 from strandline.wire.groups import GroupWindow, ReaderAnswer
 from strandline.wire.shapes import Positions
+
+POLL_FIRST_MS: Final = 5  # between the first two polls of a log without new events, then twice as long each time
+POLL_BOUND_MS: Final = 100  # the longest of these pauses
 
 WatermarkName: TypeAlias = tuple[str | None, str]  # the stream, or None for all streams, and the time key
 

@@ -8,24 +8,25 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, assert_never
+from typing import Any, Final, Self, assert_never
 
-from reader_client.limits import CACHED_MARKS_DEFAULT, FOLLOWED_KEYS, STALE_AFTER_DEFAULT_MS
-from reader_client.mark_cache import MarkCache
+from reader_client.mark_cache import CACHED_MARKS_DEFAULT, MarkCache
 from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
 from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
 from strandline.client.loop import Remote, drive, drive_async
 from strandline.client.retry import Pause
-from strandline.client.time_wait import OnWait, wait_until_there
+from strandline.client.time_wait import WAIT_UNTIL_DEFAULT_MS, OnWait, wait_until_there
 from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.time_units import Instant, milliseconds
 from strandline.core.window import TimeWindow
 from strandline.fork import OwningProcess
-from strandline.limits import WAIT_UNTIL_DEFAULT_MS
 from strandline.names import check_name
 from strandline.wire.streams import MarksAt, MarksPage, TimeIndexPage, WireMark
+
+FOLLOWED_KEYS: Final = 16  # of one stream; windows of further keys take a call
+STALE_AFTER_DEFAULT_MS: Final = 15_000  # how long cached marks are valid after the controller's last answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Final
 
 from strandline.errors import InvalidConfig
-from strandline.limits import NAME_CHARACTERS, NAMES_REMEMBERED
-from strandline.names import check_name
+from strandline.limits import NAME_CHARACTERS
+from strandline.names import NAMES_REMEMBERED, check_name
 
 PATTERN: Final = re.compile(rf"[A-Za-z0-9._*-]{{1,{NAME_CHARACTERS}}}")
 EVERYTHING: Final = "*"

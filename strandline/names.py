@@ -6,7 +6,9 @@ from functools import lru_cache
 from typing import Final
 
 from strandline.errors import InvalidName
-from strandline.limits import NAME_CHARACTERS, NAMES_REMEMBERED
+from strandline.limits import NAME_CHARACTERS
+
+NAMES_REMEMBERED: Final = 65_536  # checked names in a cache
 
 NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS - 1}}}")
 

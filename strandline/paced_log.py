@@ -9,7 +9,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-from strandline.limits import WAIT_TOLD_AFTER_MS
+WAIT_TOLD_AFTER_MS: Final = 2_000  # a client that waits for longer says for whom
+
 
 WARNINGS_PAUSE_MS: Final = 60_000  # between two lines of one kind
 WARNING_LINES: Final = 20  # of all clients of a process, in that time

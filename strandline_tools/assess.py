@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -17,17 +17,15 @@ from controller.terminal import Failure, say
 from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 from strandline_tools.assessment import Arrival, Assessed, Assessment, Losses, skewed
-from strandline_tools.event_sources import UNITS, EventFields, FileSource, LogSource, Source, log_at
-from strandline_tools.limits import (
-    ASSESS_DELAYS,
-    ASSESS_DELAYS_BOUND,
-    ASSESS_DELAYS_BOUND_MS,
-    ASSESS_NAMES,
-    ASSESS_PROGRESS_MS,
-    ASSESS_ROWS_SHOWN,
-    ASSESS_UNREADABLE,
-)
+from strandline_tools.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, FileSource, LogSource, Source, log_at
 from strandline_tools.loss_picture import delay_text, picture
+
+ASSESS_DELAYS: Final = "0,1s,2s,5s,10s,30s,1min,5min,1h"  # unless others are named
+ASSESS_DELAYS_BOUND: Final = 50
+ASSESS_DELAYS_BOUND_MS: Final = 366 * 86_400_000
+ASSESS_NAMES: Final = 1_000  # partitions, and beginnings of keys, that are counted each by itself
+ASSESS_PROGRESS_MS: Final = 3_000  # between two lines that say how far it is
+ASSESS_UNREADABLE: Final = 1_000  # as many events without a time, to each one with a time, end it
 
 INTERRUPTED_STATUS = 130
 

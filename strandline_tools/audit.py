@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -28,10 +28,13 @@ from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StrandlineError
 from strandline.limits import PAGE_ENTRIES
-from strandline_tools.audit_run import AuditedStream, AuditRun
-from strandline_tools.event_sources import UNITS, EventFields, log_at
-from strandline_tools.limits import ASSESS_ROWS_SHOWN, AUDIT_NAMED, AUDIT_NAMED_BOUND, AUDIT_WRITERS, AUDIT_WRITERS_TOLD
+from strandline_tools.audit_run import AUDIT_WRITERS, AuditedStream, AuditRun
+from strandline_tools.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, log_at
 from strandline_tools.promises import AuditCounts, LateEvent, NotedWriter, could_have_written
+
+AUDIT_NAMED: Final = 20  # late events that are named, unless --most says otherwise
+AUDIT_NAMED_BOUND: Final = 10_000
+AUDIT_WRITERS_TOLD: Final = 20  # for one event; beside it in the table, fewer
 
 INTERRUPTED_STATUS = 130
 BROKEN_STATUS = 1

@@ -28,15 +28,14 @@ from strandline.limits import PAGE_ENTRIES
 from strandline.logs import LogReader
 from strandline.wire.streams import StreamDescription
 from strandline_tools.event_sources import EventFields, NoTime, ReadableLog, stamped
-from strandline_tools.limits import (
-    AUDIT_CHECK_EVENTS,
-    AUDIT_PAGE_OFFSETS,
-    AUDIT_PERIODS,
-    AUDIT_PROGRESS_MS,
-    AUDIT_STATE_BYTES,
-    AUDIT_WRITERS,
-)
 from strandline_tools.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
+
+AUDIT_PROGRESS_MS: Final = 3_000  # between two lines that say how far it is, and between two writings of --state
+AUDIT_CHECK_EVENTS: Final = 1_000  # after so many it looks at the time
+AUDIT_PAGE_OFFSETS: Final = 200_000  # of the cuts of marks, in one answer
+AUDIT_PERIODS: Final = 200_000  # in which marks leave a writer out; of more, the oldest are dropped
+AUDIT_WRITERS: Final = 1_000  # that are counted by name; of one segment, that could have written an event
+AUDIT_STATE_BYTES: Final = 64 * 1024 * 1024  # of the file that --state names
 
 STATE_VERSION: Final = 1
 

@@ -24,12 +24,12 @@ from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
 from strandline.logs.sqlite_reader import SqliteLogReader
 from strandline_tools.assessment import Arrival
-from strandline_tools.limits import (
-    ASSESS_LEAST_PORTION_EVENTS,
-    ASSESS_LINE_CHARACTERS,
-    ASSESS_PARQUET_ROWS,
-    ASSESS_PORTION_EVENTS,
-)
+
+ASSESS_PORTION_EVENTS: Final = 200_000  # of a log, in memory at once, over all segments
+ASSESS_LEAST_PORTION_EVENTS: Final = 100  # of one segment
+ASSESS_PARQUET_ROWS: Final = 10_000  # in memory at once
+ASSESS_LINE_CHARACTERS: Final = 16 * 1024 * 1024  # of a line of JSON
+ASSESS_ROWS_SHOWN: Final = 20  # of these; --json has all
 
 UNITS: Final = {"s": 1_000.0, "ms": 1.0, "us": 0.001, "ns": 0.000_001}
 FORMATS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")

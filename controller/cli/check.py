@@ -12,7 +12,7 @@ import click
 from controller.cli.options import json_option, option
 from controller.cli.store import database_option, store_failures
 from controller.format import indented
-from controller.limits import FAULTS_SHOWN
+from controller.storage.inspection import FAULTS_SHOWN
 from controller.terminal import Failure, say
 from strandline.errors import StrandlineError
 from strandline.logs.inspection import LOG_REMEDIES, LogInspection

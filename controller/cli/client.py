@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial, wraps
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import click
 
-from controller.cli.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_TOLD
 from controller.cli.options import option
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 from controller.terminal import Failure
@@ -33,6 +32,13 @@ from strandline.errors import (
 )
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.problems import to_problem
+
+DEADLINE_MS: Final = 10_000
+ATTEMPTS: Final = 3
+NAMES_COMPARED: Final = 10_000  # among which those close to an unknown name are looked for
+NAMES_TOLD: Final = 5
+ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
+REFRESH_MS: Final = 1_000
 
 Value = TypeVar("Value")
 

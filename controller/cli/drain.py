@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.limits import DRAIN_MS, DRAIN_PAUSE_MS
 from controller.cli.options import confirm, json_option, name_of, option, yes_option
 from controller.format import compact, span
 from controller.terminal import Failure, say
 from strandline.client.calls import controllers, drain_controller
 from strandline.errors import ControllerAway, OutcomeUnknown, Unavailable
 from strandline.wire.controllers import ControllerReply, ControllersReply, ControllerState
+
+DRAIN_MS: Final = 40_000  # how long the command waits; a controller that is told to end takes 20 s at most
+DRAIN_PAUSE_MS: Final = 200
 
 
 @click.command

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.limits import GROUPS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, fields, indented, key_name, offsets, span, yes
@@ -15,6 +16,8 @@ from strandline.client.group_calls import describe_group, group_window, list_gro
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupMember, GroupWindow
 from strandline.wire.status import GroupStatusReply
+
+GROUPS_SHOWN: Final = 50
 
 
 @click.command

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Final
 
 import click
 
-from controller.cli.client import Answered, ControllerClient, calls_controller
-from controller.cli.limits import ENTRIES_SHOWN, FOLLOW_PAUSE_MS, FOLLOW_WAIT_MS
+from controller.cli.client import ENTRIES_SHOWN, Answered, ControllerClient, calls_controller
 from controller.cli.options import Whole, json_option, key_option, option, stream_argument, times_option
 from controller.cli.screen import table
 from controller.format import MARK_HEADER, Times, compact, indented, mark_line, mark_row
@@ -16,6 +16,9 @@ from controller.terminal import say
 from strandline.client.calls import describe, marks
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.streams import MarksPage
+
+FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
+FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
 
 
 @click.command

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from controller.cli.options import Whole, option
 from controller.cli.store import database_option, store_failures
-from controller.limits import LEAST_SHARDS, MOST_SHARDS, SHARDS
+from controller.cluster.records import SHARDS
 from controller.terminal import Failure, say
+
+LEAST_SHARDS: Final = 64  # of a store that more than one controller serves
+MOST_SHARDS: Final = 4_096  # the same, at most
 
 
 @click.command

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from controller.cli.options import Whole, option
 from controller.cli.store import database_option, store_failures
-from controller.limits import METRICS_KEYS, PROCESSES
-from controller.settings import HOST_DEFAULT, LOG_FORMAT_DEFAULT, LOG_FORMATS, PORT_DEFAULT, Settings
+from controller.settings import HOST_DEFAULT, LOG_FORMAT_DEFAULT, LOG_FORMATS, METRICS_KEYS, PORT_DEFAULT, Settings
+
+PROCESSES: Final = 64  # at most; a store has at least so many shards
 
 
 class HostNames(click.types.StringParamType):

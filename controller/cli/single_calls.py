@@ -12,9 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from controller.cli.client import ControllerClient, calls_controller
+from controller.cli.client import ENTRIES_SHOWN, ControllerClient, calls_controller
 from controller.cli.create import check_known, settings_in
-from controller.cli.limits import ENTRIES_SHOWN
 from controller.cli.options import (
     Whole,
     confirm,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
-from controller.cli.limits import NAMED_CHARACTERS
 from controller.format import NOTHING, Times, behind, counts, holding, key_name, span, table
 from controller.status.condition import State
 from controller.status.unread_text import why_unread
@@ -16,6 +15,9 @@ from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatusReply, StatusPage, StreamStatusReply
+
+NAMED_CHARACTERS: Final = 7_500  # of the streams that one request names, in its path
+STREAMS_SHOWN: Final = 50
 
 
 @dataclass(slots=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.screen import table
-from controller.cli.stream_table import all_lines, ask_streams, rows, state_text
+from controller.cli.stream_table import STREAMS_SHOWN, all_lines, ask_streams, rows, state_text
 from controller.format import (
     MARK_HEADER,
     NOTHING,
@@ -25,6 +26,8 @@ from controller.terminal import say
 from strandline.client.calls import describe, list_streams
 from strandline.wire.status import KeyStatusReply, StreamStatusReply
 from strandline.wire.streams import StreamDescription, settings_by_name
+
+SEGMENTS_SHOWN: Final = 50
 
 
 @click.command

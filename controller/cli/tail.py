@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Final
 
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.limits import TAIL_INTERVAL_BOUND_MS, TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_MS
 from controller.cli.options import Whole, json_option, kafka_settings_option, name_of, option, settings_file
 from controller.cli.tail_loop import EmbeddedLog, Tail, TailedLog
 from controller.terminal import Failure
 from strandline.errors import StrandlineError, not_installed
+
+TAIL_INTERVAL_MS: Final = 1_000
+TAIL_INTERVAL_LEAST_MS: Final = 10
+TAIL_INTERVAL_BOUND_MS: Final = 3_600_000
 
 
 def own_name() -> str:

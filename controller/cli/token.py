@@ -21,6 +21,9 @@ from strandline.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from controller.storage.tokens import StoredToken
+from typing import Final
+
+TOKEN_DEADLINE_S: Final = 30  # a command that makes, lists or revokes tokens
 
 DAY_MS = 86_400_000
 LONGEST_DAYS = 36_500
@@ -53,7 +56,6 @@ def in_time(action: Callable[..., None]) -> Callable[..., None]:
     @wraps(action)
     def run(**options: object) -> None:
         with store_failures():
-            from controller.limits import TOKEN_DEADLINE_S
             from controller.storage.diagnosis import StoreSilent
             from controller.storage.worker import within
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import Final
 
 import click
 
 from controller.cli.client import ControllerClient, answered, calls_controller
-from controller.cli.limits import WAIT_TOLD_MS
 from controller.cli.options import duration, json_option, key_option, moment, option, stream_argument, times_option
 from controller.format import Times, compact, holding, is_epoch, named, offsets
 from controller.terminal import NOT_THERE_STATUS, Failure, say
 from strandline.client.calls import Call, marks_at
 from strandline.client.loop import Remote, drive
 from strandline.client.retry import Pause
-from strandline.client.time_wait import wait_until_there
+from strandline.client.time_wait import WAIT_UNTIL_BOUND_MS, WAIT_UNTIL_DEFAULT_MS, wait_until_there
 from strandline.core.time_units import Unit, unit_of
 from strandline.errors import StrandlineError, TimeNotReached
-from strandline.limits import WAIT_UNTIL_BOUND_MS, WAIT_UNTIL_DEFAULT_MS
 from strandline.wire.streams import JsonObject, MarksAt
+
+WAIT_TOLD_MS: Final = 60_000  # between two lines that say the same
 
 WRITERS_NAMED = 5
 

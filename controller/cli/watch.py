@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import click
 
-from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.limits import REFRESH_MS, STREAMS_SHOWN
+from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
 from controller.cli.options import json_option, name_of, option, times_option
-from controller.cli.stream_table import StreamsSeen, all_lines, ask_streams, frame, rows
+from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, frame, rows
 from controller.format import Times, compact
 from controller.terminal import say
 from strandline.errors import Refused, StrandlineError, UnknownStream

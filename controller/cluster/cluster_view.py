@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.cluster.records import BeatAnswer, ControllerRow, ShardRow
+from controller.cluster.records import LEASE_MS, BeatAnswer, ControllerRow, ShardRow
 from controller.cluster.shards import fair_share
-from controller.limits import LEASE_MS
 
 ENDED_CONTROLLERS: Final = 16  # the last ones that ended, which a controller still lists
 LATE_BEAT_MS: Final = 1_500  # without a new beat of a controller, nobody hands shards over: it may be dead

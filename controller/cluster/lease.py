@@ -11,8 +11,12 @@ whose lease is over, as long as both monotonic clocks run at one rate, to 5 %. N
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from controller.limits import LEASE_DRIFT_PERCENT, LEASE_MS
+from controller.cluster.records import LEASE_MS
+
+LEASE_DRIFT_PERCENT: Final = 5  # by which two monotonic clocks may differ: a controller trusts its lease for less
+
 
 TRUSTED_LEASE_MS = LEASE_MS * (100 - LEASE_DRIFT_PERCENT) // 100
 

@@ -45,6 +45,7 @@ from controller.cluster.events import (
 from controller.cluster.lease import Lease
 from controller.cluster.owned_shards import OwnedShard, OwnedShards
 from controller.cluster.records import (
+    LEASE_MS,
     Adopt,
     Beat,
     BeatAnswer,
@@ -62,7 +63,9 @@ from controller.cluster.records import (
 from controller.cluster.shards import shards_to_hand_over, shards_to_take
 from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
-from controller.limits import BEAT_MS, HELD_CALL_MS, LEASE_MS
+
+BEAT_MS: Final = 500  # between two beats of a controller
+HELD_CALL_MS: Final = 500  # how long a call waits for a shard that is being handed over
 
 FREE_SHARDS_LOOK_MS: Final = 100  # between two beats of a controller that is to get shards which others have
 BEAT_RETRY_MS: Final = 200  # after a beat or a begin that failed

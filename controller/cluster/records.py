@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+LEASE_MS: Final = 3_000  # a controller whose beat stands still for so long may be ended by the others
+SHARDS: Final = 256  # of a new store
 
 
 class Kind(StrEnum):

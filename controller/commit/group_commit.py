@@ -21,15 +21,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from controller.commit.health import StoreHealth
 from controller.commit.serving import ServingRecord
-from controller.limits import FLUSH_NOTES, WAITING_CALLS
+from controller.limits import DEFAULT_LIMITS
 from controller.storage.diagnosis import StoreTrouble, diagnose
 from controller.storage.save import Commit
 from controller.storage.transaction import CommitUnknown
 from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, StrandlineError
+
+FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one commit; further ones wait for the next
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +86,7 @@ class Committer:
         commit: Callable[[Commit], Awaitable[None]],
         serving: ServingRecord,
         *,
-        waiting_calls: int = WAITING_CALLS,
+        waiting_calls: int = DEFAULT_LIMITS.waiting_calls,
         health: StoreHealth | None = None,
     ) -> None:
         """`commit` writes, and ends in bounded time whatever the store does."""

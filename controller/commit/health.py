@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
-from controller.limits import STORE_TELLING_MS
 from controller.records.counts import Distribution
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
@@ -16,6 +15,8 @@ from controller.storage.cluster import NameReused
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.terms import TermGone, TermOver
 from strandline.errors import StoreCorrupt
+
+STORE_TELLING_MS: Final = 10_000  # between two lines about the same failure of the store
 
 READY_WRITE_MS: Final = 3_000  # a commit this recent shows that the store can be written; else one is tried
 SLOW_FLUSH_MS: Final = 1_000  # a commit that takes so long is logged

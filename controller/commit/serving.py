@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from controller.clock import Clock
-from controller.limits import CLOCK_LEAD_MS
 from controller.storage.save import ServingCheck
-from controller.storage.terms import Term, TermCheck
+from controller.storage.terms import CLOCK_LEAD_MS, Term, TermCheck
+
+HEARTBEAT_MS: Final = 1_000  # how often the store records that this controller still serves
 
 
 class ServingRecord(Protocol):

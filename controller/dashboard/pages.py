@@ -57,11 +57,11 @@ from controller.dashboard.words import (
     writers_word,
 )
 from controller.format import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span, yes
-from controller.limits import JOURNAL_WORDS
 from controller.records.journal import INCOMPLETE, REFUSALS, REGISTRATIONS
 from controller.status.condition import State
 from controller.status.condition_text import reason_of
 from controller.status.group_members import ReaderStatus
+from controller.status.journal_reads import JOURNAL_WORDS
 from controller.status.overview import GroupsFound
 from controller.status.status_view import StatusView, StatusViews
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, WriterStatus

@@ -9,8 +9,7 @@ from typing import Any
 
 from controller.cluster.records import Kind
 from controller.groups.membership import Membership, Positions, Reader, StreamStart, Touched
-from controller.limits import JOURNAL_NAMES
-from controller.records.journal import STATES, AdminAction, Journal, log_entries
+from controller.records.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, log_entries
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP

@@ -17,9 +17,8 @@ from controller.http.bodies import NoteBody, RawNotesBody
 from controller.http.body_errors import body_error
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
-from controller.http.request_bodies import check_json, decode, read_body, well_made
+from controller.http.request_bodies import SMALL_BODY_BYTES, check_json, decode, read_body, well_made
 from controller.http.responses import to_json
-from controller.limits import PIECE_NOTES, SMALL_BODY_BYTES
 from controller.streams.notes import Noted, Notes
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, Note
@@ -27,6 +26,8 @@ from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, 
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import encoded_result, note_reply
+
+PIECE_NOTES: Final = 128  # processed at once; then other calls have their turn
 
 NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work
 PIECE_ANSWERS: Final = 512  # encoded as JSON at once

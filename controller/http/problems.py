@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import Scope
 
 from controller.controller import Controller
-from controller.limits import RETRY_AFTER_S
 from controller.tokens import NONE_SHOWN
 from strandline.errors import Denied, Forbidden, StrandlineError, Unauthenticated, Unavailable
 from strandline.wire.problems import MEDIA_TYPE, status_of, to_problem
+
+RETRY_AFTER_S: Final = 1  # the Retry-After of a 503
 
 
 def answer_with(scope: Scope, error: StrandlineError, headers: Mapping[str, str] | None = None) -> Response:

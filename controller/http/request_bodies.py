@@ -16,6 +16,8 @@ from controller.http.request_headers import sent_headers
 from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
+SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn comes
+
 Body = TypeVar("Body")
 _JSON: Final = b"application/json"
 _SENT_BY_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})  # at least one, with everything that has a body

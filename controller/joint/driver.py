@@ -23,10 +23,11 @@ from controller.cluster.actions import Action, Drop, HandOver, Stop
 from controller.cluster.lease import TRUSTED_LEASE_MS
 from controller.cluster.member import Member
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Leave, NameTaken, Take
+from controller.commit.health import STORE_TELLING_MS
 from controller.commit.lanes import Lane
 from controller.joint.shard_record import ShardRecord
 from controller.joint.shard_tenures import ShardTenures
-from controller.limits import DEFAULT_LIMITS, STORE_TELLING_MS, Limits
+from controller.limits import DEFAULT_LIMITS, Limits
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
 from controller.storage import cluster

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
+from controller.cluster.member import HELD_CALL_MS
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Kind
 from controller.cluster.shards import shard_of
 from controller.joint.driver import Driver
-from controller.limits import HELD_CALL_MS
 
 
 class Ownership:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.limits import STILL_LEAST_MS
+STILL_LEAST_MS: Final = 5_000  # time that stands still for less than this is never trouble
+
 
 NEW_STILL_MS: Final = 20_000  # for how long time may stand still before the second mark
 STILL_PAUSES: Final = 3  # usual pauses between marks; time that stands still for longer is trouble

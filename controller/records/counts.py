@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Final
 
-from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS
 from controller.records.cadence import NO_CADENCE, Cadence
 from controller.storage.counts import NOTHING_COUNTED, StoredCounts, Totals
 from strandline.core.mark import Mark
+
+COUNTED_WRITERS: Final = 10_000  # of a stream, with own counts of late notes and refusals; others are summed up
+METRICS_HOLDERS: Final = 10  # writers of each stream and key, named with the time they held; the others are summed up
 
 RATE_MS: Final = 60_000  # marks a second are counted over so long
 RATE_MARKS: Final = 200  # or over so many

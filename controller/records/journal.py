@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-from controller.limits import JOURNAL_NAMES, JOURNAL_REFILL_MS
 from controller.records.operator_log import log_event, request_id
 from controller.records.rate_limit import RateLimit
 from controller.storage.journal import Ends, JournalTable, StoredEntry, next_slot
 from controller.storage.save import Commit
 from strandline.errors import Refused, StrandlineError
 from strandline.wire.problems import to_problem
+
+JOURNAL_REFILL_MS: Final = 1_000  # between two entries of a topic that come after a burst; those left out are counted
+JOURNAL_NAMES: Final = 16  # names in one entry
 
 JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once; then one for each JOURNAL_REFILL_MS
 JOURNAL_REFUSALS_BURST_ENTRIES: Final = 20  # the same for refusals of one code

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controller.limits import JOURNAL_NAMES, STILL_LEAST_MS
-from controller.records.cadence import NO_CADENCE, Cadence
+from controller.records.cadence import NO_CADENCE, STILL_LEAST_MS, Cadence
 from controller.records.counts import StreamCounts
-from controller.records.journal import HELD, HOLDING, INCOMPLETE, PAUSES, STATES, Journal
+from controller.records.journal import HELD, HOLDING, INCOMPLETE, JOURNAL_NAMES, PAUSES, STATES, Journal
 from controller.storage.journal import StoredEntry
 from strandline.core.aggregate import Holder
 from strandline.core.changes import Changes, StateChange

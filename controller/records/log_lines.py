@@ -13,9 +13,11 @@ from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from typing import Any, Final, TextIO
 
-from controller.limits import LOG_LINES, LOG_REFILL_LINES_PER_S
 from controller.records.operator_log import LOGGER, request_id
 from strandline.redaction import redact
+
+LOG_LINES: Final = 10_000  # waiting to be written; further lines are left out, and counted
+LOG_REFILL_LINES_PER_S: Final = 20  # of one event, after a burst; lines that are left out are counted
 
 LOG_BURST_LINES: Final = 500  # of one event at once, except errors and requests; then LOG_REFILL_LINES_PER_S
 LOG_VALUE_CHARACTERS: Final = 1_000  # of one value in a line

@@ -10,10 +10,11 @@ import logging
 from typing import Any, Final
 
 from controller.clock import Clock
-from controller.limits import DENIALS_REFILL_MS
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
 from strandline.errors import Denied
+
+DENIALS_REFILL_MS: Final = 10_000  # between two lines about refused calls, after a burst; those left out are counted
 
 DENIALS_BURST_LINES: Final = 20  # of each code at once, 401, 403 and 421; then one for each DENIALS_REFILL_MS
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.commit.store import Store
 from controller.groups.service import Groups
-from controller.limits import JOURNAL_SEARCHES
+from controller.limits import DEFAULT_LIMITS
 from controller.storage.journal import (
     JOURNAL_OF_GROUP,
     JOURNAL_OF_STREAM,
@@ -24,6 +24,9 @@ from controller.storage.journal import (
 from controller.streams.registry import Streams
 from strandline.access import fits
 from strandline.errors import Overloaded
+
+JOURNAL_WORDS: Final = 8  # that the journals of all streams are searched for
+JOURNAL_SEARCH_CHARACTERS: Final = 300  # of these words
 
 JOURNAL_SEARCH_ROWS: Final = 20_000  # that one search looks at; then the caller goes on with the next page
 JOURNAL_SEARCH_S: Final = 1.0  # for which one search goes on
@@ -52,12 +55,15 @@ class JournalsSlice:
 class JournalReads:
     """The journals of streams and of reader groups."""
 
-    def __init__(self, streams: Streams, groups: Groups, store: Store) -> None:
+    def __init__(
+        self, streams: Streams, groups: Groups, store: Store, *, searches: int = DEFAULT_LIMITS.journal_searches
+    ) -> None:
         self._streams = streams
         self._groups = groups
         self._store = store
         self._searching = asyncio.Lock()
         self._searches = 0  # that run or wait
+        self._most_searches = searches
 
     async def of_stream(self, name: str, after: int, limit: int) -> JournalSlice:
         """Raises UnknownStream."""
@@ -82,8 +88,8 @@ class JournalReads:
 
         One search runs at a time, and other reads of the store run in between.
         """
-        if self._searches >= JOURNAL_SEARCHES:
-            raise Overloaded(waiting=self._searches, limit=JOURNAL_SEARCHES, what="searches of journals wait")
+        if self._searches >= self._most_searches:
+            raise Overloaded(waiting=self._searches, limit=self._most_searches, what="searches of journals wait")
         self._searches += 1
         try:
             async with self._searching:

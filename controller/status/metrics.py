@@ -19,8 +19,8 @@ from typing import Final
 
 from controller.commit.group_commit import Committer
 from controller.groups.service import Groups
-from controller.limits import METRICS_GROUPS, METRICS_KEYS
 from controller.records.counts import OTHER
+from controller.settings import METRICS_KEYS
 from controller.slices import Slices
 from controller.status.status_reader import StatusReader
 from controller.status.stream_status import KeyStatus, StreamStatus
@@ -29,6 +29,8 @@ from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import SegmentRef
 from strandline.errors import StrandlineError
 from strandline.wire.groups import GroupWindow, StreamWindow
+
+METRICS_GROUPS: Final = 100  # the first by name
 
 METRICS_KEYS_OF_STREAM: Final = 16  # keys of one stream with labels of their own
 METRICS_PENDING_SEGMENTS: Final = 4_096  # of a group's stream; with more, its pending offsets are left out

@@ -17,7 +17,6 @@ from typing import Final
 from controller.clock import Clock
 from controller.cluster.records import Kind
 from controller.groups.service import Groups
-from controller.limits import STATUS_GROUPS, STATUS_STREAMS
 from controller.slices import Slices
 from controller.status.group_members import GroupDetails, group_members
 from controller.status.overview import (
@@ -52,6 +51,9 @@ from strandline.errors import (
     UnknownGroup,
     UnknownStream,
 )
+
+STATUS_STREAMS: Final = 10_000  # the first by name
+STATUS_GROUPS: Final = 1_000  # the first by name
 
 STATUS_LOADS: Final = 100  # streams that are not in memory, read from the store for one answer
 STATUS_LOAD_WAIT_MS: Final = 500  # for each of these; one with very much in it is loaded for a later answer

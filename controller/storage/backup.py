@@ -23,7 +23,6 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 
-from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage import schema, upgrade
 from controller.storage.cluster import restore_shards
 from controller.storage.database import away, parse_url
@@ -40,7 +39,7 @@ from controller.storage.refusals import (
     UnderWay,
     WrongSchema,
 )
-from controller.storage.sqlite import BACKUP, SqliteLock, unusable
+from controller.storage.sqlite import BACKUP, BUSY_TIMEOUT_MS, SqliteLock, unusable
 from controller.storage.terms import begin_anew
 
 

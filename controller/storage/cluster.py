@@ -35,6 +35,7 @@ from sqlalchemy import (
 )
 
 from controller.cluster.records import (
+    LEASE_MS,
     Adopt,
     Beat,
     BeatAnswer,
@@ -49,13 +50,12 @@ from controller.cluster.records import (
     Take,
     Taken,
 )
-from controller.limits import FENCES_SINCE_S, LEASE_MS
 from controller.storage import schema, upgrade
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.postgresql import STORE_NOW
 from controller.storage.save import Claim
 from controller.storage.shards import fill_shards
-from controller.storage.terms import end_terms
+from controller.storage.terms import FENCES_SINCE_S, end_terms
 from controller.storage.transaction import transaction
 
 IDLE_BEGIN_MS: Final = 10_000  # PostgreSQL: from a statement with which one of many controllers begins to the next

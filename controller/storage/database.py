@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, assert_never
 from sqlalchemy import URL, Connection, Engine, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from controller.limits import SHARDS
+from controller.cluster.records import SHARDS
 from controller.storage import upgrade
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import (

@@ -23,7 +23,6 @@ from typing import Any, Final
 from sqlalchemy import Column, Connection, Select, Table, func, select
 from sqlalchemy.exc import DBAPIError
 
-from controller.limits import FAULTS_SHOWN
 from controller.storage import schema, upgrade
 from controller.storage.database import away, parse_url, shown
 from controller.storage.diagnosis import diagnose
@@ -40,6 +39,8 @@ from strandline.core.chain import check_follows
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StoreCorrupt, StrandlineError
+
+FAULTS_SHOWN: Final = 1_000  # of a store or log that is checked; all are counted
 
 CHECK_ROWS: Final = 100  # in memory at once during a check, besides the segments and the journal of one stream
 

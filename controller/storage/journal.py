@@ -21,12 +21,13 @@ from sqlalchemy import (
     tuple_,
 )
 
-from controller.limits import JOURNAL_ENTRIES
 from controller.storage import schema
 from controller.storage.rows import AnyRow, Values, to_json
 from controller.storage.unreadable import corrupt
 from strandline.access import EVERYTHING
 from strandline.errors import StoreCorrupt
+
+JOURNAL_ENTRIES: Final = 500  # of each topic; a further one replaces the oldest
 
 JOURNAL_RESUMED: Final = 64  # newest entries from which a stream that is loaded knows since when what holds
 

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
 
-from controller.limits import ITEM_CHARACTERS, STEPS_AT_HAND
 from controller.slices import Steps, at_once, next_step
 from controller.storage import schema
 from controller.storage.counts import StoredCounts, counts_of
@@ -27,7 +26,7 @@ from controller.storage.rows import (
     rows_of,
     segment_of,
 )
-from controller.storage.steps import Step, pages
+from controller.storage.steps import ITEM_CHARACTERS, STEPS_AT_HAND, Step, pages
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
 from controller.storage.writer_states import StoredLog, writer_steps
 from strandline.core.aggregate import Remainder

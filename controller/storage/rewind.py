@@ -9,10 +9,10 @@ stream is ahead and not sealed, nothing is changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from controller.limits import NEVER
 from controller.storage import schema
 from controller.storage.cluster import rewind_shards
 from controller.storage.refusals import CannotRewind
@@ -20,6 +20,8 @@ from controller.storage.rows import config_of
 from controller.storage.terms import REWIND, were_served_together
 from controller.storage.unreadable import decoded
 from strandline.core.config import TimeDomain
+
+NEVER: Final = 2**62  # the moment of what time alone does not change
 
 
 @dataclass(frozen=True, slots=True)

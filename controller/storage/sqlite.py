@@ -15,9 +15,10 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
-from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage.diagnosis import Cause, StoreMoved, diagnose
 from controller.storage.refusals import AlreadyServed, IsBackup, UnusableFile
+
+BUSY_TIMEOUT_MS: Final = 5_000  # SQLite: how long a statement waits for the file
 
 # Decodes a text even if it is not valid UTF-8: decoding the row then finds that and names the row, while the driver
 # would fail without saying where.

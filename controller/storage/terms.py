@@ -9,7 +9,6 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, delete, false, func, insert, select, update
 
 from controller.cluster.records import Kind
-from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.refusals import ServedTogether
@@ -17,6 +16,9 @@ from controller.storage.save import Claim
 from controller.storage.tenure import Tenure
 from controller.storage.transaction import transaction
 from strandline.core.served_time import Unserved
+
+CLOCK_LEAD_MS: Final = 2_000  # the stored bound is this far ahead, so that the clock never steps back after a crash
+FENCES_SINCE_S: Final = 1_735_689_600  # the start of 2025: seconds since then, as fences, fit for 68 years
 
 # Owners of terms in which no controller served. Names of controllers have a colon, so these two differ from all.
 RESTORE: Final = "restore"

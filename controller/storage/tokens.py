@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from sqlalchemy import URL, Connection, Engine, Row, func, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from controller.limits import TOKENS
 from controller.storage import upgrade
 from controller.storage.database import away, check_file, exists, parse_url, shown
 from controller.storage.postgresql import sharing_engine
@@ -26,6 +25,8 @@ from controller.storage.sqlite import sqlite_engine
 from controller.storage.transaction import CommitUnknown, transaction
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.redaction import TOKEN_PREFIX
+
+TOKENS: Final = 10_000  # that are not revoked
 
 TOKEN_BYTES: Final = 32
 

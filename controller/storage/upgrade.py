@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from controller.limits import SHARDS
+from controller.cluster.records import SHARDS
 from controller.storage import schema
 from controller.storage.postgresql import STORE_NOW
 from controller.storage.refusals import ForeignStore, ServedByOlder, StepsInTheWay, WrongSchema

@@ -15,11 +15,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from sqlalchemy import Connection, bindparam
 
-from controller.limits import ITEM_CHARACTERS
 from controller.slices import Steps
 from controller.storage import schema
 from controller.storage.rows import AnyRow, Values, page_of, rows_of
-from controller.storage.steps import Step, pages
+from controller.storage.steps import ITEM_CHARACTERS, Step, pages
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.writer import KeptNote, KeyState, Phase, Writer

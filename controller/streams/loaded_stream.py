@@ -10,7 +10,6 @@ from typing import Final
 
 from controller.cluster.records import Kind
 from controller.commit.writer_log import WriterLog
-from controller.limits import NEVER
 from controller.records.counts import StreamCounts
 from controller.records.journal import AdminAction, Journal, Told, log_entries
 from controller.records.journal_recorder import JournalRecorder, resume_cadence
@@ -18,6 +17,7 @@ from controller.storage import schema
 from controller.storage.counts import NOTHING_COUNTED, counts_values
 from controller.storage.journal import JOURNAL_OF_STREAM
 from controller.storage.load import StoredStream
+from controller.storage.rewind import NEVER
 from controller.storage.rows import (
     StreamOrigin,
     mark_values,

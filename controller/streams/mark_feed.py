@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from controller.commit.group_commit import Committer
-from controller.limits import EVENT_SUBSCRIBERS, REST_TELLING_MS
+from controller.limits import DEFAULT_LIMITS
 from controller.streams.loaded_stream import LoadedStream
-from controller.streams.reads import Reads
+from controller.streams.reads import REST_TELLING_MS, Reads
 from controller.streams.registry import Streams
 from strandline.core.mark import Mark
 from strandline.core.note import check_key
@@ -62,7 +62,7 @@ class MarkFeed:
     """Serves a bounded number of connected readers."""
 
     def __init__(
-        self, streams: Streams, reading: Reads, committer: Committer, *, subscribers: int = EVENT_SUBSCRIBERS
+        self, streams: Streams, reading: Reads, committer: Committer, *, subscribers: int = DEFAULT_LIMITS.subscribers
     ) -> None:
         self._streams = streams
         self._reading = reading

@@ -12,7 +12,7 @@ import msgspec
 
 from controller.clock import Clock
 from controller.commit.group_commit import Committer, Durable
-from controller.limits import WAITING_BYTES
+from controller.limits import DEFAULT_LIMITS
 from controller.records.journal import record_refused
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
@@ -36,8 +36,10 @@ class Noted(msgspec.Struct, frozen=True, gc=False):  # five times faster to make
 class Notes:
     """Takes notes for any stream."""
 
-    def __init__(self, streams: Streams, committer: Committer, clock: Clock) -> None:
-        self.turns = Turns(WAITING_BYTES)
+    def __init__(
+        self, streams: Streams, committer: Committer, clock: Clock, *, waiting_bytes: int = DEFAULT_LIMITS.waiting_bytes
+    ) -> None:
+        self.turns = Turns(waiting_bytes)
         self._streams = streams
         self._committer = committer
         self._clock = clock

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from controller.clock import Clock
 from controller.commit.store import Store
-from controller.limits import REST_TELLING_MS
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
 from controller.storage.timeline import Moment, oldest_mark, timeline, times_at
@@ -24,6 +24,8 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.window import TimeWindow, window_between
 from strandline.errors import NotOwner, UnknownSeq
 from strandline.wire.streams import MarksPage, marks_page
+
+REST_TELLING_MS: Final = 1_000  # how often a waiting reader of a stream at rest gets its time
 
 
 @dataclass(frozen=True, slots=True)

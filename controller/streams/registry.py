@@ -13,12 +13,13 @@ from controller.cluster.records import Kind
 from controller.commit.deletion import Deletion
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store
-from controller.limits import LOAD_WAIT_MS, STEP_ITEMS
+from controller.limits import DEFAULT_LIMITS
 from controller.records.counts import StreamCounts
 from controller.records.journal import REGISTRATIONS, AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.load import deleted_epochs, missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
+from controller.storage.steps import STEP_ITEMS
 from controller.storage.tenure import Tenure, Tenures
 from controller.streams.cache import LoadingCache, StillLoading
 from controller.streams.loaded_stream import LoadedStream
@@ -39,14 +40,22 @@ from strandline.wire.streams import settings_by_name
 class Streams:
     """Every stream by its name. Each is at most once in memory."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, tenures: Tenures) -> None:
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        tenures: Tenures,
+        *,
+        load_wait_ms: int = DEFAULT_LIMITS.load_wait_ms,
+    ) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._tenures = tenures
         self._cache: LoadingCache[LoadedStream] = LoadingCache(Kind.STREAM, tenures, self._load)
         self._loading = Loading(store)
-        self.load_wait_ms = LOAD_WAIT_MS
+        self.load_wait_ms = load_wait_ms
         self.timers = Timers(clock, committer.keep, tenures.serves)
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, tuple[Tenure, StreamCounts]] = {}  # by name, kept while a stream is loaded again

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from controller.clock import Clock
-from controller.limits import HEARTBEAT_MS
+from controller.commit.serving import HEARTBEAT_MS
 from controller.storage.tenure import Tenure
 from controller.streams.loaded_stream import LoadedStream
 

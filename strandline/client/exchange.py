@@ -10,6 +10,8 @@ from strandline.client.calls import Request
 from strandline.client.retry import Outcome
 from strandline.errors import UnexpectedAnswer
 
+ANSWER_BYTES: Final = 64 * 1024 * 1024  # of an answer; a client does not read more
+
 CONNECT_MS: Final = 2_000  # how long connecting may take
 
 _encode: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, assert_never
 from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
 from strandline.client.credentials import check_token, find_token, trust
-from strandline.client.exchange import AllInUse, Exchange, Exchanged, Headers
+from strandline.client.exchange import ANSWER_BYTES, AllInUse, Exchange, Exchanged, Headers
 from strandline.client.loop import drive, drive_async
 from strandline.client.owners import OwnerMemory, owner_first
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Steps, Told, persist
 from strandline.fork import OwningProcess
-from strandline.limits import ANSWER_BYTES
 from strandline.paced_log import PacedLog, Waiting
 
 if TYPE_CHECKING:

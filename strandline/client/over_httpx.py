@@ -18,7 +18,8 @@ import httpx
 from strandline.client.calls import Response
 from strandline.client.exchange import AllInUse, Exchange, Exchanged
 from strandline.client.retry import AnswerLost, NotReached
-from strandline.limits import CONNECTIONS
+
+CONNECTIONS: Final = 20  # from one client to a controller
 
 IDLE_CONNECTION_MS: Final = 3_000  # below the 5 s after which common servers close a connection
 

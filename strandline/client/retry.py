@@ -23,7 +23,9 @@ from strandline.client.backoff import backoff_ms
 from strandline.client.calls import Call, Request, Response, error_of
 from strandline.core.checks import check_whole
 from strandline.errors import ControllerAway, OutcomeUnknown, Unavailable
-from strandline.limits import ATTEMPT_DEFAULT_MS, CALL_DEADLINE_DEFAULT_MS
+
+CALL_DEADLINE_DEFAULT_MS: Final = 15_000  # of a call, with all attempts and pauses
+ATTEMPT_DEFAULT_MS: Final = 5_000  # how long one attempt waits for its answer
 
 FIRST_PAUSE_DEFAULT_MS: Final = 50  # the first pause between attempts; each further one is twice as long
 PAUSE_BOUND_DEFAULT_MS: Final = 2_000  # the longest pause between attempts

@@ -10,8 +10,10 @@ from strandline.client.loop import Remote
 from strandline.client.retry import Pause
 from strandline.core.checks import check_whole
 from strandline.errors import StrandlineError, TimeNotReached, Unavailable, Undecided
-from strandline.limits import WAIT_UNTIL_BOUND_MS
 from strandline.wire.streams import MarksAt
+
+WAIT_UNTIL_DEFAULT_MS: Final = 3_600_000  # how long a caller waits until everything older than a time is there
+WAIT_UNTIL_BOUND_MS: Final = 7 * 86_400_000  # the longest of these waits
 
 WAIT_STEP_MS: Final = 10_000  # one request of a wait until a time is there
 WAIT_PAUSE_MS: Final = 500  # after one that ended early, or failed

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from strandline.core.checks import check_time, check_whole
-from strandline.core.coalesce import Watermark
+from strandline.core.coalesce import KEYS_PER_COALESCER, Watermark
 from strandline.core.note import check_key
 from strandline.errors import QueueFull, TooMany, UnknownTicket, WatermarkWentBack
-from strandline.limits import KEYS_PER_COALESCER
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -23,12 +23,14 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from heapq import heappop, heappush, heapreplace
-from typing import assert_never
+from typing import Final, assert_never
 
 from strandline.core.checks import check_time, check_whole
 from strandline.core.note import check_key
 from strandline.errors import InputDone, InvalidConfig, TooMany, UnknownInput, WatermarkWentBack
-from strandline.limits import KEYS_PER_COALESCER
+from strandline.limits import KEYS_PER_STREAM, STREAMS_PER_GROUP
+
+KEYS_PER_COALESCER: Final = KEYS_PER_STREAM * STREAMS_PER_GROUP  # its inputs are at most the streams of a group
 
 
 @dataclass(frozen=True, slots=True)

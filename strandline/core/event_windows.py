@@ -15,13 +15,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from strandline.core.checks import check_time, check_whole
 from strandline.core.plain import from_plain, to_plain
 from strandline.core.time_units import Instant, as_datetime, milliseconds
 from strandline.errors import InvalidConfig, QueueFull
-from strandline.limits import WINDOW_EVENTS
+
+WINDOW_EVENTS: Final = 1_000_000  # in open windows, by default
 
 Event = TypeVar("Event")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from strandline.core.admission import INGESTION, Admitted, admit, check_epoch
 from strandline.core.agenda import Agenda
@@ -25,16 +25,13 @@ from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
 from strandline.core.writer import NOTED, KeyState, Phase, Writer, WriterRole, WriterState, new_tuple
 from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
-from strandline.limits import (
-    FORGOTTEN_PER_CALL,
-    GONE_KEPT_MS,
-    HISTORY_NOTES_PER_WRITER,
-    KEYS_PER_STREAM,
-    SILENT_PER_CALL,
-    STANDINGS_PER_STREAM,
-    TIME_BOUND_MS,
-)
+from strandline.limits import KEYS_PER_STREAM, STANDINGS_PER_STREAM, TIME_BOUND_MS
 from strandline.names import check_name
+
+HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note is dropped, the earlier one of two
+FORGOTTEN_PER_CALL: Final = 256  # writers; later calls of the stream forget the rest
+GONE_KEPT_MS: Final = 60_000  # a closed or lost writer stays known for this long after it was last heard
+SILENT_PER_CALL: Final = 256  # writers that time out; later calls of the stream time out the rest
 
 AWAITED = frozenset({WriterRole.COUNTED, WriterRole.BLOCKING, WriterRole.SKIPPED})  # roles that time out
 

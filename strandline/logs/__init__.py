@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from strandline.core.segment import Segment
 from strandline.errors import TooMany, UnknownSegment
-from strandline.limits import BATCH_ROWS, EVENT_BYTES, MEMO_BYTES
 from strandline.logs.errors import InvalidEvent, NotInLog
 from strandline.names import check_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MEMO_BYTES: Final = 4_000  # of the memo that a commit keeps for its writer; Kafka takes 4096 beside an offset
+EVENT_BYTES: Final = 1024 * 1024  # of an event, its key and its value together
+BATCH_ROWS: Final = 65_536  # the most rows of an Arrow batch
+BATCH_FIRST_ROWS: Final = 256  # the first batch shows the size of events; later ones grow towards BATCH_BYTES
+BATCH_GROWTH_TIMES: Final = 4  # the most by which a batch is larger than the one before
+BATCH_BYTES: Final = 16 * 1024 * 1024  # the approximate size of an Arrow batch
 
 WANTED_EVENTS: Final = 'give a list of events, as [Event(b"…", key=b"…")]'
 Position = dict[str, int]  # by segment, the next free offset: everything below it is written

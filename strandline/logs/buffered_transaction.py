@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 from weakref import WeakSet
 
 from strandline.errors import TooMany
-from strandline.limits import EVENT_OVERHEAD_BYTES, TRANSACTION_BYTES
 from strandline.logs import Event, Memo, Position, Transaction, check_size
 from strandline.logs.errors import TransactionOver
+
+EVENT_OVERHEAD_BYTES: Final = 200  # of memory for an event, beside its key and value
+TRANSACTION_BYTES: Final = 256 * 1024 * 1024  # of a transaction that waits in memory for its commit
 
 
 class BufferedTransaction:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
-from strandline.limits import FAILED_EVENTS_KEPT
 from strandline.logs import Event, Position
+
+FAILED_EVENTS_KEPT: Final = 100_000  # until they are reported; more are only counted
 
 
 @dataclass(slots=True)

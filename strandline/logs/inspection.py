@@ -15,7 +15,7 @@ from typing import Final
 
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.errors import StrandlineError
-from strandline.limits import BATCH_FIRST_ROWS
+from strandline.logs import BATCH_FIRST_ROWS
 from strandline.logs.layout import SEGMENTS, segment_of
 from strandline.logs.sqlite_reader import SqliteLogReader, is_readable
 

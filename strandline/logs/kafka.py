@@ -27,9 +27,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from strandline.errors import StrandlineError, UnknownSegment
 from strandline.fork import OwningProcess
-from strandline.limits import EVENT_BYTES, EVENT_OVERHEAD_BYTES, KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_PAUSE_MS
-from strandline.logs import Event, Memo, Position, Transaction, check_size
-from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
+from strandline.logs import EVENT_BYTES, Event, Memo, Position, Transaction, check_size
+from strandline.logs.buffered_transaction import EVENT_OVERHEAD_BYTES, BufferedTransaction, OpenTransactions
 from strandline.logs.deliveries import Deliveries, Delivery
 from strandline.logs.errors import (
     InvalidSetting,
@@ -39,7 +38,15 @@ from strandline.logs.errors import (
     NotAcknowledged,
     TransactionUnderWay,
 )
-from strandline.logs.kafka_topic import QUIET, Settings, Topic, connecting
+from strandline.logs.kafka_topic import (
+    KAFKA_ASK_MS,
+    KAFKA_ATTEMPT_MS,
+    KAFKA_PAUSE_MS,
+    QUIET,
+    Settings,
+    Topic,
+    connecting,
+)
 from strandline.paced_log import PacedLog, Waiting
 
 KAFKA_STEP_MS: Final = 50  # one step of a wait for reports: the wait ends at most this long after the last of them

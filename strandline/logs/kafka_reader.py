@@ -16,21 +16,23 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from strandline.core.segment import Segment
 from strandline.fork import OwningProcess
-from strandline.limits import (
+from strandline.logs import (
     BATCH_BYTES,
     BATCH_FIRST_ROWS,
     BATCH_GROWTH_TIMES,
     BATCH_ROWS,
-    KAFKA_ATTEMPT_MS,
-    KAFKA_READ_AHEAD_KIB,
+    Position,
+    StoredEvent,
+    check_range,
 )
-from strandline.logs import Position, StoredEvent, check_range
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import LogUnavailable, NotInLog
-from strandline.logs.kafka_topic import QUIET, Settings, Topic, connecting
+from strandline.logs.kafka_topic import KAFKA_ATTEMPT_MS, QUIET, Settings, Topic, connecting
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+KAFKA_READ_AHEAD_KIB: Final = 16_384  # fetched ahead of the reader
 
 KAFKA_READ_STALL_MS: Final = 60_000  # the longest wait for an event that must be there
 KAFKA_READ_WAIT_MS: Final = 10  # how long a broker without further events, or a client that is full, may wait

@@ -24,10 +24,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from confluent_kafka.cimpl import RESOURCE_TOPIC
 
 from strandline.fork import OwningProcess
-from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_PAUSE_MS, WAIT_TOLD_AFTER_MS
 from strandline.logs import Position, check_head
 from strandline.logs.errors import LogUnavailable, TopicMissing
-from strandline.paced_log import PacedLog, Waiting
+from strandline.paced_log import WAIT_TOLD_AFTER_MS, PacedLog, Waiting
+
+KAFKA_ASK_MS: Final = 30_000  # how long a request about a topic is repeated, as while a partition has no leader
+KAFKA_ATTEMPT_MS: Final = 5_000  # the time for one attempt of such a request
+KAFKA_PAUSE_MS: Final = 50  # between two attempts
 
 KAFKA_DELETE_MS: Final = 30_000  # how long a broker may take to remove records
 KAFKA_MISSING_MS: Final = 1_000  # how long a topic counts as not yet known to every broker

@@ -16,7 +16,6 @@ from typing import Final, Self, TypeVar
 
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.fork import OwningProcess
-from strandline.limits import LOG_BUSY_TIMEOUT_MS
 from strandline.logs import Event, Memo, Position, Transaction, check_head, check_size
 from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
 from strandline.logs.errors import (
@@ -43,6 +42,7 @@ from strandline.logs.layout import (
     segment_of,
 )
 from strandline.logs.route import Route
+from strandline.logs.sqlite_reader import LOG_BUSY_TIMEOUT_MS
 
 TRUNCATE_ROWS: Final = 10_000  # removed in one transaction; other writers go on between two transactions
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from strandline.core.segment import Segment
 from strandline.fork import OwningProcess
-from strandline.limits import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, LOG_BUSY_TIMEOUT_MS
-from strandline.logs import StoredEvent, check_range
+from strandline.logs import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, StoredEvent, check_range
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotInLog
 from strandline.logs.identity import alone_in, check_identity, remove_leftovers
@@ -34,6 +33,8 @@ from strandline.logs.layout import (
 if TYPE_CHECKING:
     import pyarrow as pa
     from adbc_driver_manager import dbapi
+
+LOG_BUSY_TIMEOUT_MS: Final = 30_000  # how long an append waits for its turn among other writers
 
 # The offsets need not be read: as many rows as a range has offsets, each of them once, are the range.
 _RANGE: Final = """

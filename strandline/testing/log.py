@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.errors import StrandlineError, UnknownSegment
-from strandline.limits import BATCH_ROWS
-from strandline.logs import Event, Memo, Position, StoredEvent, Transaction, check_size
+from strandline.logs import BATCH_ROWS, Event, Memo, Position, StoredEvent, Transaction, check_size
 from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import NotAcknowledged, NotInLog

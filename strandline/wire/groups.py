@@ -13,9 +13,10 @@ from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import Says, checked, settings_of
 from strandline.core.time_units import Instant, milliseconds
 from strandline.core.window import BoundsAsDates
-from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.wire.shapes import ByKey, Offsets, Positions, Time, read
 from strandline.wire.streams import JsonObject
+
+READER_TIMEOUT_DEFAULT_MS: Final = 30_000  # a reader that is silent for this long loses its segments
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Unserved
-from strandline.core.stream import Stream
-from strandline.limits import GONE_KEPT_MS
+from strandline.core.stream import GONE_KEPT_MS, Stream
 
 START_MS = 1_000
 LIMIT_NOTES = 64

@@ -7,8 +7,9 @@ import pytest
 
 from strandline.core.config import MAX_WRITERS_DEFAULT
 from strandline.core.note import Note
+from strandline.core.stream import FORGOTTEN_PER_CALL, GONE_KEPT_MS
 from strandline.errors import Fenced, InvalidConfig, InvalidScale, TooMany, UnknownWriter
-from strandline.limits import FORGOTTEN_PER_CALL, GONE_KEPT_MS, KEYS_PER_STREAM, STANDINGS_PER_STREAM
+from strandline.limits import KEYS_PER_STREAM, STANDINGS_PER_STREAM
 from tests.aggregate.book import Book
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from strandline.core.note import Note
-from strandline.core.stream import Stream
+from strandline.core.stream import SILENT_PER_CALL, Stream
 from strandline.errors import Fenced, InvalidName, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
-from strandline.limits import KEYS_PER_STREAM, SILENT_PER_CALL
+from strandline.limits import KEYS_PER_STREAM
 from tests.aggregate.book import Book
 
 

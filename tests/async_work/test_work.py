@@ -7,9 +7,8 @@ import pickle
 import pytest
 
 from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork
-from strandline.core.coalesce import Watermark
+from strandline.core.coalesce import KEYS_PER_COALESCER, Watermark
 from strandline.errors import InvalidConfig, QueueFull, TooMany, UnknownTicket, WatermarkWentBack
-from strandline.limits import KEYS_PER_COALESCER
 
 BOTH = pytest.mark.parametrize("kind", [OrderedWork, UnorderedWork])
 Kind = type[OrderedWork[str, str]] | type[UnorderedWork[str, str]]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import Any, Final
 
-from strandline.limits import HISTORY_NOTES_PER_WRITER, READER_TIMEOUT_DEFAULT_MS
+from strandline.core.stream import HISTORY_NOTES_PER_WRITER
+from strandline.wire.groups import READER_TIMEOUT_DEFAULT_MS
 from tests.chaos.facts import (
     NOT_CHANGED,
     Effect,

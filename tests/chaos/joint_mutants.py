@@ -26,10 +26,10 @@ from controller.groups.loaded_group import LoadedGroup
 from controller.groups.service import Groups
 from controller.joint.shard_tenures import ShardTenures
 from controller.joint.store_time import StoreTime
-from controller.limits import NEVER
 from controller.storage import cluster, database, save
 from controller.storage.cluster import ControllerEnded, ShardsLost
 from controller.storage.postgresql import STORE_NOW
+from controller.storage.rewind import NEVER
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from tests.chaos.mutants import Mutant, patch, show_marks_before_they_are_durable

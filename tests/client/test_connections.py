@@ -13,8 +13,8 @@ import pytest
 
 from strandline.client.calls import Request, Response
 from strandline.client.http import HttpTransport
+from strandline.client.over_httpx import CONNECTIONS
 from strandline.client.retry import AnswerLost, NotReached
-from strandline.limits import CONNECTIONS
 from tests.client.conftest import GET, SILENT_MS, Flavour
 from tests.in_thread import url_of
 

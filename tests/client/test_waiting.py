@@ -10,9 +10,8 @@ import pytest
 from strandline.client import calls
 from strandline.client.loop import Remote
 from strandline.client.retry import Pause
-from strandline.client.time_wait import WAIT_PAUSE_MS, WAIT_STEP_MS, OnWait, wait_until_there
+from strandline.client.time_wait import WAIT_PAUSE_MS, WAIT_STEP_MS, WAIT_UNTIL_BOUND_MS, OnWait, wait_until_there
 from strandline.errors import ControllerAway, InvalidConfig, StrandlineError, TimeNotReached, UnknownStream
-from strandline.limits import WAIT_UNTIL_BOUND_MS
 from strandline.wire.streams import HolderReply, MarksAt
 
 SLOW = HolderReply(writer="slow", state="active", time=90, last_heard_ms_ago=5, released_in_ms=55)

@@ -12,8 +12,7 @@ from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, Seams
 from strandline.client.retry import Patience
 from strandline.errors import ControllerAway
-from strandline.limits import WAIT_TOLD_AFTER_MS
-from strandline.paced_log import OF_THE_PROCESS, WARNINGS_PAUSE_MS, PacedLog, Room, Waiting
+from strandline.paced_log import OF_THE_PROCESS, WAIT_TOLD_AFTER_MS, WARNINGS_PAUSE_MS, PacedLog, Room, Waiting
 
 
 @pytest.fixture

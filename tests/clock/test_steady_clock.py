@@ -5,8 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.clock import CLOCK_NEAR_SLEW_PART, ClockState, SteadyClock
-from strandline.limits import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS, CLOCK_STEP_MS
+from strandline.core.clock import (
+    CLOCK_CONFIRM_MS,
+    CLOCK_NEAR_SLEW_PART,
+    CLOCK_SLEW_PART,
+    CLOCK_STEP_BOUND_MS,
+    CLOCK_STEP_MS,
+    ClockState,
+    SteadyClock,
+)
 
 NOON = 1_700_000_000_000
 SECOND, HOUR = 1_000, 3_600_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from controller.cluster.records import Beat
-from controller.limits import BEAT_MS, LEASE_MS
+from controller.cluster.member import BEAT_MS
+from controller.cluster.records import LEASE_MS, Beat
 from tests.cluster.process import CALL_MS, Call, Process
 from tests.cluster.world import Plan, World
 

@@ -14,10 +14,9 @@ from controller.cluster import cluster_view
 from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
 from controller.cluster.member import Member, MemberPhase
 from controller.cluster.owned_shards import OwnedShard, OwnedShards
-from controller.cluster.records import Beat, BeatAnswer, Begin, Identity, NameTaken, Taken
+from controller.cluster.records import LEASE_MS, Beat, BeatAnswer, Begin, Identity, NameTaken, Taken
 from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
-from controller.limits import LEASE_MS
 from tests.cluster import store as store_module
 from tests.cluster.process import Process
 from tests.cluster.store import START, Data, Store

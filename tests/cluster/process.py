@@ -12,7 +12,7 @@ from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, Pass
 from controller.cluster.member import Member, MemberPhase
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
-from controller.limits import HEARTBEAT_MS
+from controller.commit.serving import HEARTBEAT_MS
 from strandline.core.served_time import Unserved
 from tests.cluster.store import Data, Session
 from tests.cluster.truth import NOTHING_SHOWN, WRITER_TIMEOUT_MS, Shown

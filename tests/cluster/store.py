@@ -12,6 +12,7 @@ from typing import Any
 
 from controller.cluster.actions import CommitParts
 from controller.cluster.records import (
+    LEASE_MS,
     Adopt,
     Beat,
     BeatAnswer,
@@ -25,7 +26,6 @@ from controller.cluster.records import (
     Take,
     Taken,
 )
-from controller.limits import LEASE_MS
 from tests.cluster.truth import Truth
 
 START = 1_000_000  # what the store's clock shows at first

@@ -21,15 +21,18 @@ from controller.cluster.events import (
 )
 from controller.cluster.lease import TRUSTED_LEASE_MS
 from controller.cluster.member import (
+    BEAT_MS,
     BEAT_RETRY_MS,
     DRAIN_PARTS,
     DRAIN_PAUSE_MS,
     FREE_SHARDS_LOOK_MS,
     HANDED_OVER_SHARDS,
+    HELD_CALL_MS,
     Member,
     MemberPhase,
 )
 from controller.cluster.records import (
+    LEASE_MS,
     Adopt,
     Beat,
     BeatAnswer,
@@ -43,7 +46,6 @@ from controller.cluster.records import (
     Take,
     Taken,
 )
-from controller.limits import BEAT_MS, HELD_CALL_MS, LEASE_MS
 
 STORE = 1_000_000  # what the store's clock shows when the own one shows 0
 

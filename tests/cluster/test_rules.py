@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.cli.migrate import LEAST_SHARDS, MOST_SHARDS
 from controller.cluster.cluster_view import ENDED_CONTROLLERS, LATE_BEAT_MS, QUIET_MEMBERSHIP_MS, ClusterView
 from controller.cluster.lease import TRUSTED_LEASE_MS, Lease
 from controller.cluster.owned_shards import OwnedShards
-from controller.cluster.records import BeatAnswer, ControllerRow, Kind, ShardRow
+from controller.cluster.records import LEASE_MS, SHARDS, BeatAnswer, ControllerRow, Kind, ShardRow
 from controller.cluster.shards import fair_share, shard_of, shards_to_hand_over, shards_to_take
 from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import STORE_CLOCK_MS, StoreClock
-from controller.limits import LEASE_MS, LEAST_SHARDS, MOST_SHARDS, SHARDS
 from strandline.core.served_time import COMMIT_HANGS_MS
 
 shard_counts = st.integers(LEAST_SHARDS, MOST_SHARDS)

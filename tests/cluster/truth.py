@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from controller.cluster.records import ShardRow
-from controller.limits import LEASE_MS
+from controller.cluster.records import LEASE_MS, ShardRow
 from strandline.core.served_time import COMMIT_HANGS_MS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strandline.core.coalesce import Coalescer, Idle, Watermark
+from strandline.core.coalesce import KEYS_PER_COALESCER, Coalescer, Idle, Watermark
 from strandline.errors import (
     InputDone,
     InvalidConfig,
@@ -16,7 +16,6 @@ from strandline.errors import (
     UnknownInput,
     WatermarkWentBack,
 )
-from strandline.limits import KEYS_PER_COALESCER
 
 
 def wm(value: int, key: str = "") -> Watermark:

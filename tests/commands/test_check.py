@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from controller.cli import main
-from controller.limits import FAULTS_SHOWN
 from controller.storage.database import open_database
+from controller.storage.inspection import FAULTS_SHOWN
 from tests.postgres import Postgres
 from tests.served import InProcess, ManualClock
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.limits import STREAMS_SHOWN
-from controller.cli.stream_table import HEADER, StreamLine, StreamsSeen, lines_of, rows
+from controller.cli.stream_table import HEADER, STREAMS_SHOWN, StreamLine, StreamsSeen, lines_of, rows
 from controller.format import Times
 from controller.status.condition import State
 from strandline.wire.shapes import convert

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import STILL_LEAST_MS
-from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_PAUSES, Cadence
+from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES, Cadence
 from controller.slices import at_once
 from controller.status.condition import State
 from controller.status.stream_status import KeyStatus, StreamStatus, status_steps

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import COUNTED_WRITERS
-from controller.records.counts import OTHER, STORED_COUNTS_WRITERS, StreamCounts
+from controller.records.counts import COUNTED_WRITERS, OTHER, STORED_COUNTS_WRITERS, StreamCounts
 from controller.storage.load import load_stream
 from controller.streams.loaded_stream import NOTED_AT_MS
 from tests.operations.scraping import scrape

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import STILL_LEAST_MS
-from controller.records.cadence import NEW_STILL_MS
+from controller.records.cadence import NEW_STILL_MS, STILL_LEAST_MS
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM = "/v1/streams/s"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strandline.limits import CLOCK_CONFIRM_MS, CLOCK_STEP_BOUND_MS
+from strandline.core.clock import CLOCK_CONFIRM_MS, CLOCK_STEP_BOUND_MS
 from tests.served import NOON, InProcess, ManualClock
 
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000

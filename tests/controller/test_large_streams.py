@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.limits import STEP_ITEMS, STEPS_AT_HAND
 from controller.storage.database import open_database
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
+from controller.storage.steps import STEP_ITEMS, STEPS_AT_HAND
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import Note

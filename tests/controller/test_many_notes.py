@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
-from controller.commit.group_commit import Committer
+from controller.commit.group_commit import FLUSH_NOTES, Committer
 from controller.commit.serving import TermRecord
 from controller.commit.store import Store
-from controller.limits import FLUSH_NOTES, PIECE_NOTES, SMALL_BODY_BYTES
+from controller.http.notes import PIECE_NOTES
+from controller.http.request_bodies import SMALL_BODY_BYTES
 from controller.storage import schema
 from controller.storage.database import open_database
 from controller.storage.load import load_stream

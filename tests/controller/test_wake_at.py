@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from controller.limits import NEVER
 from controller.storage.load import load_stream
+from controller.storage.rewind import NEVER
 from controller.storage.schema import stream as stream_table
 from controller.storage.session import StoreConnection
 from strandline.core.note import Note

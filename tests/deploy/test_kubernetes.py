@@ -14,9 +14,9 @@ import yaml
 
 from controller.app import create_app
 from controller.cluster.cluster_view import QUIET_MEMBERSHIP_MS
-from controller.limits import DEFAULT_LIMITS, START_DEADLINE_S
+from controller.limits import DEFAULT_LIMITS
 from controller.server import check_name
-from controller.settings import PORT_DEFAULT, Settings
+from controller.settings import PORT_DEFAULT, START_DEADLINE_S, Settings
 from tests.deploy.deployed import KUBERNETES, PROJECT, ROOT, check_command, manifest, variables
 
 pytestmark = pytest.mark.full

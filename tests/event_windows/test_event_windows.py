@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.event_windows import Closed, EventWindows, Kind, Session, Sliding, Span, Tumbling
+from strandline.core.event_windows import WINDOW_EVENTS, Closed, EventWindows, Kind, Session, Sliding, Span, Tumbling
 from strandline.errors import InvalidConfig, QueueFull
-from strandline.limits import WINDOW_EVENTS
 
 TIMES = st.integers(-50, 50)
 KINDS = (

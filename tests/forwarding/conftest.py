@@ -15,9 +15,9 @@ import pytest
 
 from controller.app import create_app
 from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Route, Serve
+from controller.cluster.member import HELD_CALL_MS
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import ControllerRow, Kind
-from controller.limits import HELD_CALL_MS
 from controller.settings import Settings
 from strandline.testing import ManualClock
 from tests.in_thread import InThread, url_of

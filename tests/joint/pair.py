@@ -13,9 +13,8 @@ from typing import Any
 import httpx
 
 from controller.cluster.member import HANDED_OVER_SHARDS
-from controller.cluster.records import Kind
+from controller.cluster.records import SHARDS, Kind
 from controller.cluster.shards import shard_of
-from controller.limits import SHARDS
 from controller.storage.tokens import add_token, digest_of, open_tokens
 from strandline.access import Grant, Role
 from strandline.redaction import TOKEN_PREFIX

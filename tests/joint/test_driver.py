@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from controller.cluster.records import Kind
-from controller.limits import BEAT_MS, LEASE_MS
+from controller.cluster.member import BEAT_MS
+from controller.cluster.records import LEASE_MS, Kind
 from controller.storage.database import open_joint
 from controller.storage.load import load_stream
 from controller.storage.refusals import OneController

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from controller.cli import main
-from controller.limits import LEASE_MS, SHARDS
+from controller.cluster.records import LEASE_MS, SHARDS
 from controller.status.metric_families import AMONG_OTHERS
 from tests.joint.test_served import PATIENCE_S, STREAM, STREAMS, done, end, until
 from tests.operations.scraping import read

@@ -9,9 +9,8 @@ import pytest
 
 from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Route, Serve
 from controller.cluster.member import FREE_SHARDS_LOOK_MS
-from controller.cluster.records import Kind
+from controller.cluster.records import LEASE_MS, Kind
 from controller.joint.ownership import Ownership
-from controller.limits import LEASE_MS
 from tests.joint.nodes import Node, Nodes, nodes
 
 pytestmark = pytest.mark.full

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidScale, TooMany, UnknownSegment
-from strandline.limits import EVENT_BYTES, TRANSACTION_BYTES
-from strandline.logs import Event, StoredEvent
+from strandline.logs import EVENT_BYTES, Event, StoredEvent
+from strandline.logs.buffered_transaction import TRANSACTION_BYTES
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import (
     InvalidEvent,

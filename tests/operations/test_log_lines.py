@@ -19,10 +19,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.commit.health import SLOW_FLUSH_MS, StoreHealth
-from controller.limits import LOG_LINES, LOG_REFILL_LINES_PER_S, STORE_TELLING_MS
+from controller.commit.health import SLOW_FLUSH_MS, STORE_TELLING_MS, StoreHealth
 from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES
-from controller.records.log_lines import FORMATS, LOG_BURST_LINES, RateLimits, fields_of, log_lines
+from controller.records.log_lines import (
+    FORMATS,
+    LOG_BURST_LINES,
+    LOG_LINES,
+    LOG_REFILL_LINES_PER_S,
+    RateLimits,
+    fields_of,
+    log_lines,
+)
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.storage.diagnosis import Cause
 from tests.operations.scraping import STREAM

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.limits import METRICS_GROUPS, METRICS_HOLDERS, METRICS_KEYS
+from controller.records.counts import METRICS_HOLDERS
+from controller.settings import METRICS_KEYS
 from controller.status.metric_families import AMONG_OTHERS, FAMILIES
-from controller.status.metrics import METRICS_KEYS_OF_STREAM
+from controller.status.metrics import METRICS_GROUPS, METRICS_KEYS_OF_STREAM
 from tests.operations.scraping import Scrape
 
 pytestmark = pytest.mark.full

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader_client.limits import MARKS_PER_PAGE, MARKS_PER_PAGE_LEAST
-from reader_client.mark_cache import MarkCache
+from reader_client.mark_cache import MARKS_PER_PAGE, MARKS_PER_PAGE_LEAST, MarkCache
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.cut import Cut

@@ -6,11 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from strandline.core.chain import MarkChain, sides_among
+from strandline.core.clock import CLOCK_SLEW_PART, CLOCK_STEP_MS
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.window import time_window
-from strandline.limits import CLOCK_SLEW_PART, CLOCK_STEP_MS
 from tests.simulation.checker import fail
 from tests.simulation.network import Kind
 from tests.simulation.writers import Phase, Process

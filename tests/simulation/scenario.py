@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from strandline.core.clock import CLOCK_STEP_BOUND_MS
 from strandline.core.config import LateWriters, StreamConfig, TimeDomain
-from strandline.limits import CLOCK_STEP_BOUND_MS
 
 LONG_MS = 1_000_000
 HOUR_MS = 3_600_000

@@ -8,10 +8,15 @@ from random import Random
 from typing import Any
 
 from controller.clock import CLOCK_LOOK_MS
-from strandline.core.clock import CLOCK_NEAR_SLEW_PART
+from strandline.core.clock import (
+    CLOCK_CONFIRM_MS,
+    CLOCK_NEAR_SLEW_PART,
+    CLOCK_SLEW_PART,
+    CLOCK_STEP_BOUND_MS,
+    CLOCK_STEP_MS,
+)
 from strandline.core.segment import SegmentGraph
 from strandline.errors import Refused, UnknownWriter
-from strandline.limits import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS, CLOCK_STEP_MS
 from tests.simulation import scenario as scenarios
 from tests.simulation.checker import Checker
 from tests.simulation.controller import Controller, Host

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_integration import LogSink, OutputNotes, exact_watermark, read_events
 from strandline.client import calls
-from strandline.limits import CALL_DEADLINE_DEFAULT_MS
+from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy

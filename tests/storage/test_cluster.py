@@ -15,6 +15,8 @@ from sqlalchemy import Connection, column, insert, select, table, update
 from sqlalchemy.exc import DBAPIError
 
 from controller.cluster.records import (
+    LEASE_MS,
+    SHARDS,
     Adopt,
     Beat,
     BeatAnswer,
@@ -29,7 +31,6 @@ from controller.cluster.records import (
     Take,
     Taken,
 )
-from controller.limits import LEASE_MS, SHARDS
 from controller.storage import cluster, schema
 from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardCheck, ShardsLost
 from controller.storage.database import open_database, parse_url

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, delete, insert, select, text, update
 
-from controller.cluster.records import Begin, Identity, Take
-from controller.limits import SHARDS
+from controller.cluster.records import SHARDS, Begin, Identity, Take
 from controller.storage import schema
 from controller.storage.cluster import BeginAnswer, begin, take
 from controller.storage.database import open_database, open_joint

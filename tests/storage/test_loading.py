@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import func, select
 
 from controller.commit.writer_log import WriterLog
-from controller.limits import STEP_ITEMS
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, load_stream, stream_steps, streams_at_hand
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
+from controller.storage.steps import STEP_ITEMS
 from controller.storage.terms import begin_term
 from controller.storage.writer_states import CHANGES, STATES, StoredLog
 from controller.streams.loaded_stream import LoadedStream

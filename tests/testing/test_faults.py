@@ -10,10 +10,9 @@ from reader_client import AsyncTimeWindows, TimeWindows
 from strandline.client import calls
 from strandline.client.calls import Request
 from strandline.client.http import Connection
-from strandline.client.retry import Patience
+from strandline.client.retry import ATTEMPT_DEFAULT_MS, Patience
 from strandline.core.note import Note
 from strandline.errors import ControllerAway, InvalidConfig, OutcomeUnknown, StoreUnavailable
-from strandline.limits import ATTEMPT_DEFAULT_MS
 from strandline.testing import NOON, Fault, Faults, InProcessController, Slow
 from strandline.testing.faults import Entry
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import DENIALS_REFILL_MS
-from controller.status.denied_calls import DENIALS_BURST_LINES
+from controller.status.denied_calls import DENIALS_BURST_LINES, DENIALS_REFILL_MS
 
 STREAM = {"segments": 1, "mark_interval_ms": 0}
 

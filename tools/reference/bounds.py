@@ -8,10 +8,8 @@ import re
 from tools.reference.text import code, items, number, page, source_of
 
 LIMITS = {
-    "strandline.limits": "Everywhere",
-    "writer_client.limits": "Writers",
-    "reader_client.limits": "Readers",
-    "controller.limits": "The controller",
+    "strandline.limits": "The contract",
+    "controller.limits": "What callers may take of a controller",
 }
 
 
@@ -19,8 +17,8 @@ def limits() -> str:
     """Each limit of each module, under headings from its comments."""
     parts = [f"## {title}: `{module}`\n\n{_limits_of(module)}" for module, title in LIMITS.items()]
     introduction = (
-        "Every queue, batch, body, wait and retry has a bound. Past a bound for callers, the answer is 413 or 422 with "
-        "the limit in the problem, or 503 if a later call may succeed. The unit is last in each name."
+        "What a caller can make grow has a bound. Past it the answer is 413 or 422 with the limit in the problem, or 503 "
+        "if a later call may succeed. What only tunes our own code stands beside its use. The unit is last in each name."
     )
     return page("Limits", introduction, parts)
 

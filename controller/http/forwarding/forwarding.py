@@ -49,10 +49,11 @@ from controller.http.forwarding.peers import (
 from controller.http.forwarding.stream_views import TOKEN, StreamsOfAll
 from controller.http.forwarding.subjects import Subject, Subjects
 from controller.http.notes import OF_SEVERAL_STREAMS, read_well_made
-from controller.http.request_bodies import read_body, until_left
+from controller.http.problems import RETRY_AFTER_S
+from controller.http.request_bodies import SMALL_BODY_BYTES, read_body, until_left
 from controller.http.request_headers import sent_headers
 from controller.http.responses import JSON, headers_of, to_json
-from controller.limits import RETRY_AFTER_S, SMALL_BODY_BYTES
+from controller.limits import DEFAULT_LIMITS, Limits
 from controller.records.operator_log import log_event
 from strandline.errors import BadRequest, NotOwner, OwnerUndecided
 from strandline.wire.problems import MEDIA_TYPE
@@ -117,13 +118,14 @@ class Forwarding:
         *,
         name: str = "",
         tls: ssl.SSLContext | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """`name` is that of this controller. `tls` says whom to trust at the addresses of other controllers, None: as
         this machine does."""
         self._subjects = Subjects(routes)
         self._owners = Owners(directory)
-        self.peers = Peers(tls)
-        self._queue = NoteQueue(self.peers)
+        self.peers = Peers(tls, limits)
+        self._queue = NoteQueue(self.peers, limits.passed_notes)
         self._batches = NoteBatches(self._owners, self.peers)
         self.others = OtherControllers(self._owners, self.peers, name)
 

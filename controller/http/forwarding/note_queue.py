@@ -17,7 +17,6 @@ import msgspec
 from controller.cluster.records import ControllerRow
 from controller.http.forwarding.peers import Headers, NoAnswer, NotTaken, PassedCall, Peers
 from controller.http.notes import OF_SEVERAL_STREAMS
-from controller.limits import WAITING_PASSED_NOTES
 from strandline.errors import Overloaded
 from strandline.wire.streams import NoteResults
 
@@ -68,8 +67,10 @@ async def send_notes(peers: Peers, owner: ControllerRow, token: bytes | None, no
 class NoteQueue:
     """The notes on their way to owners: for each owner and token one request at a time."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, limit: int) -> None:
+        """`limit` notes may be on their way to one owner."""
         self._peers = peers
+        self._limit = limit
         self._lines: dict[Line, deque[_Waiting]] = {}  # there while a request is under way
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -79,9 +80,9 @@ class NoteQueue:
         line = (owner.id, owner.address, token)
         queue = self._lines.get(line)
         if queue is not None:
-            if len(queue) >= WAITING_PASSED_NOTES:
+            if len(queue) >= self._limit:
                 what = "notes are waiting to be passed on"
-                raise Overloaded(waiting=len(queue), limit=WAITING_PASSED_NOTES, what=what)
+                raise Overloaded(waiting=len(queue), limit=self._limit, what=what)
             queue.append(waiting)
         else:
             self._lines[line] = deque([waiting])

@@ -18,11 +18,13 @@ import msgspec
 
 from controller.cluster.records import ControllerRow
 from controller.http.responses import JSON, to_json
-from controller.limits import PEER_CALLS, PEER_WAITING_CALLS, PEERS_KEPT
+from controller.limits import Limits
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.records.rate_limit import RateLimit
+from strandline.client.exchange import ANSWER_BYTES
 from strandline.errors import NotOwner, Overloaded
-from strandline.limits import ANSWER_BYTES
+
+PEERS_KEPT: Final = 64  # other controllers, by address, whose calls are counted
 
 PEER_CONNECT_MS: Final = 500  # how long connecting to another controller may take
 PEER_ANSWER_MS: Final = 20_000  # between two pieces of its answer, besides the `wait_ms` of the call
@@ -179,16 +181,17 @@ class _Peer:
 class Peers:
     """The other controllers that were called."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, limits: Limits) -> None:
         """`tls` says whom to trust at addresses with https, None: as this machine does."""
+        self._most_calls = {False: limits.peer_calls, True: limits.peer_waiting_calls}  # by whether they wait
         self.outcomes: Counter[PassOutcome] = Counter()
         self._by_address: dict[str, _Peer] = {}  # the one that was called last stands last
         verify = tls or ssl.create_default_context()
-        limits = httpx.Limits(
+        pool = httpx.Limits(
             max_connections=None, max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=PEER_IDLE_MS / 1000
         )
         self._pools = {
-            waits: [httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False) for _ in range(_POOLS)]
+            waits: [httpx.AsyncHTTPTransport(verify=verify, limits=pool, trust_env=False) for _ in range(_POOLS)]
             for waits in (False, True)
         }
         self._turns = {waits: cycle(pools) for waits, pools in self._pools.items()}
@@ -215,7 +218,7 @@ class Peers:
     async def _ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
         peer = self._peer(owner.address)
         waits = call.wait_ms is not None
-        limit = PEER_WAITING_CALLS if waits else PEER_CALLS
+        limit = self._most_calls[waits]
         if peer.under_way[waits] >= limit:
             raise Overloaded(waiting=limit, limit=limit, what="calls are passed on to another controller")
         peer.under_way[waits] += 1

@@ -22,7 +22,6 @@ from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQues
 from controller.http.forwarding.owners import Owners
 from controller.http.forwarding.peers import NoAnswer, NotTaken, PassedCall, Peers
 from controller.http.forwarding.subjects import Subject
-from controller.limits import VIEWED_STREAMS
 from strandline.core.cut import Cut
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.errors import (
@@ -40,6 +39,8 @@ from strandline.errors import (
 from strandline.wire.problems import from_problem
 from strandline.wire.shapes import read
 from strandline.wire.stream_views import StreamViewReply, StreamViewsReply
+
+VIEWED_STREAMS: Final = 10_000  # of other controllers, remembered for reader groups as they were seen last
 
 PEER_VIEW_MS: Final = 8_000  # how long another controller may take for a view of its streams, for a reader group
 

@@ -11,8 +11,7 @@ from fastapi import Query, Response
 from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import DEFAULT_LIMIT, Granted, Limit, Seq, Served
 from controller.http.responses import answer
-from controller.limits import JOURNAL_SEARCH_CHARACTERS, JOURNAL_WORDS
-from controller.status.journal_reads import JournalSlice
+from controller.status.journal_reads import JOURNAL_SEARCH_CHARACTERS, JOURNAL_WORDS, JournalSlice
 from controller.storage.journal import EntryPlace, StoredEntry, Wanted
 from strandline.access import EVERYTHING, PATTERN, Role
 from strandline.errors import InvalidParameter

@@ -35,8 +35,7 @@ from controller.http.dependencies import (
     read_as,
 )
 from controller.http.responses import answer
-from controller.limits import JOURNAL_NAMES
-from controller.records.journal import AdminAction, few
+from controller.records.journal import JOURNAL_NAMES, AdminAction, few
 from controller.status.stream_status import StreamStatus
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import Role

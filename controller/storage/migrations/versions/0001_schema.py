@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-from controller.limits import SHARDS
+from controller.cluster.records import SHARDS
 from controller.storage.shards import add_shards
 
 revision: str = "0001"
