@@ -21,7 +21,7 @@ from typing import Final
 
 from benchmarks.figures import Figure, Report, arguments, median, run
 from benchmarks.servers import RunningServer, scratch, serving
-from controller.server import Door, listen, say_ready
+from controller.server import Listener, listen, say_ready
 from controller.server import run as serve
 from controller.settings import Settings
 from controller.storage.database import check_store
@@ -76,14 +76,14 @@ class Ticking:
 def serve_ticking(database: str, written: Path) -> None:
     """Serves a new store as `strandline serve` does, and ticks meanwhile."""
     check_store(database, joint=False)
-    door = Door(listen("127.0.0.1", 0), tls=False)
+    listener = Listener(listen("127.0.0.1", 0), tls=False)
     ticking: list[Ticking] = []  # a timer alone does not keep it
 
     def begin() -> None:
         ticking.append(Ticking(written))
-        say_ready(door)
+        say_ready(listener)
 
-    serve(Settings(database=database), [door], begin)
+    serve(Settings(database=database), [listener], begin)
 
 
 # -- outside of it -------------------------------------------------------------------------------------------------

@@ -323,13 +323,13 @@ class Controller:
             self.streams.timers.run_due()  # a clock that steps forward to its host's may reach a deadline early
 
     async def _refresh_tokens(self) -> None:
-        looks = 0
+        rounds = 0
         while True:
             await asyncio.sleep(TOKENS_LOOK_MS / 1000)
-            looks += 1
+            rounds += 1
             try:
                 await self.tokens.refresh()
-                if looks % (TOKEN_USE_MS // TOKENS_LOOK_MS) == 0:
+                if rounds % (TOKEN_USE_MS // TOKENS_LOOK_MS) == 0:
                     await self.tokens.note_use()
             except (StoreUnavailable, StoreUndecided):
                 continue  # known tokens stay valid, and the failure is logged by the store
@@ -392,7 +392,7 @@ class JointController(Controller):
                 committer.start()
                 controller._due.start()
                 memories = controller.streams, controller.groups
-                await driver.begin(memories, committer.beat_soon, controller._due.look_soon)
+                await driver.begin(memories, committer.beat_soon, controller._due.check_soon)
         except TimeoutError:
             raise StoreAway(shown(parse_url(database_url)), f"it gave no lease for {START_DEADLINE_S} s") from None
         health.wrote()  # the begin
@@ -443,21 +443,21 @@ class JointController(Controller):
         """Begins to hand everything over, and then to end, because a caller asks for it; `by` is the token's name.
         Raises LastController if there is nobody to hand it to, unless this one is to end all the same (`force`)."""
         if not self.stopping and not force:
-            await self.look_who_is_there()
+            await self.read_controllers()
             if not self.member.has_successors:
                 raise LastController(controller=self.member.identity.name)
         if not self.stopping:
             log_event("drain_asked", by=by)
         self.begin_stop()
 
-    async def look_who_is_there(self) -> None:
+    async def read_controllers(self) -> None:
         """Returns after a beat that was sent from now on: what the last one told may be old. Raises
         StoreUnavailable if none is answered."""
         asked = self._host.monotonic()
         try:
             async with asyncio.timeout(self._limits.ready_s):
                 while self.member.renewed_at < asked:
-                    if self.member.look_soon(self._host.monotonic()):
+                    if self.member.check_soon(self._host.monotonic()):
                         self._driver.step()
                     await self._driver.changed()
         except TimeoutError:

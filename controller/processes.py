@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from controller.records.log_lines import direct_log_lines, log_lines
 from controller.records.operator_log import log_event
 from controller.restarts import Restarts
-from controller.server import Door, check, listen, prepare_store, run
+from controller.server import Listener, check, listen, prepare_store, run
 from controller.settings import Settings
 from controller.terminal import Failure, say
 from strandline.redaction import redact
@@ -46,7 +46,7 @@ def serve(settings: Settings) -> int:
     with direct_log_lines(settings.log_format):
         check_ports(settings)
         check(settings)
-        shared = Door(listen(settings.host, settings.port), settings.ssl_certfile is not None)
+        shared = Listener(listen(settings.host, settings.port), settings.ssl_certfile is not None)
         with shared.socket:
             prepare_store(settings)
             with _Parent(settings, shared) as parent:
@@ -99,19 +99,19 @@ def _counted_up(url: str, number: int, own_port: int) -> str:
     return f"{parts.scheme}://{host}:{port}"
 
 
-def own_door(settings: Settings, number: int) -> Door:
+def own_listener(settings: Settings, number: int) -> Listener:
     """The own socket of one of the processes. Others than those of this machine reach it only at an --address."""
     given = settings.address or settings.client_address
     host = LOOPBACK if given is None else settings.host
     port = settings.port + number if settings.port else 0
-    return Door(listen(host, port), given is not None and urlsplit(given).scheme == "https")
+    return Listener(listen(host, port), given is not None and urlsplit(given).scheme == "https")
 
 
 # -- the processes -----------------------------------------------------------------------------------------------------
 
 
 class _Parent:
-    def __init__(self, settings: Settings, shared: Door) -> None:
+    def __init__(self, settings: Settings, shared: Listener) -> None:
         self._settings = settings
         self._shared = shared
         self._restarts = Restarts(settings.processes)
@@ -158,7 +158,7 @@ class _Parent:
                 if key.data is None:
                     self._wake()
                 else:
-                    self._hear(key.fd, key.data)
+                    self._read_news(key.fd, key.data)
             if restarts.overdue(time.monotonic()):
                 self._signal(signal.SIGKILL)
 
@@ -176,7 +176,7 @@ class _Parent:
         for process in self._ids.values():
             os.kill(process, number)
 
-    def _hear(self, news: int, number: int) -> None:
+    def _read_news(self, news: int, number: int) -> None:
         """A process takes calls, or has ended: then the file for its news ends, too."""
         if os.read(news, 1):
             if self._restarts.ready(number, time.monotonic()):
@@ -200,19 +200,19 @@ class _Parent:
             self._signal(signal.SIGTERM)
 
     def _start(self, number: int) -> None:
-        news, told = os.pipe()
+        news, news_end = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # until the process has handlers of its own
         process = os.fork()
         if not process:
             os.close(news)
-            os._exit(self._work(number, told))
+            os._exit(self._work(number, news_end))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-        os.close(told)
+        os.close(news_end)
         self._ids[number] = process
         self._selector.register(news, selectors.EVENT_READ, number)
         log_event("process_started", controller=f"{self._settings.name}-{number}", process=process)
 
-    def _work(self, number: int, told: int) -> int:
+    def _work(self, number: int, news_end: int) -> int:
         """What a process does, from its fork to its end; returns its status."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -223,10 +223,10 @@ class _Parent:
         logging.getLogger().handlers.clear()
         name = f"{self._settings.name}-{number}"
         try:
-            door = own_door(self._settings, number)
-            settings = of_process(self._settings, number, door.socket.getsockname()[1])
+            listener = own_listener(self._settings, number)
+            settings = of_process(self._settings, number, listener.socket.getsockname()[1])
             with log_lines(settings.log_format, controller=settings.name):
-                return run(settings, [self._shared, door], partial(_tell, told), self._living)
+                return run(settings, [self._shared, listener], partial(_report_ready, news_end), self._living)
         except Failure as failure:
             sys.stderr.write(redact(f"strandline serve: {name}: {failure}\n"))
             return failure.status
@@ -241,8 +241,8 @@ class _Parent:
             sys.stderr.flush()
 
 
-def _tell(told: int) -> None:
-    os.write(told, b"r")
+def _report_ready(news_end: int) -> None:
+    os.write(news_end, b"r")
 
 
 def _noted(_number: int, _frame: FrameType | None) -> None:

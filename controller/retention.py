@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
-from controller.commit.store import Store, kept
+from controller.commit.store import Store, after_commit
 from controller.groups.membership import position_in
 from controller.groups.service import Groups
 from controller.records.journal import AdminAction, few
@@ -54,7 +54,7 @@ class Retention:
         check_position(position)
         act = AdminAction("truncated", by, {"head": few(position)})
         head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
-        with kept():
+        with after_commit():
             loaded = await self._streams.get(name)
             for key in list(loaded.chains):
                 passed = (await self._reading.sides(loaded, key, head)).seq

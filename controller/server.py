@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Listener:
     """A socket that has an address, and whether callers there speak TLS."""
 
     socket: socket.socket
@@ -74,17 +74,17 @@ class Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         app: Application,
-        doors: Sequence[Door],
-        tell_ready: Callable[[], None],
+        listeners: Sequence[Listener],
+        on_ready: Callable[[], None],
         parent: int | None,
         handshake_s: float,
     ) -> None:
-        """`tell_ready` is called once it takes calls. `parent` is a file that ends with the process for which this one
+        """`on_ready` is called once it takes calls. `parent` is a file that ends with the process for which this one
         works, None if it works for itself. A TLS handshake may take `handshake_s`."""
         super().__init__(config)
         self._strandline = app
-        self._doors = doors
-        self._tell_ready = tell_ready
+        self._listeners = listeners
+        self._on_ready = on_ready
         self._parent = parent
         self._handshake_s = handshake_s
 
@@ -105,19 +105,19 @@ class Server(uvicorn.Server):
             server_state=self.server_state,
             app_state=state,
         )
-        for door in self._doors if self.started else ():
-            tls = self.config.ssl if door.tls else None
-            handshake_s = self._handshake_s if door.tls else None
-            listener = await loop.create_server(
-                connect, sock=door.socket, ssl=tls, backlog=self.config.backlog, ssl_handshake_timeout=handshake_s
+        for listener in self._listeners if self.started else ():
+            tls = self.config.ssl if listener.tls else None
+            handshake_s = self._handshake_s if listener.tls else None
+            server = await loop.create_server(
+                connect, sock=listener.socket, ssl=tls, backlog=self.config.backlog, ssl_handshake_timeout=handshake_s
             )
-            self.servers.append(listener)
+            self.servers.append(server)
         gc.freeze()  # the present objects are long-lived: no collection needs to scan them
         # A few dozen calls in flight have more objects than Python's threshold of 700, and few of them are cycles.
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         if self.started:
-            self._tell_ready()
-            log_event("ready", url=self._doors[-1].url[0])
+            self._on_ready()
+            log_event("ready", url=self._listeners[-1].url[0])
 
     def _end_without_parent(self) -> None:
         """Ends in order: nobody would start this process again, or tell it to end."""
@@ -150,10 +150,10 @@ def serve(settings: Settings, limits: Limits = DEFAULT_LIMITS) -> int:
     """Serves until a signal stops it; raises Failure if it cannot begin."""
     with log_lines(settings.log_format, controller=settings.name):
         check(settings)
-        door = Door(listen(settings.host, settings.port), settings.ssl_certfile is not None)
-        with door.socket:
+        listener = Listener(listen(settings.host, settings.port), settings.ssl_certfile is not None)
+        with listener.socket:
             prepare_store(settings)
-            return run(settings, [door], partial(say_ready, door), limits=limits)
+            return run(settings, [listener], partial(say_ready, listener), limits=limits)
 
 
 def check(settings: Settings) -> None:
@@ -203,8 +203,8 @@ def connections_bound(limits: Limits) -> int:
 
 def run(
     settings: Settings,
-    doors: Sequence[Door],
-    tell_ready: Callable[[], None],
+    listeners: Sequence[Listener],
+    on_ready: Callable[[], None],
     parent: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> int:
@@ -230,12 +230,12 @@ def run(
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
     logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # uvicorn set it to its own level
-    server = Server(config, app, doors, tell_ready, parent, limits.first_byte_s)
+    server = Server(config, app, listeners, on_ready, parent, limits.first_byte_s)
     signal.signal(signal.SIGTERM, _end)
     with ExitStack() as closed:
-        for door in doors:
-            closed.enter_context(door.socket)
-        server.run(sockets=[door.socket for door in doors])
+        for listener in listeners:
+            closed.enter_context(listener.socket)
+        server.run(sockets=[listener.socket for listener in listeners])
     if getattr(app.state, "refused", None) is not None:
         raise Failure(str(app.state.refused))
     controller = getattr(app.state, "controller", None)
@@ -246,9 +246,9 @@ def run(
     return 0 if server.started else 1
 
 
-def say_ready(door: Door) -> None:
+def say_ready(listener: Listener) -> None:
     """Prints where callers reach this controller."""
-    url, others = door.url
+    url, others = listener.url
     with suppress(Failure):  # serve even if standard output cannot be written
         say(f"strandline is ready at {url}{others}")
 

@@ -65,17 +65,17 @@ def judge(events: Events, windows: Windows, watermarks: Watermarks, rows_dropped
     truth = Counter(time_ms // WINDOW_MS * WINDOW_MS for time_ms, _ in events)
     emitted = Counter(start for start, _, _ in windows)
     last_ms = max((watermark_ms for _, watermark_ms in watermarks), default=0)
-    judged = {start for start in truth if start + WINDOW_MS <= last_ms} | emitted.keys()
-    lacking = Counter({start: truth[start] for start in judged})
+    compared = {start for start in truth if start + WINDOW_MS <= last_ms} | emitted.keys()
+    lacking = Counter({start: truth[start] for start in compared})
     for start, count, _ in windows:
         lacking[start] -= count
-    wrong = sum(lacking[start] != 0 or emitted[start] > 1 for start in judged)
+    wrong = sum(lacking[start] != 0 or emitted[start] > 1 for start in compared)
     missing = []
     for time_ms, appended_ms in sorted(events, key=lambda event: event[1], reverse=True):
         if lacking[start := time_ms // WINDOW_MS * WINDOW_MS] > 0:
             lacking[start] -= 1
             missing.append((time_ms, appended_ms))
-    return Outcome(events, windows, watermarks, rows_dropped, missing, wrong, left_open=len(truth.keys() - judged))
+    return Outcome(events, windows, watermarks, rows_dropped, missing, wrong, left_open=len(truth.keys() - compared))
 
 
 def table(settings: DemoSettings, exact: Outcome, plain: Outcome) -> str:

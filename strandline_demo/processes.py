@@ -29,7 +29,9 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()  # its put may be called in signal handlers
+        self._messages: queue.SimpleQueue[dict[str, Any]] = (
+            queue.SimpleQueue()
+        )  # its put may be called in signal handlers
         self._running: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, name: str, module: str, *arguments: str) -> None:
@@ -45,13 +47,13 @@ class Processes:
             )  # fmt: skip
         threading.Thread(target=self._listen, args=(name, process), daemon=True).start()
 
-    def hear(self, timeout_s: float) -> dict[str, Any] | None:
+    def receive(self, timeout_s: float) -> dict[str, Any] | None:
         """The next message, with the name of its process as `part`; None if none came in time.
 
         Raises KeyboardInterrupt after a signal, and Failure if a process failed or the controller ended.
         """
         try:
-            message = self._heard.get(timeout=timeout_s)
+            message = self._messages.get(timeout=timeout_s)
         except queue.Empty:
             return None
         name = message["part"]
@@ -71,7 +73,7 @@ class Processes:
     def __enter__(self) -> Self:
         """From here on Ctrl-C and other signals to end become messages, and have no other effect."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: self._heard.put({"part": "", "kind": "signal"}))
+            signal.signal(number, lambda *_: self._messages.put({"part": "", "kind": "signal"}))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,8 +90,8 @@ class Processes:
         """Queues the lines of a process until it ends. A line that is no message gets the kind `line`."""
         for line in process.stdout or ():
             message = json.loads(line) if line.startswith("{") else {"kind": "line", "text": line.strip()}
-            self._heard.put(message | {"part": name})
-        self._heard.put({"part": name, "kind": "ended", "status": process.wait()})
+            self._messages.put(message | {"part": name})
+        self._messages.put({"part": name, "kind": "ended", "status": process.wait()})
 
 
 def _session(leader: subprocess.Popen[str]) -> list[int]:

@@ -53,7 +53,7 @@ def play(settings: DemoSettings, out: Path, *, keep: bool) -> None:
                 say(f"the controller continues to run for you to explore: {address}/streams/{STREAM}; Ctrl-C ends it")
                 with suppress(KeyboardInterrupt):
                     while True:
-                        processes.hear(PATIENCE_S)
+                        processes.receive(PATIENCE_S)
     except KeyboardInterrupt:
         say("ended early, as requested; nothing is left running")
         raise
@@ -71,7 +71,7 @@ class Run:
     settings: DemoSettings
     folder: Path
     processes: Processes
-    heard: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # by part and kind: the last message
+    messages: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # by part and kind: the last message
     start_ms: int = 0  # when the world began
     line_at_s: float = LINE_EVERY_S  # when the next line of progress is due, by `now_s`
 
@@ -82,24 +82,24 @@ class Run:
         address = self._until("controller", "line")["text"].partition("ready at ")[2]
         say(f"controller: {address}, on a fresh SQLite file; its dashboard is there until the end (--keep: Ctrl-C)")
         trial = [event.value(0) for event in happenings(self.settings, "steady")[:500]]
-        told = {"controller": address, "stream": STREAM, "path": str(self.folder / f"{STREAM}.db")}
+        settings = {"controller": address, "stream": STREAM, "path": str(self.folder / f"{STREAM}.db")}
         with Connection(address) as connection:
             with SqliteLog.create(self.folder / f"{TRIAL}.db", SEGMENTS) as log:
                 connection.run(calls.create_stream(TRIAL, SEGMENTS, StreamConfig()))
                 log.append(Event(value, key=value) for value in trial)
                 connection.run(calls.seal(TRIAL, log.seal()))
-            with SqliteLog.create(told["path"], SEGMENTS) as log:
+            with SqliteLog.create(settings["path"], SEGMENTS) as log:
                 # Time waits for the offline writer: it never times out.
                 config = StreamConfig(writer_timeout_ms=None, min_writers=len(WRITERS), mark_interval_ms=200)
                 connection.run(calls.create_stream(STREAM, SEGMENTS, config))
                 say("spark: starting one session on two cores, with two queries over the same stream")
-                job = told | {"trial": TRIAL, "delay_ms": self.settings.delay_ms}
+                job = settings | {"trial": TRIAL, "delay_ms": self.settings.delay_ms}
                 self.processes.start("spark", "strandline_demo.job", json.dumps(job))
                 self._until("spark", f"reads {STREAM}")
                 # The world begins on the boundary of a window, so that no window is cut off.
                 self.start_ms = math.ceil((time.time() * 1000 + SETTLE_MS) / WINDOW_MS) * WINDOW_MS
                 for name in WRITERS:
-                    writer = told | {"name": name, "start_ms": self.start_ms, "settings": asdict(self.settings)}
+                    writer = settings | {"name": name, "start_ms": self.start_ms, "settings": asdict(self.settings)}
                     self.processes.start(name, "strandline_demo.writer", json.dumps(writer))
                 say(f"writers: {', '.join(WRITERS)}, each a process")
                 for name in WRITERS:
@@ -112,20 +112,20 @@ class Run:
         """Receives messages until one of this kind has come from `part`. With a connection, it shows progress."""
         patience_s = PATIENCE_S + self.settings.duration_ms // 1000
         until = time.monotonic() + patience_s
-        while (part, kind) not in self.heard:
+        while (part, kind) not in self.messages:
             if time.monotonic() > until:
                 raise self.processes.failure(part, f"did not say {kind!r} within {patience_s} s")
-            if (message := self.processes.hear(timeout_s=0.1)) is not None:
-                self.heard[message["part"], message["kind"]] = message
+            if (message := self.processes.receive(timeout_s=0.1)) is not None:
+                self.messages[message["part"], message["kind"]] = message
                 if message["kind"] == "news":
                     say(f"{self.now_s():5.1f} s   {message['part']}: {message['text']}")
             if connection is not None and self.now_s() >= self.line_at_s:
                 self.line_at_s = self.now_s() + LINE_EVERY_S
-                written = sum(message["total"] for (_, kind), message in self.heard.items() if kind == "wrote")
-                status = self.heard["spark", "status"]["text"]
+                written = sum(message["total"] for (_, kind), message in self.messages.items() if kind == "wrote")
+                status = self.messages["spark", "status"]["text"]
                 events = f"{written:>7,} events".replace(",", " ")
                 say(f"{self.now_s():5.1f} s   {events}   {status}   {holder(connection)}")
-        return self.heard[part, kind]
+        return self.messages[part, kind]
 
     def now_s(self) -> float:
         return time.time() - self.start_ms / 1000

@@ -50,7 +50,7 @@ def take_steps(writer: Writer, todo: Iterable[PlannedStep], start_ms: int) -> No
 
 
 if __name__ == "__main__":
-    told = json.loads(sys.argv[1])
-    with SqliteLog(told["path"]) as log:
-        writer = Writer(told["controller"], told["stream"], told["name"], log=log)
-        take_steps(writer, steps(DemoSettings(**told["settings"]), told["name"]), told["start_ms"])
+    settings = json.loads(sys.argv[1])
+    with SqliteLog(settings["path"]) as log:
+        writer = Writer(settings["controller"], settings["stream"], settings["name"], log=log)
+        take_steps(writer, steps(DemoSettings(**settings["settings"]), settings["name"]), settings["start_ms"])

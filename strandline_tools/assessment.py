@@ -129,7 +129,7 @@ class Assessment:
             self._total.losses(None),
             _listed(self._partitions),
             _listed(self._prefixes),
-            tuple(each.told() for each in self._waits) if any(each.count for each in self._waits) else (),
+            tuple(each.result() for each in self._waits) if any(each.count for each in self._waits) else (),
             self._oldest,
             self._greatest,
         )
@@ -208,7 +208,7 @@ class _Spread:
         place = floor(log(value + 1) / log(GROWTH))
         self._classes[place] = self._classes.get(place, 0) + 1
 
-    def told(self) -> Waits | None:
+    def result(self) -> Waits | None:
         if not self.count:
             return None
         return Waits(self.count, self._share(0.5), self._share(0.99), self._most)

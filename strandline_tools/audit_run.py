@@ -244,8 +244,8 @@ class AuditRun:
             share = f"{offset - self.starts[segment]:,} of {self.ends[segment] - self.starts[segment]:,}"
             found = [*self.counts.values(), now.settled, now.open]
             late = sum(each.broken + each.left_out for each in found)
-            told = f"read {self._read:,} events, {late:,} of them late; of segment {segment} {share}"
-            sys.stderr.write(f"{told}; Ctrl-C shows what was read\n")
+            sentence = f"read {self._read:,} events, {late:,} of them late; of segment {segment} {share}"
+            sys.stderr.write(f"{sentence}; Ctrl-C shows what was read\n")
             sys.stderr.flush()
         position = {**settled.position, segment: now.position}
         counts = _added(settled.counts, {segment: now.settled})

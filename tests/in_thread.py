@@ -12,7 +12,7 @@ import uvicorn
 import uvloop
 
 from controller.app import Application
-from controller.server import Door, Server
+from controller.server import Listener, Server
 
 START_DEADLINE_S = 30
 
@@ -43,8 +43,8 @@ class InThread:
             ssl_certfile=None if certificate is None else certificate[0],
             ssl_keyfile=None if certificate is None else certificate[1],
         )
-        doors = [Door(listener, certificate is not None)]
-        self.server = Server(config, app, doors, lambda: None, None, START_DEADLINE_S)
+        listeners = [Listener(listener, certificate is not None)]
+        self.server = Server(config, app, listeners, lambda: None, None, START_DEADLINE_S)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=trusted or True)

@@ -116,8 +116,8 @@ def load(name: str) -> click.Command:
 def tell_error(command: str, sentence: str, status: int, problem: Mapping[str, Any] | None = None) -> None:
     """Writes to standard error why a command failed: a line for people, or with --json an object in one line."""
     if _json_asked.get():
-        told = {**(problem or {"code": FAILED_CODE}), "detail": sentence, "command": command, "exit_status": status}
-        line = json.dumps(told, ensure_ascii=False)
+        output = {**(problem or {"code": FAILED_CODE}), "detail": sentence, "command": command, "exit_status": status}
+        line = json.dumps(output, ensure_ascii=False)
     else:
         line = f"strandline {command}: {sentence}"
     sys.stderr.write(redact(f"{line}\n"))

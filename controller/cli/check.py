@@ -12,10 +12,9 @@ import click
 from controller.cli.options import json_option, option
 from controller.cli.store import database_option, store_failures
 from controller.format import indented
-from controller.storage.inspection import FAULTS_SHOWN
 from controller.terminal import Failure, say
 from strandline.errors import StrandlineError
-from strandline.logs.inspection import LOG_REMEDIES, LogInspection
+from strandline.logs.inspection import FAULTS_SHOWN, LOG_REMEDIES, LogInspection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,12 +106,12 @@ class _Found:
         total = self.kinds.total()
         remedies = [remedy for kind, remedy in self._remedies.items() if self.kinds[kind]]
         if self._json:
-            told = {"store": store, **counts, "faults": self._shown, "faults_found": total, "remedies": remedies}
-            say(indented(told))
+            report = {"store": store, **counts, "faults": self._shown, "faults_found": total, "remedies": remedies}
+            say(indented(report))
             return
         if total > FAULTS_SHOWN:
             say(f"… and {total - FAULTS_SHOWN:,} more")
         for remedy in remedies:
             say(remedy)
-        looked = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
-        say(f"{store}: {f'{total:,} faults' if total else 'nothing is wrong'} ({looked}{note})")
+        checked = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
+        say(f"{store}: {f'{total:,} faults' if total else 'nothing is wrong'} ({checked}{note})")

@@ -33,7 +33,7 @@ def command(client: ControllerClient, name: str, force: bool, yes: bool, as_json
     before = client.run(controllers())
     client.run(drain_controller(name, force=force))
     shown = None
-    while (now := _look(client, before, name)) is not None:
+    while (now := _left(client, before, name)) is not None:
         if not as_json and now.shards != shown:
             shown = now.shards
             say(f"{name} has {shown} shards left")
@@ -44,7 +44,7 @@ def command(client: ControllerClient, name: str, force: bool, yes: bool, as_json
     say(compact({"drained": name, "ms": took_ms}) if as_json else f"{name} has ended, after {span(took_ms)}")
 
 
-def _look(client: ControllerClient, before: ControllersReply, name: str) -> ControllerReply | None:
+def _left(client: ControllerClient, before: ControllersReply, name: str) -> ControllerReply | None:
     """The controller as it is now; None once it is gone, or has begun again. While nobody answers it is as it was."""
     was = _find(before, name)
     try:

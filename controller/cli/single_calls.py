@@ -172,9 +172,9 @@ def _evaluated_words(value: Evaluated, _: Given, times: Times) -> str:
 def _window_words(found: tuple[TimeWindow, str], _: Given, times: Times) -> str:
     window, _identity = found
     bounds = [("lower", times.show(window.lower)), ("upper", times.show(window.upper))]
-    told = [("complete", yes(window.complete)), ("end of stream", yes(window.end_of_stream))]
+    lines = [("complete", yes(window.complete)), ("end of stream", yes(window.end_of_stream))]
     mark = NOTHING if window.mark_seq is None else str(window.mark_seq)
-    return "\n".join(fields([*bounds, *told, ("mark", mark)]))
+    return "\n".join(fields([*bounds, *lines, ("mark", mark)]))
 
 
 def _position_words(found: MarksAt, _: Given, times: Times) -> str:

@@ -113,11 +113,11 @@ class Tail:
         self._say_away(None)
         if self._as_json:
             say(compact({"time": clock, "position": ends, **answer.json}))
-        self._look_back(ends)
+        self._read_back(ends)
         self._last = (clock, ends)
         return clock if answer.clock is None else answer.clock
 
-    def _look_back(self, ends: Position) -> None:
+    def _read_back(self, ends: Position) -> None:
         """Whether anything that has come since is older than the report before said it could be."""
         if self._last is None:
             return

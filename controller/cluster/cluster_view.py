@@ -38,9 +38,9 @@ class ClusterView:
         # The last ones, with the moment of the last beat, and how long they had been silent when they ended.
         self._ended: dict[int, tuple[ControllerRow, int, int]] = {}
         self._changed_at = monotonic
-        self.hear(answer, monotonic)
+        self.learn(answer, monotonic)
 
-    def hear(self, answer: BeatAnswer, monotonic: int) -> None:
+    def learn(self, answer: BeatAnswer, monotonic: int) -> None:
         """Records an answer that arrived at this moment."""
         before, rows = self.takers, self._controllers
         self._controllers = {row.id: row for row in answer.controllers if row.ended_at is None}

@@ -17,7 +17,7 @@ class LeaseLost:
 
 
 @dataclass(frozen=True, slots=True)
-class BegunAnew:
+class StartedOver:
     """The member has a lease again."""
 
     shards: int  # that it owns at once
@@ -57,4 +57,4 @@ class Drained:
     """The member has handed everything over, and has ended its row."""
 
 
-MemberEvent: TypeAlias = LeaseLost | BegunAnew | ShardsTaken | ShardsReleased | OtherEnded | AddressShared | Drained
+MemberEvent: TypeAlias = LeaseLost | StartedOver | ShardsTaken | ShardsReleased | OtherEnded | AddressShared | Drained

@@ -34,13 +34,13 @@ from controller.cluster.actions import (
 from controller.cluster.cluster_view import ClusterView, SeenController
 from controller.cluster.events import (
     AddressShared,
-    BegunAnew,
     Drained,
     LeaseLost,
     MemberEvent,
     OtherEnded,
     ShardsReleased,
     ShardsTaken,
+    StartedOver,
 )
 from controller.cluster.lease import Lease
 from controller.cluster.owned_shards import OwnedShard, OwnedShards
@@ -109,13 +109,13 @@ class Member:
         self._beat_at = 0  # when to send the next beat
         self._asked: End | Take | Adopt | Leave | None = None  # under way
         self._unsettled = False  # a session was lost with a commit under way
-        self._looked = False  # the shards are known as of after the last take
+        self._knows_shards = False  # the shards are known as of after the last take
         self._sharing: set[int] = set()  # others with the same address
         self._hand_over_at = 0
         self._part = HANDED_OVER_SHARDS  # so many shards are handed over at once
         self._commit: CommitParts | None = None
         self._hearing = Hearing()
-        self._told: list[Action] = []  # to be returned by `due`
+        self._for_due: list[Action] = []  # to be returned by `due`
 
     # -- what to do ----------------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Member:
         serving = self.may_serve(monotonic)
         if serving:
             self._decide(monotonic)
-        actions, self._told = self._told, []
+        actions, self._for_due = self._for_due, []
         if self.phase is MemberPhase.BEGINNING and self._begin_sent is None and monotonic >= self._retry_at:
             actions.append(self._ask_to_begin(monotonic))
         return tuple(actions)
@@ -158,11 +158,11 @@ class Member:
         """What a member with a lease does."""
         if self._beat_sent is None and monotonic >= self._beat_at:
             self._beat_sent, self._beat_at = monotonic, monotonic + BEAT_MS
-            self._told.append(self._beat(monotonic))
+            self._for_due.append(self._beat(monotonic))
         if self._asked is None and monotonic >= self._retry_at:
             self._asked = self._next_request(monotonic)
             if self._asked is not None:
-                self._told.append(self._asked)
+                self._for_due.append(self._asked)
         if self._surplus() and monotonic >= self._hand_over_at:
             self._hand_over(monotonic)
 
@@ -177,7 +177,7 @@ class Member:
             return End(other, beat)
         if self.draining:
             return Leave(self.id, self.clock.shown) if self._may_leave() else None
-        if not self._looked:
+        if not self._knows_shards:
             return None
         takers = self._view.takers
         free = [shard for shard in self._view.free() if shard not in self.owned]
@@ -185,7 +185,7 @@ class Member:
         wanted = shards_to_take(free, len(self.owned), self._view.share, place, len(takers) or 1)
         if not wanted:
             return None
-        self._looked = False
+        self._knows_shards = False
         return Take(self.id, wanted, self.clock.now(monotonic))
 
     def _may_leave(self) -> bool:
@@ -218,15 +218,15 @@ class Member:
         self.phase = MemberPhase.SERVING
         self._lease = Lease.begun(sent)
         self.clock, self._hearing = StoreClock(), Hearing()
-        self.clock.hear(answer.store_now, monotonic)
+        self.clock.learn(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
         self._view = ClusterView(self.id, answer, monotonic)
         self._observe_sharing()
         self.owned.take(self._view.shards_of(self.id))
-        self._looked = True
+        self._knows_shards = True
         self._beat_at = sent + BEAT_MS
         if begin.previous is not None:
-            self._observe(BegunAnew(len(self.owned)))
+            self._observe(StartedOver(len(self.owned)))
         elif self.owned:
             self._observe(ShardsTaken(len(self.owned), {self.identity.name: len(self.owned)}))
 
@@ -236,7 +236,7 @@ class Member:
             self._begin_sent = None
             self._retry_at = monotonic + BEAT_RETRY_MS
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """Nothing that is in memory may be trusted any more: the lease is over, or the store is another one.
 
         A driver calls it when a new connection finds the store on another timeline.
@@ -271,12 +271,12 @@ class Member:
 
     def _stop(self, replaced_by: ControllerRow | None) -> None:
         self.phase = MemberPhase.STOPPED
-        self._told.append(Stop(replaced_by))
+        self._for_due.append(Stop(replaced_by))
 
     def may_serve(self, monotonic: int) -> bool:
         """Whether this member has a lease. Every entry asks first: the process may have been stopped for any time."""
         if self.phase is MemberPhase.SERVING and not self._lease.runs(monotonic):
-            self.begin_anew()
+            self.start_over()
         return self.phase is MemberPhase.SERVING
 
     # -- answers of the store ------------------------------------------------------------------------------------
@@ -288,16 +288,16 @@ class Member:
         sent, self._beat_sent = self._beat_sent, None
         own = answer.row_of(self.id)
         if own is None or own.ended_at is not None:
-            self.begin_anew()  # which finds out whether another one has the name
+            self.start_over()  # which finds out whether another one has the name
             return
-        if not self._hear(answer.store_now, monotonic):
+        if not self._learn_time(answer.store_now, monotonic):
             return
         self._lease.extend(sent)
         self.clock.grant(own.clock_bound)
-        self._view.hear(answer, monotonic)
+        self._view.learn(answer, monotonic)
         self._observe_sharing()
         self.owned.adopt_newer(self._view.shards_of(self.id))
-        self._looked = True
+        self._knows_shards = True
         if self._waits_for_shards():
             self._beat_at = min(self._beat_at, sent + FREE_SHARDS_LOOK_MS)
 
@@ -320,22 +320,22 @@ class Member:
 
     def taken(self, monotonic: int, take: Take, answer: Taken) -> None:
         """The answer to a take."""
-        if self._answered(monotonic, take) and self._hear(answer.store_now, monotonic):
+        if self._answered(monotonic, take) and self._learn_time(answer.store_now, monotonic):
             self._observe_taken([row.id for row in answer.shards])
             for row in answer.shards:
                 self._view.was_taken(row)
             self.owned.adopt_newer(answer.shards)
 
-    def _hear(self, store_now: int, monotonic: int) -> bool:
+    def _learn_time(self, store_now: int, monotonic: int) -> bool:
         """Takes the time of an answer; returns whether this member goes on.
 
         If the store's clock is a lease ahead of what it can be, that clock was set, or this host was suspended and its
         monotonic clock stood still. The writers were not silent for that long: who begins anew adds what nobody served.
         """
         if store_now - self.clock.estimate(monotonic) < LEASE_MS:
-            self.clock.hear(store_now, monotonic)
+            self.clock.learn(store_now, monotonic)
             return True
-        self.begin_anew()
+        self.start_over()
         return False
 
     def _observe_sharing(self) -> None:
@@ -354,7 +354,7 @@ class Member:
 
     def adopted(self, monotonic: int, adopt: Adopt, answer: Taken) -> None:
         """The answer to an adopt: what the lost session had under way is over, and these are the own shards."""
-        if self._answered(monotonic, adopt) and self._hear(answer.store_now, monotonic):
+        if self._answered(monotonic, adopt) and self._learn_time(answer.store_now, monotonic):
             self._unsettled = False
             self.owned.take(answer.shards)
 
@@ -397,7 +397,7 @@ class Member:
         if closing or monotonic >= self._view.quiet_at:
             self._hand_over_at = monotonic + BEAT_MS
         if closing:
-            self._told.append(HandOver(tuple(tenure.shard for tenure in closing)))
+            self._for_due.append(HandOver(tuple(tenure.shard for tenure in closing)))
 
     def begin_commit(self, monotonic: int, shards: set[int]) -> CommitParts | None:
         """A commit of what changed in these shards, with the release of those that are to be handed over.
@@ -436,7 +436,7 @@ class Member:
                 if released and self.draining:
                     self._hand_over_at = monotonic + DRAIN_PAUSE_MS if self._view.others_take else 0
             case CommitOutcome.REFUSED:
-                self.begin_anew()
+                self.start_over()
             case CommitOutcome.LOST:
                 self._unsettled = True
                 self._let_go(released)  # those that are still owned come back with the answer to the adopt
@@ -454,7 +454,7 @@ class Member:
 
     def _drop(self, shards: list[int]) -> None:
         if shards:
-            self._told.append(Drop(tuple(shards)))
+            self._for_due.append(Drop(tuple(shards)))
 
     # -- for people ----------------------------------------------------------------------------------------------
 
@@ -516,7 +516,7 @@ class Member:
         """No time of a shard's streams is below, whoever owns it, by what is known."""
         return self._view.clock_floor_of(shard) if self.phase is MemberPhase.SERVING else 0
 
-    def look_soon(self, monotonic: int) -> bool:
+    def check_soon(self, monotonic: int) -> bool:
         """A controller that a call was passed on to is not the owner, or nobody is: a beat tells who is. Returns
         whether that brings the next beat forward."""
         soon = monotonic + FREE_SHARDS_LOOK_MS

@@ -22,13 +22,13 @@ class Hearing:
 
     def __init__(self) -> None:
         self._unserved = Unserved()
-        self._told = 0  # the part of it that the commit under way writes
+        self._writing = 0  # the part of it that the commit under way writes
         self._since: int | None = None  # from here on the store does not know yet whether callers could be heard
 
     def begin(self, now: int) -> int:
         """Records that a commit begins; returns until when callers could be heard, but for the time that it writes."""
         self._unserved.begin(now)
-        self._told = self._unserved.total_ms
+        self._writing = self._unserved.total_ms
         if self._since is None:
             self._since = now
         return self._unserved.served_until(now)
@@ -39,7 +39,7 @@ class Hearing:
             self._unserved.fail()
             return
         self._unserved.succeed(now)
-        if self._unserved.total_ms == self._told:
+        if self._unserved.total_ms == self._writing:
             self._since = None
 
     def until(self, now: int) -> int:

@@ -25,7 +25,7 @@ class StoreClock:
         self.shown = 0  # the greatest time that was shown
         self._leads: deque[tuple[int, int]] = deque()  # when an answer came, and by how much the store was ahead then
 
-    def hear(self, store_now: int, monotonic: int) -> None:
+    def learn(self, store_now: int, monotonic: int) -> None:
         """Records what the store's clock showed before this moment of the monotonic clock."""
         lead = store_now - monotonic
         while self._leads and self._leads[-1][1] <= lead:  # what is older and not greater no longer matters

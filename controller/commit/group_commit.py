@@ -36,7 +36,7 @@ FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one commit; furthe
 log = logging.getLogger(__name__)
 
 
-class Kept(Protocol):
+class Unwritten(Protocol):
     """Something in memory that is ahead of the store until it is written: a stream or a reader group."""
 
     @property
@@ -69,12 +69,12 @@ class Durable(asyncio.Future[None]):
 class Batch:
     """The calls that become durable together."""
 
-    __slots__ = ("calls", "done", "kept", "taken")
+    __slots__ = ("calls", "done", "taken", "unwritten")
 
     def __init__(self) -> None:
         self.done = Durable(loop=asyncio.get_running_loop())
         self.taken = asyncio.get_running_loop().create_future()  # done when no further call can join
-        self.kept: dict[int, Kept] = {}
+        self.unwritten: dict[int, Unwritten] = {}
         self.calls = 0
 
 
@@ -125,10 +125,10 @@ class Committer:
         """The number of calls that are applied and not yet durable."""
         return self._forming.calls + (self._writing.calls if self._writing is not None else 0)
 
-    def pending(self, kept: Kept) -> Durable | None:
-        """Done when everything that has changed in `kept` so far is durable. None if it is durable already."""
+    def pending(self, unwritten: Unwritten) -> Durable | None:
+        """Done when everything that has changed in `unwritten` so far is durable. None if it is durable already."""
         for batch in (self._forming, self._writing):
-            if batch is not None and id(kept) in batch.kept:
+            if batch is not None and id(unwritten) in batch.unwritten:
                 return batch.done
         return None
 
@@ -142,15 +142,15 @@ class Committer:
         while self.is_full and not self._forming.taken.done():
             await asyncio.wait([self._forming.taken])
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, unwritten: Unwritten) -> None:
         """Adds a change to the next commit, without waiting for it."""
-        self._forming.kept[id(kept)] = kept
+        self._forming.unwritten[id(unwritten)] = unwritten
         self._wanted.set()
 
-    def join(self, kept: Kept, calls: int = 1) -> Durable:
+    def join(self, unwritten: Unwritten, calls: int = 1) -> Durable:
         """Adds what a call changed, or several, to the next commit; the returned future is done when it is durable."""
         batch = self._forming
-        batch.kept[id(kept)] = kept
+        batch.unwritten[id(unwritten)] = unwritten
         if not batch.calls:  # later calls join a batch that is wanted already
             self._wanted.set()
         batch.calls += calls
@@ -188,21 +188,21 @@ class Committer:
         return batch
 
     async def _write(self, batch: Batch) -> None:
-        for kept in batch.kept.values():
-            if kept.discarded:
+        for unwritten in batch.unwritten.values():
+            if unwritten.discarded:
                 _refuse(batch, StoreUnavailable(reason="this controller no longer serves what was to be written"))
                 return
         try:
             commit = Commit(self._serving.begin())
         except StoreTrouble as error:
-            if batch.kept:
+            if batch.unwritten:
                 self._fail(batch, error)
             else:
                 _refuse(batch, _unchanged(error))  # it was a beat alone: the store has not failed, and nothing is lost
             return
         began = self._health.begin()
         try:
-            written = [(kept, kept.write(commit)) for kept in batch.kept.values()]
+            written = [(unwritten, unwritten.write(commit)) for unwritten in batch.unwritten.values()]
             await self._commit(commit)
             self._health.committed(began, batch.calls)
             self._serving.succeed()
@@ -216,13 +216,13 @@ class Committer:
             self._publish(written)
             batch.done.set_result(None)
 
-    def _publish(self, written: list[tuple[Kept, Callable[[], None]]]) -> None:
-        for kept, publish in written:
+    def _publish(self, written: list[tuple[Unwritten, Callable[[], None]]]) -> None:
+        for unwritten, publish in written:
             try:
                 publish()
             except Exception as error:  # a bug; the changes are durable, and are loaded again
                 log.exception("durable changes could not be published; they will be loaded again")
-                kept.discard()
+                unwritten.discard()
                 self._fail_forming(error)
 
     def _fail(self, batch: Batch, error: Exception, began: float | None = None) -> None:
@@ -242,7 +242,7 @@ def _unchanged(error: Exception) -> StoreUnavailable:
 
 
 def _refuse(batch: Batch, error: StrandlineError) -> None:
-    for kept in batch.kept.values():
-        kept.discard()
+    for unwritten in batch.unwritten.values():
+        unwritten.discard()
     batch.done.set_exception(error)
     batch.done.exception()  # marks it as retrieved, even if nobody waits

@@ -118,8 +118,8 @@ class StoreHealth:
             self.damage = Outage(found.cause, found.reason, now)
             log_event("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
         event = "store_read_failed" if operation == "read" else "store_failed"
-        told = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
-        self._log_rarely(event, logging.ERROR, now, error, **told)
+        fields = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
+        self._log_rarely(event, logging.ERROR, now, error, **fields)
 
     def replace(self, error: Replaced) -> None:
         """Records why this controller may no longer serve."""

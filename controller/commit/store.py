@@ -27,7 +27,7 @@ from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, Stor
 from controller.storage.refusals import AlreadyServed, StoreRefused
 from controller.storage.save import Commit, settle, write_commit
 from controller.storage.session import StoreConnection, StoreFailed
-from controller.storage.steps import STEPS_AT_HAND
+from controller.storage.steps import FIRST_STEPS
 from controller.storage.terms import Term, taken_over
 from controller.storage.transaction import CommitUnknown
 from controller.storage.unreadable import made_of_rows
@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def after_commit() -> Iterator[None]:
     """For reads after a call's change is durable: turns StoreUnavailable, NotOwner and StreamLoading, which mean that
     nothing was changed, into StoreUndecided."""
     try:
@@ -168,7 +168,7 @@ class Store:
 
         def begin(connection: StoreConnection) -> Done[Result] | None:
             taken = steps(connection, *args, **kwargs)
-            for _ in range(STEPS_AT_HAND):
+            for _ in range(FIRST_STEPS):
                 done = next_step(taken)
                 if done is not None:
                     return done

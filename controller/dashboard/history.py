@@ -31,7 +31,7 @@ from controller.storage.journal import StoredEntry, Wanted
 from controller.storage.tokens import StoredToken
 
 T = TypeVar("T")
-Told: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream
+StreamEntry: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream
 _SPARSE: Final = 3  # with fewer points it is asked when the marks begin
 
 
@@ -130,8 +130,8 @@ class History:
         lags.since = since
         moments = moments_between(since, min(now, over.until() + SETTLED_MS), LAG_POINTS)
         middle = moments[len(moments) // 2] if moments else 0
-        kept = [name for name, found in lags.by_stream.items() if name in keys or next(reversed(found), 0) >= middle]
-        lags.by_stream = {name: lags.by_stream[name] for name in kept}  # also what others may see, and no deleted ones
+        shown = [name for name, found in lags.by_stream.items() if name in keys or next(reversed(found), 0) >= middle]
+        lags.by_stream = {name: lags.by_stream[name] for name in shown}  # also what others may see, and no deleted ones
         by_news: dict[tuple[int, ...], list[str]] = {}
         for name in keys:
             known = lags.by_stream.get(name, {})
@@ -175,11 +175,11 @@ class History:
             del self._journals[next(iter(self._journals))]
         return known.entries
 
-    async def search(self, wanted: Wanted, chosen: Hashable) -> Sequence[Told]:
+    async def search(self, wanted: Wanted, chosen: Hashable) -> Sequence[StreamEntry]:
         """The newest entries of all streams that fit; `chosen` is equal as long as the visitor's choice is."""
         find = self._controller.journals.of_all
 
-        async def found() -> Sequence[Told]:
+        async def found() -> Sequence[StreamEntry]:
             return (await find(wanted, None, JOURNALS_READ)).entries
 
         return await self._shared(("search", chosen), found)
@@ -190,21 +190,21 @@ class History:
 
     async def _shared(self, of: Hashable, read: Callable[[], Awaitable[T]], refresh_ms: int = PAST_REFRESH_MS) -> T:
         """What is read, once for all who ask for it while it is fresh."""
-        kept = self._read.get(of)
-        if kept is None or (kept.until is not None and self._now() >= kept.until):
+        shown = self._read.get(of)
+        if shown is None or (shown.until is not None and self._now() >= shown.until):
             began = self._now()
             self._read.pop(of, None)
-            kept = self._read[of] = _Read(asyncio.ensure_future(read()))
+            shown = self._read[of] = _Read(asyncio.ensure_future(read()))
 
-            def over(task: asyncio.Future[Any], kept: _Read = kept) -> None:
+            def over(task: asyncio.Future[Any], shown: _Read = shown) -> None:
                 failed = task.cancelled() or task.exception() is not None
                 now = self._now()
-                kept.until = began if failed else now + max(refresh_ms, HISTORY_REST * (now - began))
+                shown.until = began if failed else now + max(refresh_ms, HISTORY_REST * (now - began))
 
-            kept.task.add_done_callback(over)
+            shown.task.add_done_callback(over)
             while len(self._read) > HISTORY_SHARED:
                 del self._read[next(iter(self._read))]
-        found: T = await asyncio.shield(kept.task)
+        found: T = await asyncio.shield(shown.task)
         return found
 
 

@@ -109,7 +109,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class View:
     """What pages are made from: a visitor who looks at a controller, and what the address asks for."""
 
     app: FastAPI
@@ -139,14 +139,14 @@ class Look:
 # -- the overview ------------------------------------------------------------------------------------------------------
 
 
-async def overview(look: Look) -> Page:
-    found, may_see = await look.status.overview(), look.who.may_see
+async def overview(view: View) -> Page:
+    found, may_see = await view.status.overview(), view.who.may_see
     streams = [each for each in found.streams if may_see(each.name)]
     unread = {name: code for name, code in found.unread.items() if may_see(name)}
     groups = found.groups.allowed(may_see)
     loading = sum(code == StreamLoading.code for code in unread.values())
-    shown = _streams_table(look, streams, found.served_by), _groups_table(look, groups.groups)
-    unknown = _unknown_table(look, unread, groups, found.served_by)
+    shown = _streams_table(view, streams, found.served_by), _groups_table(view, groups.groups)
+    unknown = _unknown_table(view, unread, groups, found.served_by)
     states = [each.state for each in streams]
     return Page(
         "overview.html",
@@ -160,8 +160,8 @@ async def overview(look: Look) -> Page:
             "loading": loading,
             "no_streams": not streams and not unread,
             "no_groups": not groups.groups and not groups.unread,
-            "stream_command": look.curl("PUT", "/v1/streams/orders", {"segments": 3}),
-            "group_command": look.curl(
+            "stream_command": view.curl("PUT", "/v1/streams/orders", {"segments": 3}),
+            "group_command": view.curl(
                 "PUT", "/v1/reader-groups/billing", {"streams": ["orders"], "backlog_threshold_ms": 60_000}
             ),
         },
@@ -191,25 +191,25 @@ def _not_known(count: int) -> str:
     return f"{count:,} not known" if count else ""
 
 
-def _attention(look: StreamStatus) -> dict[str, Any]:
+def _attention(status: StreamStatus) -> dict[str, Any]:
     """A stream in trouble, large."""
-    worst = look.worst
+    worst = status.worst
     holder = holder_name(worst)
     waits = ", and waits for" if holder is not None else ""
     return {
-        "name": look.name,
-        "link": stream_link(look.name),
+        "name": status.name,
+        "link": stream_link(status.name),
         "key": worst.key,
-        "says": "is held back by" if is_held_back(worst) else f"is {look.state.text}{waits}",
+        "says": "is held back by" if is_held_back(worst) else f"is {status.state.text}{waits}",
         "holder": holder,
-        "holder_link": writer_link(look.name, holder) if holder is not None else "",
-        "story": still_story(look),
+        "holder_link": writer_link(status.name, holder) if holder is not None else "",
+        "story": still_story(status),
         "next": next_step(worst),
-        "colour": COLOURS[look.state],
+        "colour": COLOURS[status.state],
     }
 
 
-def _streams_table(look: Look, streams: Sequence[StreamStatus], served_by: Mapping[str, str]) -> Table[StreamStatus]:
+def _streams_table(view: View, streams: Sequence[StreamStatus], served_by: Mapping[str, str]) -> Table[StreamStatus]:
     def name(each: StreamStatus) -> Cell:
         server = served_by.get(each.name)
         return Cell(each.name, stream_link(each.name), more="" if server is None else f"served by {server}")
@@ -224,40 +224,40 @@ def _streams_table(look: Look, streams: Sequence[StreamStatus], served_by: Mappi
         Column("writers", "Writers", _writers_cell, sort=lambda each: -sum(each.writers.values()), essential=False),
     ]
     text = lambda each: f"{each.name} {state_of(each).text} {holder_name(each.worst) or ''}"  # noqa: E731  # of a row
-    return Table(look.address, "streams", columns, streams, id=lambda each: each.name, text=text)
+    return Table(view.address, "streams", columns, streams, id=lambda each: each.name, text=text)
 
 
-def _state_cell(look: StreamStatus) -> Cell:
-    word = state_of(look)
+def _state_cell(status: StreamStatus) -> Cell:
+    word = state_of(status)
     return Cell(word.text, colour=f"{word.colour} strong")
 
 
-def _writers_cell(look: StreamStatus) -> str:
-    return writers_word(look).text.partition(";")[0]
+def _writers_cell(status: StreamStatus) -> str:
+    return writers_word(status).text.partition(";")[0]
 
 
-def _rate(look: StreamStatus) -> float:
-    return sum(key.marks_per_second for key in look.keys)
+def _rate(status: StreamStatus) -> float:
+    return sum(key.marks_per_second for key in status.keys)
 
 
-def _silence(look: StreamStatus) -> int | None:
-    holder = look.worst.holder if look.state.stands_still else None
+def _silence(status: StreamStatus) -> int | None:
+    holder = status.worst.holder if status.state.stands_still else None
     return None if holder is None else holder.last_heard_ms_ago
 
 
-def _held_cell(look: StreamStatus) -> Cell:
+def _held_cell(status: StreamStatus) -> Cell:
     """Which writer holds a stream back that stands still, and for how long it has been silent."""
-    if not look.state.stands_still:
+    if not status.state.stands_still:
         return Cell("", plain=NOTHING)
-    worst, keyed = look.worst, f" ({key_label(look.worst.key)})" if len(look.keys) > 1 else ""
+    worst, keyed = status.worst, f" ({key_label(status.worst.key)})" if len(status.keys) > 1 else ""
     if worst.holder is None or not is_held_back(worst):
-        story = (silent_for(worst, look.seen_at) or holding(worst.holder)) + keyed
+        story = (silent_for(worst, status.seen_at) or holding(worst.holder)) + keyed
     else:
         story = f"{span(worst.holder.last_heard_ms_ago or 0)} silent{keyed}"
     writer = holder_name(worst)
     if writer is None:
         return Cell("", more=story, plain=story)
-    return Cell(writer, writer_link(look.name, writer), more=story, plain=f"{writer}: {story}")
+    return Cell(writer, writer_link(status.name, writer), more=story, plain=f"{writer}: {story}")
 
 
 class _Unknown(NamedTuple):
@@ -271,7 +271,7 @@ class _Unknown(NamedTuple):
 
 
 def _unknown_table(
-    look: Look, unread: Mapping[str, str], groups: GroupsFound, served_by: Mapping[str, str]
+    view: View, unread: Mapping[str, str], groups: GroupsFound, served_by: Mapping[str, str]
 ) -> Table[_Unknown]:
     """What has no status, streams first. A stream that is only not loaded yet will have one in a moment."""
     items = [
@@ -290,12 +290,12 @@ def _unknown_table(
         Column("server", "Controller", lambda each: each.controller or NOTHING, essential=False),
     ]
     return Table(
-        look.address, "unknown", columns, items, id=lambda each: f"{each.what[:1]}-{each.name}",
+        view.address, "unknown", columns, items, id=lambda each: f"{each.what[:1]}-{each.name}",
         text=lambda each: f"{each.name} {each.what} {each.code} {each.controller or ''}", noun="names",
     )  # fmt: skip
 
 
-def _groups_table(look: Look, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:
+def _groups_table(view: View, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:
     columns: list[Column[GroupStatus]] = [
         Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.window.backlog),
         Column("name", "Reader group", lambda each: Cell(each.name, group_link(each.name)), lambda each: each.name),
@@ -304,66 +304,66 @@ def _groups_table(look: Look, groups: Sequence[GroupStatus]) -> Table[GroupStatu
         Column("streams", "Streams", _streams_of, sort=_streams_of, essential=False),
     ]
     text = lambda each: " ".join((each.name, *each.window.streams))  # noqa: E731  # of a row
-    return Table(look.address, "groups", columns, groups, id=lambda each: each.name, text=text)
+    return Table(view.address, "groups", columns, groups, id=lambda each: each.name, text=text)
 
 
-def _backlog_cell(look: GroupStatus) -> Cell:
-    word = group_state(look)
+def _backlog_cell(status: GroupStatus) -> Cell:
+    word = group_state(status)
     return Cell(word.text, colour=f"{word.colour} strong")
 
 
-def _streams_of(look: GroupStatus) -> str:
-    return ", ".join(look.window.streams)
+def _streams_of(status: GroupStatus) -> str:
+    return ", ".join(status.window.streams)
 
 
-def _group_behind(look: GroupStatus) -> int | None:
-    time = look.window.lower
-    return look.seen_at - time if time is not None and is_epoch(time) else None
+def _group_behind(status: GroupStatus) -> int | None:
+    time = status.window.lower
+    return status.seen_at - time if time is not None and is_epoch(time) else None
 
 
 # -- a stream ----------------------------------------------------------------------------------------------------------
 
 
-async def stream(look: Look, name: str) -> Page:
-    look.who.check(name)
-    details = await look.status.of_stream(name)
+async def stream(view: View, name: str) -> Page:
+    view.who.check(name)
+    details = await view.status.of_stream(name)
     status = details.stream
-    wanted = look.address.get("key")
+    wanted = view.address.get("key")
     key = next((each for each in status.keys if each.key == wanted), status.keys[0])
-    found = (await look.status.of_groups((name,))).groups
-    groups = [each for each in found if look.who.may_see_all(each.window.streams)]
-    over = Range(look.address, status.seen_at)
-    history, last = look.history, details.last_entry
+    found = (await view.status.of_groups((name,))).groups
+    groups = [each for each in found if view.who.may_see_all(each.window.streams)]
+    over = Range(view.address, status.seen_at)
+    history, last = view.history, details.last_entry
     entries = await history.journal(last, name, JOURNAL_READ)
     incomplete = await history.journal(last, name, 2 * INCOMPLETE_SHOWN, topics=(INCOMPLETE,))
     tables: dict[str, Table[Any]] = {
-        "keys": _keys_table(look, status),
-        "writers": _writers_table(look, details, key),
-        "groups": _readers_of(look, name, groups, key),
-        "incomplete": incomplete_table(look.address, incomplete, look.now),
-        "segments": _segments_table(look, details),
-        "journal": journal_table(look.address, "journal", entries, look.now),
+        "keys": _keys_table(view, status),
+        "writers": _writers_table(view, details, key),
+        "groups": _readers_of(view, name, groups, key),
+        "incomplete": incomplete_table(view.address, incomplete, view.now),
+        "segments": _segments_table(view, details),
+        "journal": journal_table(view.address, "journal", entries, view.now),
     }
     writers = details.writers.get(key.key, ())
-    grafana: str | None = look.app.state.grafana_url
+    grafana: str | None = view.app.state.grafana_url
     shows = {
         "name": name,
         "status": status,
         "key": key,
         "state": state_of(status),
-        "served_by": look.status.served_by(Kind.STREAM, name),
+        "served_by": view.status.served_by(Kind.STREAM, name),
         "grafana": None if grafana is None else grafana.replace("{stream}", name),
         "key_choices": [(each.key, key_label(each.key)) for each in status.keys],
         "held": _holder(status, key),
         "tiles": _stream_tiles(status, key),
         "range": over,
-        "charts": await _charts(look, status, key, over, _lowers(name, groups, key.key)),
-        "flow": await _flow(look, details, key, groups),
+        "charts": await _charts(view, status, key, over, _lowers(name, groups, key.key)),
+        "flow": await _flow(view, details, key, groups),
         "newest": Times().show(key.time) if groups and key.time is not None else "",
         "some_writers": _some_writers(len(writers), sum(key.writers.values())),
-        "picture": _picture(look, details),
+        "picture": _picture(view, details),
         "no_writers": not writers,
-        "note_command": look.curl(
+        "note_command": view.curl(
             "POST", f"/v1/streams/{name}/notes", {"writer": "w1", "time": 1000, "position": {"0": 10}}
         ),
         **tables,
@@ -419,10 +419,10 @@ def _stream_tiles(status: StreamStatus, key: KeyStatus) -> list[Tile]:
 
 
 async def _charts(
-    look: Look, status: StreamStatus, key: KeyStatus, over: Range, read: Sequence[tuple[str, int]]
+    view: View, status: StreamStatus, key: KeyStatus, over: Range, read: Sequence[tuple[str, int]]
 ) -> dict[str, Any]:
     """The lag and the event time. Both end with what the stream is at this moment, and where it was sealed."""
-    now, marks, until = status.seen_at, await look.history.marks(status.name, key.key, over), over.until()
+    now, marks, until = status.seen_at, await view.history.marks(status.name, key.key, over), over.until()
     since = marks.since
     shown = [each for each in marks.moments if since <= each[0] <= until]
     is_live = over.ends_now and not status.sealed and key.time is not None
@@ -454,16 +454,16 @@ def _why_empty(key: KeyStatus, now: int) -> str:
     return f"No mark was made yet: {holding(key.holder)}."
 
 
-async def _flow(look: Look, details: StreamDetails, key: KeyStatus, groups: Sequence[GroupStatus]) -> dict[str, Any]:
+async def _flow(view: View, details: StreamDetails, key: KeyStatus, groups: Sequence[GroupStatus]) -> dict[str, Any]:
     """From the writers of a stream to its reader groups, and on to what those write."""
     status, flows = details.stream, Flows([details.stream], groups)
     if groups or status.programs:
-        asking = asyncio.create_task(look.status.overview(), name="what a stream leads to")
+        asking = asyncio.create_task(view.status.overview(), name="what a stream leads to")
         await asyncio.wait([asking], timeout=FLOW_WAIT_S)  # where there are very many, it may take long
         if asking.done():
             found = asking.result()
-            streams = [each for each in found.streams if look.who.may_see(each.name)]
-            flows = Flows(streams, found.groups.allowed(look.who.may_see).groups)
+            streams = [each for each in found.streams if view.who.may_see(each.name)]
+            flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
         else:
             asking.cancel()
     return {"into": flows.sources(status, key, details.writers.get(key.key, ())), "box": flows.stream_box(status)}
@@ -475,7 +475,7 @@ def _some_writers(shown: int, count: int) -> str:
     return f"The first {shown:,} of {count:,}, by state: the stream's controller shows all."
 
 
-def _keys_table(look: Look, status: StreamStatus) -> Table[KeyStatus]:
+def _keys_table(view: View, status: StreamStatus) -> Table[KeyStatus]:
     columns: list[Column[KeyStatus]] = [
         Column("name", "Time key", lambda each: key_label(each.key), sort=lambda each: each.key),
         Column("time", "Time", lambda each: Times().show(each.time), sort=lambda each: each.time, moment=True),
@@ -486,7 +486,7 @@ def _keys_table(look: Look, status: StreamStatus) -> Table[KeyStatus]:
         Column("incomplete", "Incomplete", _incomplete_of, sort=_incomplete_of, right=True, essential=False),
         Column("holder", "Held by", lambda each: holding(each.holder) if each.state.stands_still else "nobody"),
     ]
-    return Table(look.address, "keys", columns, status.keys, id=lambda each: each.key, text=_key_of, rows=10)
+    return Table(view.address, "keys", columns, status.keys, id=lambda each: each.key, text=_key_of, rows=10)
 
 
 def _key_of(key: KeyStatus) -> str:
@@ -497,7 +497,7 @@ def _incomplete_of(key: KeyStatus) -> int:
     return key.incomplete_marks
 
 
-def _writers_table(look: Look, details: StreamDetails, key: KeyStatus) -> Table[WriterStatus]:
+def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[WriterStatus]:
     """The writers of a key, those in trouble first."""
     now, held, graph, name = details.stream.seen_at, key.state.stands_still, details.graph, details.stream.name
 
@@ -526,11 +526,11 @@ def _writers_table(look: Look, details: StreamDetails, key: KeyStatus) -> Table[
     ]  # fmt: skip
     text = lambda each: f"{each.name} {each.state} {'holds' if each.holds else ''}"  # noqa: E731  # of a row
     writers = details.writers.get(key.key, ())
-    return Table(look.address, "writers", columns, writers, id=lambda each: each.name, text=text)
+    return Table(view.address, "writers", columns, writers, id=lambda each: each.name, text=text)
 
 
-def _bounds(stream: str, key: str, look: GroupStatus) -> tuple[int | None, int | None]:
-    bounds = look.window.streams[stream].keys.get(key)
+def _bounds(stream: str, key: str, status: GroupStatus) -> tuple[int | None, int | None]:
+    bounds = status.window.streams[stream].keys.get(key)
     return (None, None) if bounds is None else (bounds.lower, bounds.upper)
 
 
@@ -540,7 +540,7 @@ def _lowers(stream: str, groups: Sequence[GroupStatus], key: str) -> list[tuple[
     return [(name, lower) for name, lower in found if lower is not None][:CHART_GROUPS]
 
 
-def _readers_of(look: Look, stream: str, groups: Sequence[GroupStatus], key: KeyStatus) -> Table[GroupStatus]:
+def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: KeyStatus) -> Table[GroupStatus]:
     """The reader groups of a stream: their windows against its marks."""
     bounds = partial(_bounds, stream, key.key)
 
@@ -565,14 +565,14 @@ def _readers_of(look: Look, stream: str, groups: Sequence[GroupStatus], key: Key
         Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), upper, essential=False, moment=True),
         Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.window.backlog, essential=False),
     ]
-    return Table(look.address, "groups", columns, groups, id=lambda each: each.name, text=_name_of_group, rows=10)
+    return Table(view.address, "groups", columns, groups, id=lambda each: each.name, text=_name_of_group, rows=10)
 
 
 def _name_of_group(group: GroupStatus) -> str:
     return group.name
 
 
-def _segments_table(look: Look, details: StreamDetails) -> Table[Segment]:
+def _segments_table(view: View, details: StreamDetails) -> Table[Segment]:
     noted, noted_at, now = details.noted, details.noted_at, details.stream.seen_at
 
     def ago(each: Segment) -> int | None:
@@ -598,49 +598,49 @@ def _segments_table(look: Look, details: StreamDetails) -> Table[Segment]:
         Column("heard", "Last noted", ago_text, sort=ago, right=True),
     ]
     segments = list(details.graph)
-    return Table(look.address, "segments", columns, segments, id=lambda each: each.id, text=lambda s: s.id, rows=10)
+    return Table(view.address, "segments", columns, segments, id=lambda each: each.id, text=lambda s: s.id, rows=10)
 
 
-def _picture(look: Look, details: StreamDetails) -> dict[str, Any] | None:
+def _picture(view: View, details: StreamDetails) -> dict[str, Any] | None:
     """The splits and merges of segments, if there were any; a link at each folded box unfolds it."""
-    segments, unfolded = list(details.graph), look.address.all("unfold")
+    segments, unfolded = list(details.graph), view.address.all("unfold")
     if not any(each.predecessors for each in segments):
         return None
     picture = segments_picture(segments, unfolded)
     places, paths, wide, high = picture.drawn()
     return {
-        "places": [(each, look.address.but(unfold=[*unfolded, each.box.name])) for each in places],
+        "places": [(each, view.address.but(unfold=[*unfolded, each.box.name])) for each in places],
         "paths": paths,
         "width": wide,
         "height": high,
         "folded": f"{picture.folded:,} of {len(segments):,} segments are folded: click a box to unfold it.",
         "is_folded": bool(picture.folded),
-        "fold": look.address.but(unfold=None) if unfolded else None,
+        "fold": view.address.but(unfold=None) if unfolded else None,
     }
 
 
 # -- a writer ----------------------------------------------------------------------------------------------------------
 
 
-async def writer(look: Look, stream: str, name: str) -> Page:
-    look.who.check(stream)
-    details = await look.status.of_writer(stream, name)
-    found = await look.status.of_streams((stream,))
+async def writer(view: View, stream: str, name: str) -> Page:
+    view.who.check(stream)
+    details = await view.status.of_writer(stream, name)
+    found = await view.status.of_streams((stream,))
     by_key = {key.key: key for status in found.streams for key in status.keys}
-    journal = partial(look.history.journal, details.last_entry, stream, JOURNAL_READ, writer=name)
+    journal = partial(view.history.journal, details.last_entry, stream, JOURNAL_READ, writer=name)
     of_topics = {"refusals": (REFUSALS,), "registrations": (REGISTRATIONS,), "journal": ()}
     tables: dict[str, Table[Any]] = {
-        "keys": _writer_keys(look, details, by_key),
-        "notes": _notes_table(look, details),
+        "keys": _writer_keys(view, details, by_key),
+        "notes": _notes_table(view, details),
     }
     for each, topics in of_topics.items():
-        tables[each] = journal_table(look.address, each, await journal(topics=topics), look.now)
+        tables[each] = journal_table(view.address, each, await journal(topics=topics), view.now)
     shows = {
         "stream": stream,
         "stream_link": stream_link(stream),
         "name": name,
         "details": details,
-        "served_by": look.status.served_by(Kind.STREAM, stream),
+        "served_by": view.status.served_by(Kind.STREAM, stream),
         "tiles": _writer_tiles(details),
         **tables,
     }
@@ -668,7 +668,7 @@ def _timeout(details: WriterDetails) -> str:
     return f"in {span(details.times_out_in_ms)}" if details.times_out_in_ms else "now"
 
 
-def _writer_keys(look: Look, details: WriterDetails, by_key: Mapping[str, KeyStatus]) -> Table[WriterKey]:
+def _writer_keys(view: View, details: WriterDetails, by_key: Mapping[str, KeyStatus]) -> Table[WriterKey]:
     now = details.seen_at
 
     def state(each: WriterKey) -> Cell:
@@ -691,10 +691,10 @@ def _writer_keys(look: Look, details: WriterDetails, by_key: Mapping[str, KeySta
         Column("lag", "Lag", lambda each: lag(each.time, now), right=True),
         Column("holds", "Holds time back", holds),
     ]
-    return Table(look.address, "keys", columns, details.keys, id=lambda k: k.key, text=lambda k: k.key, rows=10)
+    return Table(view.address, "keys", columns, details.keys, id=lambda k: k.key, text=lambda k: k.key, rows=10)
 
 
-def _notes_table(look: Look, details: WriterDetails) -> Table[WriterNote]:
+def _notes_table(view: View, details: WriterDetails) -> Table[WriterNote]:
     graph = details.graph
     columns: list[Column[WriterNote]] = [
         Column("time", "Noted time", lambda each: Times().show(each.time), lambda each: each.time, moment=True),
@@ -704,7 +704,7 @@ def _notes_table(look: Look, details: WriterDetails) -> Table[WriterNote]:
     ]
     items = details.notes[:NOTES_SHOWN]
     return Table(
-        look.address, "notes", columns, items, id=lambda each: f"{each.key}-{each.time}", text=lambda n: n.key, rows=10
+        view.address, "notes", columns, items, id=lambda each: f"{each.key}-{each.time}", text=lambda n: n.key, rows=10
     )
 
 
@@ -731,35 +731,35 @@ class _WindowOf(NamedTuple):
         return span(self.behind) if is_epoch(self.newest or 0) else str(self.behind)
 
 
-async def group(look: Look, name: str) -> Page:
-    details = await look.status.of_group(name)
+async def group(view: View, name: str) -> Page:
+    details = await view.status.of_group(name)
     found = details.group
-    look.who.check(*found.window.streams)
-    entries = await look.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
+    view.who.check(*found.window.streams)
+    entries = await view.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
     changes = [each for each in entries if each.kind in _BACKLOG]
-    read = (await look.status.of_streams(found.window.streams)).streams
+    read = (await view.status.of_streams(found.window.streams)).streams
     windows = _windows_of(found, read)
     members = details.members
     places = sorted(members.offsets.keys() | members.owners.keys())
     tables: dict[str, Table[Any]] = {
-        "streams": _windows_table(look, windows),
-        "readers": _readers_table(look, name, members.readers),
-        "segments": _places_table(look, places, members.offsets, members.owners),
-        "backlog": journal_table(look.address, "backlog", changes, look.now),
-        "journal": journal_table(look.address, "journal", entries, look.now),
+        "streams": _windows_table(view, windows),
+        "readers": _readers_table(view, name, members.readers),
+        "segments": _places_table(view, places, members.offsets, members.owners),
+        "backlog": journal_table(view.address, "backlog", changes, view.now),
+        "journal": journal_table(view.address, "journal", entries, view.now),
     }
     made = next((each for each in entries if each.kind == "created"), None)
     began = changes[-1] if changes else made if found.window.backlog else None  # a new group is in backlog
-    since = "" if began is None else f"since {moment(began.at, look.now)}{'' if changes else ', when it was made'}"
+    since = "" if began is None else f"since {moment(began.at, view.now)}{'' if changes else ', when it was made'}"
     command = {"positions": dict[str, Any]()}
     shows = {
         "name": name,
-        "served_by": look.status.served_by(Kind.GROUP, name),
+        "served_by": view.status.served_by(Kind.GROUP, name),
         "tiles": _group_tiles(found, since),
         "held": _held_group(found, read, windows),
         "no_readers": not members.readers,
         "no_places": not places,
-        "reader_command": look.curl("PUT", f"/v1/reader-groups/{name}/readers/r1", command),
+        "reader_command": view.curl("PUT", f"/v1/reader-groups/{name}/readers/r1", command),
         **tables,
     }
     return Page("group.html", name, shows, list(tables.values()))
@@ -816,7 +816,7 @@ def _windows_of(found: GroupStatus, read: Sequence[StreamStatus]) -> list[_Windo
     return windows
 
 
-def _windows_table(look: Look, windows: Sequence[_WindowOf]) -> Table[_WindowOf]:
+def _windows_table(view: View, windows: Sequence[_WindowOf]) -> Table[_WindowOf]:
     def name(each: _WindowOf) -> Cell:
         state = "at its end" if each.whole.end_of_stream else "idle" if each.idle else ""
         return Cell(each.stream, stream_link(each.stream), more=state)
@@ -838,10 +838,10 @@ def _windows_table(look: Look, windows: Sequence[_WindowOf]) -> Table[_WindowOf]
         Column("complete", "Complete", lambda w: yes(w.bounds.complete), lambda w: w.bounds.complete, essential=False),
     ]
     ids = lambda each: f"{each.stream}-{each.key}"  # noqa: E731  # of a row
-    return Table(look.address, "streams", columns, windows, id=ids, text=lambda each: each.stream, rows=10)
+    return Table(view.address, "streams", columns, windows, id=ids, text=lambda each: each.stream, rows=10)
 
 
-def _readers_table(look: Look, group: str, readers: Sequence[ReaderStatus]) -> Table[ReaderStatus]:
+def _readers_table(view: View, group: str, readers: Sequence[ReaderStatus]) -> Table[ReaderStatus]:
     def segments(each: ReaderStatus) -> str:
         return named([_place_name(place) for place in each.segments], NAMED_WRITERS) or NOTHING
 
@@ -851,9 +851,9 @@ def _readers_table(look: Look, group: str, readers: Sequence[ReaderStatus]) -> T
         Column("segments", "Segments", segments, sort=lambda each: -len(each.segments) or None),
         Column("epoch", "Epoch", lambda each: each.epoch, sort=lambda r: r.epoch, right=True, essential=False),
     ]
-    if look.who.may_act:
+    if view.who.may_act:
         columns.append(Column("act", "", partial(_offline_cell, group)))
-    return Table(look.address, "readers", columns, readers, id=lambda r: r.name, text=lambda r: r.name, rows=10)
+    return Table(view.address, "readers", columns, readers, id=lambda r: r.name, text=lambda r: r.name, rows=10)
 
 
 def _offline_cell(group: str, each: ReaderStatus) -> Cell:
@@ -862,14 +862,14 @@ def _offline_cell(group: str, each: ReaderStatus) -> Cell:
 
 
 def _places_table(
-    look: Look, places: Sequence[SegmentRef], offset: Mapping[SegmentRef, int], owner: Mapping[SegmentRef, str]
+    view: View, places: Sequence[SegmentRef], offset: Mapping[SegmentRef, int], owner: Mapping[SegmentRef, str]
 ) -> Table[SegmentRef]:
     columns: list[Column[SegmentRef]] = [
         Column("name", "Segment", _place_name, sort=_place_name),
         Column("offset", "Read up to", lambda each: offset.get(each, 0), lambda each: offset.get(each, 0), True),
         Column("owner", "Owned by", lambda each: owner.get(each, "nobody"), lambda each: owner.get(each, "nobody")),
     ]
-    return Table(look.address, "segments", columns, places, id=_place_name, text=_place_name, rows=10)
+    return Table(view.address, "segments", columns, places, id=_place_name, text=_place_name, rows=10)
 
 
 def _place_name(place: SegmentRef) -> str:
@@ -882,7 +882,7 @@ def _place_name(place: SegmentRef) -> str:
 class _Line(NamedTuple):
     """A stream, and its lag at some moments; none where it had no mark, or times that are no dates."""
 
-    look: StreamStatus
+    status: StreamStatus
     points: Sequence[Point]
 
     @property
@@ -891,17 +891,17 @@ class _Line(NamedTuple):
         return max(self.points, key=lambda point: point[1], default=None)
 
 
-async def lags(look: Look) -> Page:
-    found = await look.status.overview()
-    streams = [each for each in found.streams if look.who.may_see(each.name)]
-    unread = sum(map(look.who.may_see, found.unread))
-    over = Range(look.address, look.now)
-    since, points = await look.history.lags(streams, over)
+async def lags(view: View) -> Page:
+    found = await view.status.overview()
+    streams = [each for each in found.streams if view.who.may_see(each.name)]
+    unread = sum(map(view.who.may_see, found.unread))
+    over = Range(view.address, view.now)
+    since, points = await view.history.lags(streams, over)
     until = over.until()
     rows = [_Line(each, _to_its_end(each, points.get(each.name, ()), over)) for each in streams]
     rows.sort(key=lambda each: -1 if each.peak is None else each.peak[1], reverse=True)
-    worst = [(each.look.name, each.points) for each in rows[:LAG_LINES] if each.points]
-    table = _lags_table(look, rows, since, until)
+    worst = [(each.status.name, each.points) for each in rows[:LAG_LINES] if each.points]
+    table = _lags_table(view, rows, since, until)
     shows = {
         "range": over,
         "chart": lag_chart("lag", worst, since, until) if worst else None,
@@ -912,26 +912,26 @@ async def lags(look: Look) -> Page:
     return Page("lag.html", "Lag", shows, [table])
 
 
-def _to_its_end(look: StreamStatus, points: Sequence[Point], over: Range) -> Sequence[Point]:
+def _to_its_end(status: StreamStatus, points: Sequence[Point], over: Range) -> Sequence[Point]:
     """The lag of a stream up to this moment, or up to where it was sealed."""
     inside = [each for each in points if each[0] <= over.until()]
-    if look.sealed:
-        end = max((key.marked_at for key in look.keys if key.marked_at is not None), default=0)
+    if status.sealed:
+        end = max((key.marked_at for key in status.keys if key.marked_at is not None), default=0)
         return [each for each in inside if each[0] <= end]
-    if over.ends_now and look.lag_ms is not None:
-        return [*inside, (look.seen_at, look.lag_ms)]
+    if over.ends_now and status.lag_ms is not None:
+        return [*inside, (status.seen_at, status.lag_ms)]
     return inside
 
 
-def _lags_table(look: Look, rows: Sequence[_Line], since: int, until: int) -> Table[_Line]:
+def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Table[_Line]:
     def state(line: _Line) -> Cell:
-        return _state_cell(line.look)
+        return _state_cell(line.status)
 
     def over_time(line: _Line) -> Cell:
         if len(line.points) < 2 or line.peak is None:
             return Cell("", plain=" ".join(f"{each / 1000:.1f}" for _, each in line.points))
         least = min(each for _, each in line.points)
-        said = f"lag of {line.look.name}: {span(least)} to {span(line.peak[1])}"
+        said = f"lag of {line.status.name}: {span(least)} to {span(line.peak[1])}"
         values = " ".join(f"{each / 1000:.1f}" for _, each in line.points)
         return Cell(said, curve=curve(line.points, since, until), plain=values)
 
@@ -939,32 +939,37 @@ def _lags_table(look: Look, rows: Sequence[_Line], since: int, until: int) -> Ta
         return NOTHING if line.peak is None else span(line.peak[1])
 
     def when(line: _Line) -> str:
-        return NOTHING if line.peak is None else moment(line.peak[0], look.now)
+        return NOTHING if line.peak is None else moment(line.peak[0], view.now)
 
     columns: list[Column[_Line]] = [
-        Column("name", "Stream", lambda each: Cell(each.look.name, stream_link(each.look.name)), lambda e: e.look.name),
-        Column("state", "State", state, sort=lambda each: -int(each.look.state), essential=False),
-        Column("lag", "Now", lambda each: lag_of(each.look), sort=lambda each: each.look.lag_ms, right=True),
+        Column(
+            "name",
+            "Stream",
+            lambda each: Cell(each.status.name, stream_link(each.status.name)),
+            lambda e: e.status.name,
+        ),
+        Column("state", "State", state, sort=lambda each: -int(each.status.state), essential=False),
+        Column("lag", "Now", lambda each: lag_of(each.status), sort=lambda each: each.status.lag_ms, right=True),
         Column("peak", "Peak", peak, sort=lambda each: each.peak and each.peak[1], right=True),
         Column("when", "Peak at", when, sort=lambda each: each.peak and each.peak[0], essential=False),
         Column("curve", "Over time", over_time),
     ]
-    name = lambda each: each.look.name  # noqa: E731  # of a row
-    return Table(look.address, "streams", columns, rows, id=name, text=name)
+    name = lambda each: each.status.name  # noqa: E731  # of a row
+    return Table(view.address, "streams", columns, rows, id=name, text=name)
 
 
-async def topology(look: Look) -> Page:
-    found = await look.status.overview()
-    streams = [each for each in found.streams if look.who.may_see(each.name)]
-    unread = sum(map(look.who.may_see, found.unread))
-    flows = Flows(streams, found.groups.allowed(look.who.may_see).groups)
+async def topology(view: View) -> Page:
+    found = await view.status.overview()
+    streams = [each for each in found.streams if view.who.may_see(each.name)]
+    unread = sum(map(view.who.may_see, found.unread))
+    flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
 
     def words(each: StreamStatus) -> Cell:
         return Cell("", plain="; ".join(lines(flows.stream_box(each))))
 
     columns: list[Column[StreamStatus]] = [Column("picture", "Writers, streams, reader groups", words)]
     table = Table(
-        look.address, "flows", columns, flows.roots(), id=lambda each: each.name,
+        view.address, "flows", columns, flows.roots(), id=lambda each: each.name,
         text=lambda each: " ".join(flows.names(each)), rows=10,
     )  # fmt: skip
     drawn = [(each.name, flows.counted_sources(each), flows.stream_box(each)) for each in table.items]
@@ -972,17 +977,17 @@ async def topology(look: Look) -> Page:
     return Page("topology.html", "Topology", shows, [table])
 
 
-async def journal(look: Look) -> Page:
+async def journal(view: View) -> Page:
     """The journals of all streams, with search."""
-    address = look.address
-    over = Range(address, look.now, first="all")
+    address = view.address
+    over = Range(address, view.now, first="all")
     topic, search = address.get("topic"), address.get("search")
     words, topics = tuple(search.split())[:JOURNAL_WORDS], (topic,) if topic in ALL_TOPICS else ()
-    pattern = EVERYTHING if look.who.grant is None else look.who.grant.pattern
+    pattern = EVERYTHING if view.who.grant is None else view.who.grant.pattern
     end = None if over.ends_now else over.until()
     wanted = Wanted(patterns=(pattern,), topics=topics, words=words, since=over.since(), until=end)
-    found = await look.history.search(wanted, (pattern, topics, words, over.key))
-    table = journals_table(address, found, look.now)
+    found = await view.history.search(wanted, (pattern, topics, words, over.key))
+    table = journals_table(address, found, view.now)
     fits = words or topics or not over.is_all
     shows = {
         "range": over,
@@ -998,9 +1003,9 @@ async def journal(look: Look) -> Page:
 # -- controllers and tokens --------------------------------------------------------------------------------------------
 
 
-async def controllers(look: Look) -> Page:
-    look.who.check_every_stream()
-    found = look.controller.controllers()
+async def controllers(view: View) -> Page:
+    view.who.check_every_stream()
+    found = view.controller.controllers()
     alone = "One controller serves this store, alone."
     several = f"As {found.asked} sees them. Each serves the streams and reader groups of its shards."
 
@@ -1021,7 +1026,7 @@ async def controllers(look: Look) -> Page:
     columns: list[Column[ControllerReply]] = [
         Column("name", "Name", lambda each: each.name or "this one", sort=lambda each: each.name),
         Column("state", "State", state, sort=lambda each: each.state),
-        Column("since", "Since", lambda each: moment(each.since, look.now), lambda each: each.since, essential=False),
+        Column("since", "Since", lambda each: moment(each.since, view.now), lambda each: each.since, essential=False),
         Column("shards", "Shards", lambda each: NOTHING if each.shards is None else each.shards, shards, right=True),
         Column("beat", "Last beat", beat, sort=lambda each: each.beat_age_ms, right=True),
         Column("version", "Version", lambda each: each.version, sort=lambda each: each.version, essential=False),
@@ -1029,17 +1034,17 @@ async def controllers(look: Look) -> Page:
             "address", "Address", lambda each: each.address or NOTHING, lambda e: e.address or None, essential=False
         ),
     ]
-    if look.who.may_act:
+    if view.who.may_act:
         columns.append(Column("act", "", drain))
     name = lambda each: each.name or "this"  # noqa: E731  # of a row
-    table = Table(look.address, "controllers", columns, found.controllers, id=name, text=name)
+    table = Table(view.address, "controllers", columns, found.controllers, id=name, text=name)
     shows = {"seen_by": alone if found.asked is None else several, "controllers": table}
     return Page("controllers.html", "Controllers", shows, [table])
 
 
-async def tokens(look: Look) -> Page:
-    look.who.check_tokens("see the tokens")
-    now = look.now
+async def tokens(view: View) -> Page:
+    view.who.check_tokens("see the tokens")
+    now = view.now
 
     def state(each: StoredToken) -> Cell:
         found = each.state(now)
@@ -1068,6 +1073,6 @@ async def tokens(look: Look) -> Page:
         Column("used", "Last used", lambda e: Times().show(e.last_used_at), lambda e: e.last_used_at, essential=False),
         Column("act", "", revoke),
     ]
-    items, name = await look.history.tokens(), lambda each: each.grant.name  # of a row
-    table = Table(look.address, "tokens", columns, items, id=name, text=name)
+    items, name = await view.history.tokens(), lambda each: each.grant.name  # of a row
+    table = Table(view.address, "tokens", columns, items, id=name, text=name)
     return Page("tokens.html", "Tokens", {"tokens": table}, [table])

@@ -26,7 +26,7 @@ from controller.dashboard import pages
 from controller.dashboard.acts import ACTS, LOOKED_UP, Act, create_token, revoke_token
 from controller.dashboard.history import History
 from controller.dashboard.limits import FORM_BYTES, SIGN_IN_BYTES
-from controller.dashboard.pages import Look, Page
+from controller.dashboard.pages import Page, View
 from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
 from controller.format import ZONE
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import jinja2
 
 Value = TypeVar("Value")
-Making: TypeAlias = Callable[[Look], Awaitable[Page]]
+Making: TypeAlias = Callable[[View], Awaitable[Page]]
 
 PART: Final = "strandline-part"  # the header with which a page asks for its main part
 ZONE_COOKIE: Final = "strandline_zone"
@@ -135,8 +135,8 @@ async def _show(request: Request, make: Making) -> Response:
     address = Address(request)
     try:
         base = str(request.base_url).rstrip("/")
-        look = Look(app=request.app, who=who, address=address, base=base, history=_history(request))
-        page = await make(look)
+        view = View(app=request.app, who=who, address=address, base=base, history=_history(request))
+        page = await make(view)
     except StrandlineError as error:
         if is_part:
             raise
@@ -203,17 +203,17 @@ async def overview(request: Request) -> Response:
 
 @router.get("/streams/{stream}")
 async def stream(request: Request, stream: str) -> Response:
-    return await _show(request, lambda look: pages.stream(look, stream))
+    return await _show(request, lambda view: pages.stream(view, stream))
 
 
 @router.get("/streams/{stream}/writers/{writer}")
 async def writer(request: Request, stream: str, writer: str) -> Response:
-    return await _show(request, lambda look: pages.writer(look, stream, writer))
+    return await _show(request, lambda view: pages.writer(view, stream, writer))
 
 
 @router.get("/reader-groups/{group}")
 async def group(request: Request, group: str) -> Response:
-    return await _show(request, lambda look: pages.group(look, group))
+    return await _show(request, lambda view: pages.group(view, group))
 
 
 @router.get("/lag")

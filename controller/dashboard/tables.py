@@ -177,9 +177,11 @@ class Table(Generic[T]):
         found = []
         for each in self.columns:
             is_by, descending = each is self.sort_column, self.descending
-            told = None if each.sort is None else "none" if not is_by else "descending" if descending else "ascending"
+            direction = (
+                None if each.sort is None else "none" if not is_by else "descending" if descending else "ascending"
+            )
             order = f"-{each.name}" if is_by and not descending else each.name
-            found.append(Head(each, self._but(sort=order, page=None), told))
+            found.append(Head(each, self._but(sort=order, page=None), direction))
         return found
 
     @property

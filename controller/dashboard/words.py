@@ -32,11 +32,11 @@ class Word(NamedTuple):
     colour: str
 
 
-def state_of(look: StreamStatus) -> Word:
+def state_of(status: StreamStatus) -> Word:
     """The state of a stream in a word."""
-    if look.state is State.FINE and all(key.marked_at is None for key in look.keys):
+    if status.state is State.FINE and all(key.marked_at is None for key in status.keys):
         return Word("no marks yet", "soft")
-    return Word(look.state.text, COLOURS[look.state])
+    return Word(status.state.text, COLOURS[status.state])
 
 
 def in_trouble(states: Iterable[State], unread: int = 0) -> str:
@@ -66,16 +66,16 @@ def spoken(state: str) -> str:
     return str(state).replace("_", " ")
 
 
-def writers_word(look: StreamStatus) -> Word:
+def writers_word(status: StreamStatus) -> Word:
     """All writers of a stream by state, and who is silent and holds time."""
-    text = ", ".join(f"{count} {spoken(state)}" for state, count in sorted(look.writers.items()) if count) or "none"
-    worst, now = look.worst, look.seen_at
+    text = ", ".join(f"{count} {spoken(state)}" for state, count in sorted(status.writers.items()) if count) or "none"
+    worst, now = status.worst, status.seen_at
     if worst.state is State.STALLED and worst.heard_at is not None:
         return Word(f"{text}; all silent, {span(now - worst.heard_at)}", "bad")
     holder = worst.holder if worst.state.stands_still else None
     if holder is not None and holder.writer is not None and (holder.last_heard_ms_ago or 0) >= worst.too_long_ms:
         return Word(f"{text}; {holder.writer} silent, {span(holder.last_heard_ms_ago or 0)}", "bad")
-    states = {WriterState(name) for name, count in look.writers.items() if count}
+    states = {WriterState(name) for name, count in status.writers.items() if count}
     return Word(text, "bad" if states & _BAD_STATES else "good" if WriterState.ACTIVE in states else "soft")
 
 
@@ -87,9 +87,9 @@ def below_marks(writer: WriterStatus, marked: int | None) -> str:
     return f"{span(marked - time) if is_epoch(marked) else marked - time} below the marks"
 
 
-def hold_story(look: KeyStatus, now: int) -> str:
+def hold_story(key: KeyStatus, now: int) -> str:
     """Since when a key is held, how long its holder was silent, and when the holder times out."""
-    return "nobody holds time back" if look.holder is None else held_since(look.holder, look.held_since, now)
+    return "nobody holds time back" if key.holder is None else held_since(key.holder, key.held_since, now)
 
 
 def holder_name(key: KeyStatus) -> str | None:
@@ -101,12 +101,12 @@ def is_held_back(key: KeyStatus) -> bool:
     return key.state is State.STUCK and holder_name(key) is not None
 
 
-def still_story(look: StreamStatus) -> str:
+def still_story(status: StreamStatus) -> str:
     """Why the time of a stream stands still, and since when."""
-    if is_held_back(look.worst):
-        return hold_story(look.worst, look.seen_at)
-    since = "" if look.since is None else f", since {moment(look.since, look.seen_at)}"
-    return f"{reason_of(look.worst, look.seen_at)}{since}"
+    if is_held_back(status.worst):
+        return hold_story(status.worst, status.seen_at)
+    since = "" if status.since is None else f", since {moment(status.since, status.seen_at)}"
+    return f"{reason_of(status.worst, status.seen_at)}{since}"
 
 
 def next_step(key: KeyStatus) -> str:
@@ -140,18 +140,18 @@ def lag_of(status: StreamStatus | KeyStatus) -> str:
     return NOTHING if status.lag_ms is None else behind(status.lag_ms)
 
 
-def group_lag(look: GroupStatus) -> str:
+def group_lag(status: GroupStatus) -> str:
     """The lag of a group, if its times are on the clock's scale."""
-    return lag(look.window.lower, look.seen_at)
+    return lag(status.window.lower, status.seen_at)
 
 
-def group_state(look: GroupStatus) -> Word:
+def group_state(status: GroupStatus) -> Word:
     """Whether a group is in backlog. One that has caught up stays so while it reads, although it may be behind."""
-    if look.window.backlog:
+    if status.window.backlog:
         return Word("in backlog", "bad")
-    if look.threshold_ms is None:
+    if status.threshold_ms is None:
         return Word("no threshold", "soft")
-    if (look.window.lag_ms or 0) > look.threshold_ms:
+    if (status.window.lag_ms or 0) > status.threshold_ms:
         return Word("behind its threshold", "warn")
     return Word("caught up", "good")
 

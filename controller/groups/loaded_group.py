@@ -44,7 +44,7 @@ class LoadedGroup:
         self.membership = membership
         self.tenure = tenure
         self.caught_up = False  # the group was found not to be in backlog, since it was last asleep
-        self.told: GroupWindow | None = None  # the last window that was told of the present streams
+        self.last_window: GroupWindow | None = None  # the last window that was told of the present streams
         self.backlog: bool | None = None  # as last reported, None before the first report
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at
@@ -77,20 +77,24 @@ class LoadedGroup:
         """Whether it must not be served or written: it is not equal to the store, or its tenure is over."""
         return self._discarded or self.tenure.over
 
-    def begin_anew(self, restored_at: int, now: int) -> None:
-        """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.begin_anew` does."""
-        self.membership.begin_anew(restored_at)
+    def start_over(self, restored_at: int, now: int) -> None:
+        """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.start_over` does."""
+        self.membership.start_over(restored_at)
         self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), now)
 
     def configure(
-        self, settings: GroupSettings, starts: Mapping[str, StreamStart], told: Mapping[str, int | None], moment: Moment
+        self,
+        settings: GroupSettings,
+        starts: Mapping[str, StreamStart],
+        last_window: Mapping[str, int | None],
+        moment: Moment,
     ) -> None:
         """Changes the settings, see `Membership.configure`. A new backlog threshold is evaluated again."""
         if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:
             self._backlog = BacklogDetector(settings.backlog_threshold_ms)
             self.caught_up = False
-        self.told = None
-        self.membership.configure(settings, starts, told, moment)
+        self.last_window = None
+        self.membership.configure(settings, starts, last_window, moment)
 
     def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
         """Whether the group is in backlog; remembers whether it was found not to be."""
@@ -148,7 +152,7 @@ class LoadedGroup:
             put = commit.add_row if self._stored_fence is None else commit.put_row
             put(schema.reader_group, row)
         self._stored_fence = fence
-        told = self.journal.write(members.name, commit)
+        last_window = self.journal.write(members.name, commit)
         for name in sorted(touched.readers):
             reader = members.readers.get(name)
             key = {"group": members.name, "name": name}
@@ -169,7 +173,7 @@ class LoadedGroup:
                 commit.put_row(schema.reader_position, key | values)
             else:
                 commit.remove(schema.reader_position, key)
-        return partial(log_entries, "group", members.name, told)  # windows are computed when they are requested
+        return partial(log_entries, "group", members.name, last_window)  # windows are computed when they are requested
 
     def discard(self) -> None:
         self._discarded = True

@@ -202,15 +202,19 @@ class Membership:
             self._free(places)
 
     def configure(
-        self, settings: GroupSettings, starts: Mapping[str, StreamStart], told: Mapping[str, int | None], moment: Moment
+        self,
+        settings: GroupSettings,
+        starts: Mapping[str, StreamStart],
+        watermarks: Mapping[str, int | None],
+        moment: Moment,
     ) -> None:
         """Changes the settings. An added stream begins as `starts` says. The positions in a removed stream are
-        forgotten, and its readers lose it. The watermarks in `told`, which were reported, never go back: an added
+        forgotten, and its readers lose it. The watermarks in `watermarks`, which were reported, never go back: an added
         stream only holds back later ones."""
         self.time_out_silent(moment)
         streams = set(settings.streams)
         if streams != set(self.settings.streams):
-            self.held = {key: time for key, time in told.items() if time is not None}
+            self.held = {key: time for key, time in watermarks.items() if time is not None}
             removed = [place for place in {*self.offsets, *self.owners} if place[0] not in streams]
             self._free(removed)
             for place in removed:
@@ -223,7 +227,7 @@ class Membership:
         for stream, beginning in starts.items():
             self.start(stream, beginning)
 
-    def begin_anew(self, epochs: int) -> None:
+    def start_over(self, epochs: int) -> None:
         """Never gives out an epoch up to this one again, and fences every reader until it registers again."""
         self.epochs = max(self.epochs, epochs) + 1
         self.touched.group = True

@@ -14,7 +14,7 @@ from controller.clock import Clock
 from controller.cluster.records import Kind
 from controller.commit.deletion import Deletion
 from controller.commit.group_commit import Committer, Durable
-from controller.commit.store import Store, kept
+from controller.commit.store import Store, after_commit
 from controller.groups.loaded_group import LoadedGroup, settings_of
 from controller.groups.membership import Membership, Positions, StreamStart
 from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
@@ -190,7 +190,7 @@ class Groups:
             if start is not None and not added:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
             starts = await self._starts(FromHead() if start is None else start, added)
-            told = (await self.window(name)).watermarks
+            last_window = (await self.window(name)).watermarks
             loaded = await self.get(name)
             if loaded.membership.settings is before:  # else another call changed them meanwhile
                 break
@@ -199,7 +199,7 @@ class Groups:
             await self._committer.join(loaded)
             return
         moment = loaded.tenure.moment(self._clock.now())
-        loaded.configure(settings, starts, told, moment)
+        loaded.configure(settings, starts, last_window, moment)
         loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), moment.now)
         await self._committer.join(loaded)
 
@@ -248,7 +248,7 @@ class Groups:
             loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), tenure, now)
         restored_at = tenure.restored_at(stored.fence)
         if restored_at is not None and not loaded.discarded and self._tenures.serves(tenure):
-            loaded.begin_anew(restored_at, now)
+            loaded.start_over(restored_at, now)
             self._committer.keep(loaded)
         return loaded
 
@@ -273,11 +273,11 @@ class Groups:
             return await self.views.ask(questions)
 
     async def _graphs(
-        self, members: Membership, positions: Positions, *, anew: bool = False
+        self, members: Membership, positions: Positions, *, again: bool = False
     ) -> Mapping[str, SegmentGraph]:
         """The graphs of a group's streams."""
         with _of_group(members.name):
-            return await self.views.graphs(members.identities, positions, anew=anew)
+            return await self.views.graphs(members.identities, positions, again=again)
 
     # -- readers -------------------------------------------------------------------------------------------------
 
@@ -316,9 +316,9 @@ class Groups:
     async def _bounds_of_free(self, group: str) -> Callable[[SegmentRef, int], int | None]:
         """A lower bound of the times of all later events of a free segment, from the marks in memory."""
         streams = (await self.get(group)).membership.settings.streams
-        if self.views.at_hand(streams):
+        if self.views.ready(streams):
             return self._bound
-        graphs = await self._graphs((await self.get(group)).membership, {}, anew=True)
+        graphs = await self._graphs((await self.get(group)).membership, {}, again=True)
         members = (await self.get(group)).membership
         free = [place for place in members.readable(graphs) if place not in members.owners]
         views = await self._bounds(members, free, exact=False)
@@ -414,7 +414,7 @@ class Groups:
         """The window after a change that is stored. A report is harmless to repeat, so it raises StreamAway as it is;
         of other calls that would say that nothing was changed."""
         try:
-            with kept():
+            with after_commit():
                 return await self.window(group)
         except StreamAway as error:
             if is_report:
@@ -432,8 +432,8 @@ class Groups:
     async def window_so_far(self, group: str) -> GroupWindow:
         """The same for operators: it does not wait for the commit of a reader's report, nor for other controllers."""
         loaded = await self.get(group)
-        if loaded.told is not None and not self.views.at_hand(loaded.membership.settings.streams):
-            return as_of(loaded.told, self._clock.now())
+        if loaded.last_window is not None and not self.views.ready(loaded.membership.settings.streams):
+            return as_of(loaded.last_window, self._clock.now())
         window, _ = await self._window(group)
         return window
 
@@ -453,7 +453,7 @@ class Groups:
         now, was_held = moment.now, members.held
         was_caught_up, was_backlog = loaded.caught_up, loaded.backlog
         window = group_window(loaded, views, now)
-        loaded.told = window
+        loaded.last_window = window
         pending = self._committer.pending(loaded)
         loaded.record_silent(now)
         if members.held != was_held:

@@ -79,14 +79,14 @@ class StreamView(Struct, frozen=True, kw_only=True):
 class StreamViews(Protocol):
     """Where views of streams come from."""
 
-    def at_hand(self, streams: Iterable[str]) -> bool:
+    def ready(self, streams: Iterable[str]) -> bool:
         """Whether asking about these streams takes no call to another controller."""
 
     async def graphs(
-        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
     ) -> Mapping[str, SegmentGraph]:
         """The graphs of streams with these identities, as they were seen last. One that these positions do not fit into
-        is asked for; with `anew` each is. Raises what `ask` does."""
+        is asked for; with `again` each is. Raises what `ask` does."""
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         """The answers by stream, in the order of the questions.
@@ -105,11 +105,11 @@ class OwnStreams:
         self._indexing = indexing
         self._clock = clock
 
-    def at_hand(self, streams: Iterable[str]) -> bool:
+    def ready(self, streams: Iterable[str]) -> bool:
         return True
 
     async def graphs(
-        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
     ) -> Mapping[str, SegmentGraph]:
         return {stream: (await self._find(stream, each)).stream.graph for stream, each in identities.items()}
 

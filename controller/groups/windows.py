@@ -53,14 +53,14 @@ def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], now: int)
     )
 
 
-def as_of(told: GroupWindow, now: int) -> GroupWindow:
+def as_of(window: GroupWindow, now: int) -> GroupWindow:
     """A window that was told before, with the lag behind the present clock."""
-    lowest = told.lower
+    lowest = window.lower
     streams = {
         stream: structs.replace(each, lag_ms=None if each.lower is None else now - each.lower)
-        for stream, each in told.streams.items()
+        for stream, each in window.streams.items()
     }
-    return structs.replace(told, streams=streams, lag_ms=None if lowest is None else now - lowest)
+    return structs.replace(window, streams=streams, lag_ms=None if lowest is None else now - lowest)
 
 
 def _stream_window(place: GroupPlace, newest: int | None, now: int) -> StreamWindow:

@@ -41,7 +41,7 @@ async def drain(
     if not passed_on:
         other = controller.member.named(name)
         if other is None:  # it may have begun since the last beat was answered
-            await controller.look_who_is_there()
+            await controller.read_controllers()
             other = controller.member.named(name)
     if other is None:
         seen = controller.controllers().controllers

@@ -95,7 +95,7 @@ class Answer:
         time = self._controller.clock.now()
         more: Iterable[Header] = ()
         if self._forwarding is not None:
-            time, more = self._forwarding.told(self._scope, time)
+            time, more = self._forwarding.answer_headers(self._scope, time)
         headers += ((b"strandline-time", b"%d" % time), (b"x-request-id", self._request_id), *more)
         return headers
 

@@ -193,7 +193,7 @@ class Driver:
     def _leave_timeline(self) -> None:
         """The store failed over, and may lack what is in memory."""
         self._left_timeline = True
-        self.member.begin_anew()
+        self.member.start_over()
         self.step()
 
     def _begun(self, now: int, begin: Begin, answer: BeginAnswer | NameTaken) -> None:
@@ -213,7 +213,7 @@ class Driver:
             return
         self._learning = True
 
-        def learned(found: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+        def begin_new(found: Mapping[int, Sequence[tuple[int, int]]]) -> None:
             self._learning = False
             for owned in new:
                 if self.member.owned.get(owned.shard) is owned and not owned.closing:
@@ -224,7 +224,7 @@ class Driver:
             self._learning = False
 
         read = partial(cluster.restores, self._sessions.request_connection, [owned.shard for owned in new])
-        self._ask(self._requests, self._limits.commit_s, read, lambda _, found: learned(found), lambda _: failed())
+        self._ask(self._requests, self._limits.commit_s, read, lambda _, found: begin_new(found), lambda _: failed())
 
     def _request(
         self, request: Request, call: Callable[[], Answer], answered: Callable[[int, Request, Answer], None]
@@ -247,7 +247,7 @@ class Driver:
     ) -> None:
         """Calls the store in a thread. What is told then is followed by a step."""
 
-        def told(future: asyncio.Future[Answer]) -> None:
+        def finish(future: asyncio.Future[Answer]) -> None:
             now = self._monotonic()
             error = future.exception()
             if error is None:
@@ -257,15 +257,15 @@ class Driver:
                 failed(now)
             self.step()
 
-        lane.call(seconds, call).add_done_callback(told)
+        lane.call(seconds, call).add_done_callback(finish)
 
     def _log(self, error: BaseException) -> None:
         now = self._monotonic()
         found = diagnose(error)
         untold = self._pace.let_in(now)
         if untold is not None:
-            told = {"cause": str(found.cause), "reason": found.reason, "untold": untold}
-            log_event("joint_request_failed", logging.ERROR, error=error, **told)
+            finish = {"cause": str(found.cause), "reason": found.reason, "untold": untold}
+            log_event("joint_request_failed", logging.ERROR, error=error, **finish)
 
 
 def _begin(sessions: JointSessions, begin: Begin, *, renew: bool) -> BeginAnswer | NameTaken:

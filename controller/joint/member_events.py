@@ -7,13 +7,13 @@ from typing import assert_never
 
 from controller.cluster.events import (
     AddressShared,
-    BegunAnew,
     Drained,
     LeaseLost,
     MemberEvent,
     OtherEnded,
     ShardsReleased,
     ShardsTaken,
+    StartedOver,
 )
 from controller.records.operator_log import log_event
 
@@ -33,7 +33,7 @@ class MemberEvents:
             case LeaseLost(shards):
                 self.leases_lost += 1
                 log_event("lease_lost", logging.WARNING, shards=shards)
-            case BegunAnew(shards):
+            case StartedOver(shards):
                 log_event("began_anew", shards=shards)
             case ShardsTaken(shards, ended):
                 self.shards_taken_over += sum(ended.values())

@@ -65,7 +65,7 @@ class Ownership:
 
     def refresh(self) -> None:
         """Looks soon who owns what by now."""
-        if self._driver is not None and self._driver.member.look_soon(self.monotonic()):
+        if self._driver is not None and self._driver.member.check_soon(self.monotonic()):
             self._driver.step()
 
     async def changed(self, until: int) -> bool:

@@ -29,15 +29,15 @@ class ShardRecord:
         member: Member,
         tenures: ShardTenures,
         monotonic: Callable[[], int],
-        told: Callable[[], None],
+        on_change: Callable[[], None],
         changed: Callable[[], Awaitable[None]],
     ) -> None:
-        """`told` is called after the member was told of a commit: it may have something to do. `changed` waits for its
-        next event."""
+        """`on_change` is called after the member heard of a commit: it may have something to do. `changed` waits for
+        its next event."""
         self._member = member
         self._tenures = tenures
         self._monotonic = monotonic
-        self._told = told
+        self._on_change = on_change
         self._changed = changed
         self._commit: CommitParts | None = None
         self._grown: dict[int, int] = {}  # what the commit under way says of time in which nobody could be heard
@@ -50,7 +50,7 @@ class ShardRecord:
     def begin(self) -> ShardCheck:
         commit = self._member.begin_commit(self._monotonic(), set())
         if commit is None:
-            self._told()
+            self._on_change()
             raise NoLease
         self._commit = commit
         now = self._now()
@@ -85,7 +85,7 @@ class ShardRecord:
         commit, self._commit = self._commit, None
         if commit is not None:
             self._member.commit_ended(self._monotonic(), commit, outcome)
-            self._told()
+            self._on_change()
 
     def _now(self) -> int:
         return self._member.clock.now(self._monotonic())

@@ -36,7 +36,7 @@ class HeldTime:
     others. So the others' time only grows, and so does each writer's while it is named.
     """
 
-    __slots__ = ("_counted_until", "_most", "by_writer", "holder", "other_ms", "since", "state", "told")
+    __slots__ = ("_counted_until", "_most", "by_writer", "holder", "logged", "other_ms", "since", "state")
 
     def __init__(self, most: int = METRICS_HOLDERS) -> None:
         self.by_writer: dict[str, int] = {}
@@ -44,7 +44,7 @@ class HeldTime:
         self.holder: str | None = None  # the present holder; empty if too few writers have noted
         self.state = ""
         self.since = 0
-        self.told = False  # whether the present holder was logged
+        self.logged = False  # whether the present holder was logged
         self._counted_until = 0
         self._most = most
 
@@ -52,7 +52,7 @@ class HeldTime:
         """`since` is given where the holder is known from before this process."""
         self.holder, self.state, self.since = holder, state, now if since is None else since
         self._counted_until = now
-        self.told = False
+        self.logged = False
 
     def count(self, now: int) -> None:
         """Adds the time that the present holder has held since the last call."""

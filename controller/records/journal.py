@@ -38,7 +38,7 @@ REGISTRATIONS = "registration"
 
 
 # An entry, and the id of the request that caused it.
-Told: TypeAlias = tuple[StoredEntry, str | None]
+WrittenEntry: TypeAlias = tuple[StoredEntry, str | None]
 LOGGED_STATES: Final = ("timed_out", "behind")  # the other states follow from calls, which are logged themselves
 
 
@@ -61,7 +61,7 @@ class Journal:
         self._ends: Ends = ends if ends is not None else {}
         self._last = max((seq for _, seq in self._ends.values()), default=0)
         self._paces: dict[str, RateLimit] = {}
-        self._unwritten: list[Told] = []
+        self._unwritten: list[WrittenEntry] = []
 
     @property
     def omitted(self) -> dict[str, int]:
@@ -108,19 +108,19 @@ class Journal:
         self._last += 1
         self._unwritten.append((StoredEntry(self._last, at, topic, kind, by, details), request_id()))
 
-    def write(self, name: str, commit: Commit) -> list[Told]:
+    def write(self, name: str, commit: Commit) -> list[WrittenEntry]:
         """Adds the entries to a commit; returns them, to be logged once they are durable."""
         if not self._unwritten:
             return []
-        rows, told = {}, self._unwritten
-        for entry, _ in told:
+        rows, written = {}, self._unwritten
+        for entry, _ in written:
             slot = next_slot(self._ends, entry.topic)
             self._ends[entry.topic] = (slot, entry.seq)
             rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of several for one slot, the newest
         self._unwritten = []
         for row in rows.values():
             commit.put_row(self._table.table, row)
-        return told
+        return written
 
 
 def few(offsets: Mapping[str, int]) -> dict[str, int]:
@@ -135,9 +135,9 @@ def record_refused(what: str, name: str, error: Refused, **more: Any) -> None:
     log_event("refused", logging.WARNING, **{what: name, **more, **details})
 
 
-def log_entries(what: str, name: str, told: list[Told]) -> None:
+def log_entries(what: str, name: str, written: list[WrittenEntry]) -> None:
     """Logs entries that are durable; `what` is "stream" or "group"."""
-    for entry, caused_by in told:
+    for entry, caused_by in written:
         level, event = logging.INFO, f"{what}_{entry.kind}"
         match entry.topic:
             case "refusal" | "registration":

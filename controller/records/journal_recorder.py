@@ -22,13 +22,13 @@ class _Span:
 
     holder: Holder
     since: int
-    told: bool = False  # an entry says that it has begun
+    entries: bool = False  # an entry says that it has begun
 
 
 class JournalRecorder:
     """Follows the changes of one stream when they are added to a commit."""
 
-    __slots__ = ("_counts", "_held", "_incomplete", "_journal", "_made_at", "_newest", "_told")
+    __slots__ = ("_counts", "_entries", "_held", "_incomplete", "_journal", "_made_at", "_newest")
 
     def __init__(self, journal: Journal, counts: StreamCounts) -> None:
         self._journal = journal
@@ -38,12 +38,12 @@ class JournalRecorder:
         self._incomplete: dict[str, Mark] = {}  # by key, the first mark that leaves out the same writers as the newest
         self._newest: dict[str, Mark] = {}  # by key, the newest incomplete mark
         self._made_at: dict[str, int] = {}  # by key, when the newest mark was made
-        self._told: Sequence[StoredEntry] = ()  # until the holders are known
+        self._entries: Sequence[StoredEntry] = ()  # until the holders are known
 
-    def resume(self, marks: Mapping[str, Sequence[Mark]], told: Sequence[StoredEntry]) -> None:
+    def resume(self, marks: Mapping[str, Sequence[Mark]], entries: Sequence[StoredEntry]) -> None:
         """Continues from the newest stored marks of each key, already journaled, and from the newest entries of the
         journal, newest first. Holders follow with `resume_holders`."""
-        self._told = told
+        self._entries = entries
         for key, of_key in marks.items():
             if of_key:
                 self._made_at[key] = of_key[-1].created_at
@@ -53,25 +53,25 @@ class JournalRecorder:
                     if mark.excluded != of_key[-1].excluded:
                         break
                     self._incomplete[key] = mark
-                self._incomplete[key] = _earlier(self._incomplete[key], _newest_about(told, INCOMPLETE, key))
+                self._incomplete[key] = _earlier(self._incomplete[key], _newest_about(entries, INCOMPLETE, key))
 
     def resume_holders(self, stream: Stream, now: int) -> None:
         """Continues the spans of those who held time back when the stream was stored.
 
         A span of which there is no entry was not too long when somebody noted last: it is taken to have begun then.
         """
-        told, self._told = self._told, ()
+        entries, self._entries = self._entries, ()
         if len(stream.writers) < 2 and stream.config.min_writers < 2:
             return
         holders = {key: holder for key in stream.keys if (holder := stream.held_by(key, stream.clock)) is not None}
         marked_at = {key: mark.created_at for key, mark in stream.last_marks.items()}
         noted = _noted_since(stream, holders, marked_at)
         for key, holder in holders.items():
-            entry = _newest_about(told, HOLDING, key)
-            began = _told_since(entry, holder, marked_at.get(key, -1))
+            entry = _newest_about(entries, HOLDING, key)
+            began = _logged_since(entry, holder, marked_at.get(key, -1))
             since = noted.get(key) if began is None else began
             if since is not None:
-                self._held[key] = _Span(holder, since, told=began is not None)
+                self._held[key] = _Span(holder, since, entries=began is not None)
                 self._counts.hold(key, holder.writer, holder.state, now, since)
 
     def follow(self, changes: Changes, stream: Stream) -> None:
@@ -143,16 +143,16 @@ class JournalRecorder:
     def _tell_holding(self, key: str, span: _Span, stream: Stream) -> None:
         """Journals once that a span has lasted too long, so that whoever loads the stream next knows since when."""
         now = stream.clock
-        if span.told or not self._is_too_long(key, span, now, stream):
+        if span.entries or not self._is_too_long(key, span, now, stream):
             return
-        span.told, holder = True, span.holder
+        span.entries, holder = True, span.holder
         details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
         self._journal.tell(HOLDING, "holding", now, {**details, "from": span.since})
 
     def _release(self, key: str, now: int, stream: Stream) -> None:
         span = self._held.pop(key)
         self._counts.released(key, now)
-        if span.told or self._is_too_long(key, span, now, stream):
+        if span.entries or self._is_too_long(key, span, now, stream):
             holder = span.holder
             details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
             self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
@@ -194,32 +194,32 @@ class JournalRecorder:
                 self._journal.tell(INCOMPLETE, "incomplete", mark.created_at, _marks(mark))
 
 
-def resume_cadence(cadence: Cadence, key: str, told: Sequence[StoredEntry]) -> None:
+def resume_cadence(cadence: Cadence, key: str, entries: Sequence[StoredEntry]) -> None:
     """Since when time moves, by the newest entries of the journal, newest first."""
-    entry = _newest_about(told, PAUSES, key)
+    entry = _newest_about(entries, PAUSES, key)
     since = None if entry is None else entry.details.get("to")
     if isinstance(since, int):
         cadence.resume(since)
 
 
-def _newest_about(told: Sequence[StoredEntry], topic: str, key: str) -> StoredEntry | None:
+def _newest_about(entries: Sequence[StoredEntry], topic: str, key: str) -> StoredEntry | None:
     """The first of these entries that is about a topic and a key."""
-    return next((each for each in told if each.topic == topic and each.details.get("key") == key), None)
+    return next((each for each in entries if each.topic == topic and each.details.get("key") == key), None)
 
 
 def _earlier(first: Mark, entry: StoredEntry | None) -> Mark:
     """The first mark that leaves out the same writers: that of an entry, if it is the same span and earlier."""
     if entry is None or entry.kind != "incomplete":
         return first
-    told, now = entry.details, _marks(first)
-    same = all(told.get(name) == now[name] for name in ("excluded", "excluded_writers"))
-    seq, time, since = (told.get(name) for name in ("from_seq", "from_time", "from"))
+    entries, now = entry.details, _marks(first)
+    same = all(entries.get(name) == now[name] for name in ("excluded", "excluded_writers"))
+    seq, time, since = (entries.get(name) for name in ("from_seq", "from_time", "from"))
     if not (same and isinstance(seq, int) and isinstance(time, int) and isinstance(since, int) and 0 < seq < first.seq):
         return first
     return replace(first, seq=seq, time=time, created_at=since)
 
 
-def _told_since(entry: StoredEntry | None, holder: Holder, marked_at: int) -> int | None:
+def _logged_since(entry: StoredEntry | None, holder: Holder, marked_at: int) -> int | None:
     """Since when a writer holds time back by an entry; None if that is about an earlier span."""
     if entry is None or entry.details.get("writer") != holder.writer:
         return None

@@ -34,5 +34,5 @@ class DeniedCalls:
             pace = self._paces[error.code] = RateLimit(DENIALS_BURST_LINES, DENIALS_REFILL_MS, now)
         omitted = pace.let_in(now)
         if omitted is not None:
-            told: dict[str, Any] = {"code": error.code, "method": method, "path": path, "client": client, "by": by}
-            log_event("denied", logging.WARNING, **told, detail=error.detail, omitted=omitted or None)
+            fields: dict[str, Any] = {"code": error.code, "method": method, "path": path, "client": client, "by": by}
+            log_event("denied", logging.WARNING, **fields, detail=error.detail, omitted=omitted or None)

@@ -58,7 +58,7 @@ class JointStatus:
         """`stopwatch` returns seconds of work: what only waits for others may be asked for again soon."""
         self.own = own
         self.others = others
-        self.overviews = SingleFlight(self._look_at_all, clock, stopwatch)
+        self.overviews = SingleFlight(self._read_all, clock, stopwatch)
         self.summaries = SingleFlight(self._sum_up, clock, stopwatch)
         self.details = SingleFlight(self._ask, clock, stopwatch)
         self._clock = clock
@@ -72,7 +72,7 @@ class JointStatus:
         for each in (self.overviews, self.summaries, self.details):
             each.forget()
 
-    async def told(
+    async def of_all(
         self, viewer: Viewer, streams: Iterable[str], groups: Iterable[str], slices: Slices
     ) -> tuple[StatusPart, Mapping[str, str]]:
         """What all controllers tell of these, and by whom each stream is served, as far as that is known."""
@@ -101,10 +101,10 @@ class JointStatus:
         except StrandlineError as error:
             return untold(asked, error.code)
 
-    async def _look_at_all(self, viewer: Viewer, slices: Slices) -> Overview:
+    async def _read_all(self, viewer: Viewer, slices: Slices) -> Overview:
         names = [name for name in await self.own.names() if viewer.may_see(name)]
         groups = {name: read for name, read in (await self.own.group_names()).items() if viewer.may_see(*read)}
-        part, served_by = await self.told(viewer, names, groups, slices)
+        part, served_by = await self.of_all(viewer, names, groups, slices)
         return Overview(
             at=self._clock.now(),
             streams=await in_order_of_trouble(part.streams, slices),
@@ -145,35 +145,35 @@ class JointView:
 
     async def of_streams(self, names: Iterable[str]) -> StreamsFound:
         names = list(names)
-        part, _ = await self._status.told(self._viewer, names, (), self.slices())
+        part, _ = await self._status.of_all(self._viewer, names, (), self.slices())
         return StreamsFound(streams=in_order(names, part.streams), unread=part.unread)
 
     async def of_groups(self, streams: Collection[str]) -> GroupsFound:
         groups = reading(await self._status.own.group_names(), streams)
         allowed = {name: read for name, read in groups.items() if self._viewer.may_see(*read)}
-        part, _ = await self._status.told(self._viewer, (), allowed, self.slices())
+        part, _ = await self._status.of_all(self._viewer, (), allowed, self.slices())
         return groups_of(part, allowed)
 
     async def of_stream(self, name: str) -> StreamDetails:
         path = f"/v1/cluster/streams/{name}"
-        told = await self._told(StreamDetails, Kind.STREAM, name, path)
-        return await self._status.own.of_stream(name) if told is None else told
+        of_all = await self._details(StreamDetails, Kind.STREAM, name, path)
+        return await self._status.own.of_stream(name) if of_all is None else of_all
 
     async def of_writer(self, stream: str, writer: str) -> WriterDetails:
         path = f"/v1/cluster/streams/{stream}/writers/{writer}"
-        told = await self._told(WriterDetails, Kind.STREAM, stream, path)
-        return await self._status.own.of_writer(stream, writer) if told is None else told
+        of_all = await self._details(WriterDetails, Kind.STREAM, stream, path)
+        return await self._status.own.of_writer(stream, writer) if of_all is None else of_all
 
     async def of_group(self, name: str) -> GroupDetails:
         path = f"/v1/cluster/reader-groups/{name}"
-        told = await self._told(GroupDetails, Kind.GROUP, name, path)
-        return await self._status.own.of_group(name) if told is None else told
+        of_all = await self._details(GroupDetails, Kind.GROUP, name, path)
+        return await self._status.own.of_group(name) if of_all is None else of_all
 
-    async def _told(self, shape: type[Details], kind: Kind, name: str, path: str) -> Details | None:
+    async def _details(self, shape: type[Details], kind: Kind, name: str, path: str) -> Details | None:
         """What another controller tells of a stream or group; None if it is served here."""
         self._status.others.speak_for(self._viewer)
-        told: Details | None = await self._status.details.get(_Asked(shape, kind, name, path, self._viewer))
-        return told
+        of_all: Details | None = await self._status.details.get(_Asked(shape, kind, name, path, self._viewer))
+        return of_all
 
     def served_by(self, kind: Kind, name: str) -> str | None:
         return self._status.others.name_of(self._status.others.serving(kind, name))

@@ -53,59 +53,64 @@ def folded(entries: Iterable[tuple[str, AnyEntry]]) -> list[Folded[AnyEntry]]:
     return list(found.values())
 
 
-def story(kind: str, told: Mapping[str, Any], times: Times, *, by: str | None = None) -> str:
+def story(kind: str, details: Mapping[str, Any], times: Times, *, by: str | None = None) -> str:
     """An entry as a sentence, from its kind and details. An unknown kind is shown as it is."""
-    said = _said(kind, told, times, by)
-    return said if "omitted" not in told else f"{said} ({told['omitted']} more were too many to be told)"
+    sentence = _sentence(kind, details, times, by)
+    return sentence if "omitted" not in details else f"{sentence} ({details['omitted']} more were too many to be told)"
 
 
-def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> str:
-    key = f" in key {told['key']}" if told.get("key") else ""
+def _sentence(kind: str, details: Mapping[str, Any], times: Times, by: str | None) -> str:
+    key = f" in key {details['key']}" if details.get("key") else ""
     match kind:
         case "state":
-            before = f"went from {_state(told['before'])} to" if told["before"] else "became"
-            return f"{told['writer']} {before} {_state(told['after'])}{key}{_late(told, times)}"
+            before = f"went from {_state(details['before'])} to" if details["before"] else "became"
+            return f"{details['writer']} {before} {_state(details['after'])}{key}{_late(details, times)}"
         case "registered":
             who = f" by {by}" if by else ""
-            return f"{told['writer']} registered{who}, with epoch {told['epoch']}{_late(told, times)}{key}"
+            return f"{details['writer']} registered{who}, with epoch {details['epoch']}{_late(details, times)}{key}"
         case "held":
-            return f"{told['writer'] or 'too few writers'} held time back for {span(told['to'] - told['from'])}{key}"
+            length = span(details["to"] - details["from"])
+            return f"{details['writer'] or 'too few writers'} held time back for {length}{key}"
         case "holding":
-            return f"{told['writer'] or 'too few writers'} has held time back since {times.show(told['from'])}{key}"
+            return (
+                f"{details['writer'] or 'too few writers'} has held time back since {times.show(details['from'])}{key}"
+            )
         case "first_mark":
             return f"the first mark was made{key}"
         case "pause_ended":
-            return f"a mark was made, after {span(told['to'] - told['from'])} without one{key}"
+            return f"a mark was made, after {span(details['to'] - details['from'])} without one{key}"
         case "incomplete":
-            return f"marks leave out {left_out(told)} from {times.show(told['from_time'])} on{key}"
+            return f"marks leave out {left_out(details)} from {times.show(details['from_time'])} on{key}"
         case "incomplete_ended":
-            return f"marks no longer leave out {left_out(told)}{key}"
+            return f"marks no longer leave out {left_out(details)}{key}"
         case "backlog":
-            return f"went into backlog, {_lag(told)}"
+            return f"went into backlog, {_lag(details)}"
         case "caught_up":
-            return f"is not in backlog any more, {_lag(told)}"
+            return f"is not in backlog any more, {_lag(details)}"
         case "refused":
-            whom = told.get("writer") or told.get("reader") or told.get("call") or told.get("name")
-            code = told.get("code", "")
-            return f"refused{f' ({whom})' if whom else ''} as {code}: {_dated(told, times)}"
+            whom = details.get("writer") or details.get("reader") or details.get("call") or details.get("name")
+            code = details.get("code", "")
+            return f"refused{f' ({whom})' if whom else ''} as {code}: {_dated(details, times)}"
         case "reader_segments":
-            gained, lost = ", ".join(told["gained"]), ", ".join(told["lost"])
+            gained, lost = ", ".join(details["gained"]), ", ".join(details["lost"])
             moved = " and ".join([*([f"took {gained}"] if gained else []), *([f"gave up {lost}"] if lost else [])])
-            return f"{told['reader']} {moved}, and has {told['owned']} segments now"
+            return f"{details['reader']} {moved}, and has {details['owned']} segments now"
         case _:
-            details = {name: value for name, value in told.items() if name != "omitted" and value not in (None, {}, [])}
+            details = {
+                name: value for name, value in details.items() if name != "omitted" and value not in (None, {}, [])
+            }
             more = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
             whose = f" by {by}" if by else ""
             return f"{kind.replace('_', ' ')}{whose}" + (f": {more}" if more else "")
 
 
-def _lag(told: Mapping[str, Any]) -> str:
-    return "with no watermark yet" if told["lag_ms"] is None else f"{span(told['lag_ms'])} behind the clock"
+def _lag(details: Mapping[str, Any]) -> str:
+    return "with no watermark yet" if details["lag_ms"] is None else f"{span(details['lag_ms'])} behind the clock"
 
 
-def _late(told: Mapping[str, Any], times: Times) -> str:
+def _late(details: Mapping[str, Any], times: Times) -> str:
     """By how much a writer's time is below that of the marks, where an entry has both."""
-    time, mark_time = told.get("time"), told.get("mark_time")
+    time, mark_time = details.get("time"), details.get("mark_time")
     if time is None or mark_time is None or time >= mark_time:
         return ""
     return f", late: its time {times.show(time)} is {span(mark_time - time)} below that of the marks"
@@ -126,17 +131,17 @@ def _plain(value: Any) -> str:
             return str(value)
 
 
-def _dated(told: Mapping[str, Any], times: Times) -> str:
+def _dated(details: Mapping[str, Any], times: Times) -> str:
     """The reason of a refusal, with its times as dates."""
-    text = str(told.get("detail", told.get("code", "")))
-    for name, value in told.items():
+    text = str(details.get("detail", details.get("code", "")))
+    for name, value in details.items():
         if name == "time" or name.endswith("_time"):
             text = text.replace(str(value), times.show(value)) if isinstance(value, int) else text
     return text
 
 
-def left_out(told: Mapping[str, Any]) -> str:
+def left_out(details: Mapping[str, Any]) -> str:
     """The writers that incomplete marks leave out, from the details of an entry about them."""
-    names = ", ".join(told["excluded"])
-    more = told.get("excluded_writers", 0) - len(told["excluded"])
+    names = ", ".join(details["excluded"])
+    more = details.get("excluded_writers", 0) - len(details["excluded"])
     return names + (f" and {more} more" if more > 0 else "")

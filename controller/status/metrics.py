@@ -210,12 +210,12 @@ class Metrics:
             self._measured = {}
             self._asking = asyncio.create_task(self._ask_store(), name="measures-store")
         await asyncio.wait([self._asking], timeout=METRICS_STORE_WAIT_MS / 1000)
-        snapshot = await self._look(self._status.slices())
+        snapshot = await self._snapshot(self._status.slices())
         snapshot.groups = dict(self._measured) if self._asking.done() else {}
         self._taken = (asyncio.get_running_loop().time(), snapshot)
         return snapshot
 
-    async def _look(self, slices: Slices) -> Snapshot:
+    async def _snapshot(self, slices: Slices) -> Snapshot:
         """Every stream in memory."""
         found = await self._status.in_memory()
         snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)

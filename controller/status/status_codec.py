@@ -32,7 +32,7 @@ class NotUnderstood(Exception):
     """An answer has another shape."""
 
 
-class _ToldPart(msgspec.Struct, frozen=True):
+class _WirePart(msgspec.Struct, frozen=True):
     """A part, each status of which is encoded by itself: there may be thousands, and others have their turn between."""
 
     streams: Sequence[msgspec.Raw]
@@ -41,7 +41,7 @@ class _ToldPart(msgspec.Struct, frozen=True):
     unread_groups: Mapping[str, str]
 
 
-class _ToldGraph(msgspec.Struct, frozen=True):
+class _WireGraph(msgspec.Struct, frozen=True):
     open: bool
     segments: Sequence[Segment]
 
@@ -50,30 +50,30 @@ async def encode_part(part: StatusPart, slices: Slices) -> bytes:
     """A part, without what only metrics need, and without the cuts of marks."""
     streams = []
     for stream in part.streams:
-        streams.append(msgspec.Raw(_encode(_told(stream))))
+        streams.append(msgspec.Raw(_encode(_trimmed(stream))))
         await slices.turn()
     groups = [msgspec.Raw(_encode(each)) for each in part.groups]
-    return _encode(_ToldPart(streams, part.unread, groups, part.unread_groups))
+    return _encode(_WirePart(streams, part.unread, groups, part.unread_groups))
 
 
 async def decode_part(body: bytes, slices: Slices) -> StatusPart:
     """Raises NotUnderstood."""
-    told = _read(_part, body)
+    read = _read(_part, body)
     streams, groups = [], []
-    for raw in told.streams:
+    for raw in read.streams:
         streams.append(_read(_stream, raw))
         await slices.turn()
-    for raw in told.groups:
+    for raw in read.groups:
         groups.append(_read(_group, raw))
         await slices.turn()
-    return StatusPart(streams=streams, unread=told.unread, groups=groups, unread_groups=told.unread_groups)
+    return StatusPart(streams=streams, unread=read.unread, groups=groups, unread_groups=read.unread_groups)
 
 
 def encode_details(details: StreamDetails | WriterDetails | GroupDetails) -> bytes:
     """One stream, writer or group; of a stream with very many writers the first ones."""
     if isinstance(details, StreamDetails):
         writers = {key: each[:STATUS_TOLD_WRITERS] for key, each in details.writers.items()}
-        details = replace(details, stream=_told(details.stream), writers=writers)
+        details = replace(details, stream=_trimmed(details.stream), writers=writers)
     return _encode(details)
 
 
@@ -83,13 +83,13 @@ def decode_details(kind: type[Details], body: bytes) -> Details:
     return details
 
 
-def _told(status: StreamStatus) -> StreamStatus:
-    keys = tuple([_told_key(key) for key in status.keys])
-    worst = next(told for told, key in zip(keys, status.keys, strict=True) if key is status.worst)
+def _trimmed(status: StreamStatus) -> StreamStatus:
+    keys = tuple([_trimmed_key(key) for key in status.keys])
+    worst = next(read for read, key in zip(keys, status.keys, strict=True) if key is status.worst)
     return structs.replace(status, keys=keys, worst=worst, counted_here=Totals())
 
 
-def _told_key(key: KeyStatus) -> KeyStatus:
+def _trimmed_key(key: KeyStatus) -> KeyStatus:
     return structs.replace(key, held_ms={}, mark=None if key.mark is None else replace(key.mark, cut=NOTHING))
 
 
@@ -98,15 +98,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Cut):
         return value.offsets
     if isinstance(value, SegmentGraph):
-        return _ToldGraph(value.open, list(value))
+        return _WireGraph(value.open, list(value))
     raise NotImplementedError(type(value))
 
 
 def _made(kind: type[Any], plain: Any) -> Any:
     if kind is Cut:
         return Cut(plain)
-    told = msgspec.convert(plain, _ToldGraph)
-    return SegmentGraph(told.segments, open=told.open)
+    read = msgspec.convert(plain, _WireGraph)
+    return SegmentGraph(read.segments, open=read.open)
 
 
 def _decoder(kind: type[Shape]) -> msgspec.msgpack.Decoder[Shape]:
@@ -121,7 +121,7 @@ def _read(decoder: msgspec.msgpack.Decoder[Shape], body: bytes | msgspec.Raw) ->
 
 
 _encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-_part: Final = _decoder(_ToldPart)
+_part: Final = _decoder(_WirePart)
 _stream: Final = _decoder(StreamStatus)
 _group: Final = _decoder(GroupStatus)
 _details: Final[Mapping[type[Any], msgspec.msgpack.Decoder[Any]]] = {

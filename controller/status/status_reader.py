@@ -81,13 +81,13 @@ class StatusReader:
         self._kept: dict[str, _Kept] = {}
         self._groups_known: Set[str] = frozenset()  # names of reader groups, when the store was last asked
         self._walking = asyncio.Lock()  # two callers at once do not read the same writers twice
-        self._overviews = SingleFlight(self._look_at_all, clock, stopwatch)
+        self._overviews = SingleFlight(self._read_all, clock, stopwatch)
         self._summaries = SingleFlight(self._sum_up, clock, stopwatch)
-        self._in_memory = SingleFlight(self._look_at_loaded, clock, stopwatch)
-        self._details = SingleFlight(self._look_closely, clock, stopwatch)
+        self._in_memory = SingleFlight(self._read_loaded, clock, stopwatch)
+        self._details = SingleFlight(self._read_details, clock, stopwatch)
         self._group_names = SingleFlight(self._list_groups, clock, stopwatch)
-        self._of_groups = SingleFlight(self._look_at_group, clock, stopwatch, most=STATUS_GROUPS)
-        self._parts = SingleFlight(self._look_at_part, clock, stopwatch, most=STATUS_PARTS)
+        self._of_groups = SingleFlight(self._read_group, clock, stopwatch, most=STATUS_GROUPS)
+        self._parts = SingleFlight(self._read_part, clock, stopwatch, most=STATUS_PARTS)
 
     # -- what is asked for ---------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class StatusReader:
 
     async def of_groups(self, streams: Collection[str]) -> GroupsFound:
         """The groups that read any of these streams, by name. Raises StoreUnavailable."""
-        return await self._look_at_groups(reading(await self.group_names(), streams))
+        return await self._read_groups(reading(await self.group_names(), streams))
 
     async def part(self, asked: PartAsked) -> StatusPart:
         """What this controller tells of several streams and groups. However long it takes, who asks for the same again
@@ -174,12 +174,12 @@ class StatusReader:
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    async def _look_at_all(self, stored: bool, slices: Slices) -> Overview:
+    async def _read_all(self, stored: bool, slices: Slices) -> Overview:
         names = await self.names() if stored else sorted(each.name for each in self._streams.in_memory())
         named = await self.group_names() if stored else {}
         found = await self._read(names, slices, must_read=True)
         streams = await in_order_of_trouble(found.streams, slices)
-        groups = await self._look_at_groups(named)
+        groups = await self._read_groups(named)
         self._drop_unused()
         return Overview(
             at=self._clock.now(),
@@ -188,15 +188,15 @@ class StatusReader:
             groups=in_order_of_backlog(groups),
         )
 
-    async def _look_at_part(self, asked: PartAsked, slices: Slices) -> StatusPart:
+    async def _read_part(self, asked: PartAsked, slices: Slices) -> StatusPart:
         with suppress(StoreUnavailable):
             await self.group_names()  # a writer may be called as one
         found = await self._read(asked.streams, slices, must_read=False)
-        groups, unread_groups = await self._look_at_groups_at_once(asked.groups)
+        groups, unread_groups = await self._read_groups_at_once(asked.groups)
         self._drop_unused()
         return StatusPart(streams=found.streams, unread=found.unread, groups=groups, unread_groups=unread_groups)
 
-    async def _look_at_loaded(self, _: None, slices: Slices) -> Mapping[str, StreamStatus]:
+    async def _read_loaded(self, _: None, slices: Slices) -> Mapping[str, StreamStatus]:
         found = {}
         for loaded in sorted(self._streams.in_memory(), key=lambda each: each.name):
             found[loaded.name] = await self._status(loaded, slices)
@@ -256,7 +256,7 @@ class StatusReader:
         await slices.turn()
         return status
 
-    async def _look_closely(self, name: str, slices: Slices) -> StreamDetails:
+    async def _read_details(self, name: str, slices: Slices) -> StreamDetails:
         loaded = await self._streams.get(name)
         async with self._walking:
             details = await slices.drive(details_steps(loaded, self._clock.now(), self._groups_known))
@@ -283,7 +283,7 @@ class StatusReader:
         self._groups_known = found.keys()
         return found
 
-    async def _look_at_groups(self, names: Mapping[str, Sequence[str]]) -> GroupsFound:
+    async def _read_groups(self, names: Mapping[str, Sequence[str]]) -> GroupsFound:
         found, unread = [], {}
         for name, streams in names.items():
             try:
@@ -294,7 +294,7 @@ class StatusReader:
                 unread[name] = UnreadGroup(error.code, streams)
         return GroupsFound(groups=tuple(found), unread=unread)
 
-    async def _look_at_groups_at_once(self, names: Sequence[str]) -> tuple[list[GroupStatus], dict[str, str]]:
+    async def _read_groups_at_once(self, names: Sequence[str]) -> tuple[list[GroupStatus], dict[str, str]]:
         """Groups, and the codes of problems. Other controllers may own their streams: groups do not wait for each
         other, and a group that takes long is not waited for."""
         turns = asyncio.Semaphore(STATUS_GROUPS_AT_ONCE)
@@ -321,7 +321,7 @@ class StatusReader:
                 unread[name] = error.code
         return found, unread
 
-    async def _look_at_group(self, name: str, _: Slices) -> GroupStatus:
+    async def _read_group(self, name: str, _: Slices) -> GroupStatus:
         window = await self._groups.window_so_far(name)
         membership = (await self._groups.get(name)).membership
         return GroupStatus(

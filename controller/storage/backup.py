@@ -3,7 +3,7 @@
 SQLite       a file with a snapshot of the store (`VACUUM INTO`); a controller may serve meanwhile
 PostgreSQL   a file in pg_dump's custom format, also a snapshot
 
-A restored store is older than what its writers and readers know. `terms.begin_anew` makes sure that no epoch or fence
+A restored store is older than what its writers and readers know. `terms.start_over` makes sure that no epoch or fence
 is given out twice, and that every earlier registration is fenced.
 """
 
@@ -40,7 +40,7 @@ from controller.storage.refusals import (
     WrongSchema,
 )
 from controller.storage.sqlite import BACKUP, BUSY_TIMEOUT_MS, SqliteLock, unusable
-from controller.storage.terms import begin_anew
+from controller.storage.terms import start_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def restore(url: str, file: Path | None, now: int) -> Restored:
 
 
 def _finish_restore(connection: Connection, now: int) -> Restored:
-    served_until = begin_anew(connection, now)
+    served_until = start_over(connection, now)
     if connection.dialect.name == "postgresql":
         together = restore_shards(connection, now)
         served_until = max((each for each in (served_until, together) if each is not None), default=None)

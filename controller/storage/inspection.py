@@ -39,8 +39,7 @@ from strandline.core.chain import check_follows
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StoreCorrupt, StrandlineError
-
-FAULTS_SHOWN: Final = 1_000  # of a store or log that is checked; all are counted
+from strandline.logs.inspection import FAULTS_SHOWN
 
 CHECK_ROWS: Final = 100  # in memory at once during a check, besides the segments and the journal of one stream
 

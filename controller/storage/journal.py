@@ -207,8 +207,8 @@ def _entry_or_damage(row: AnyRow) -> StoredEntry:
     try:
         return _entry(row)
     except StoreCorrupt as error:
-        told = {"reason": error.reason}
-        return StoredEntry(seq=row.seq, at=row.at, topic=row.topic, kind="damaged_entry", by=row.by, details=told)
+        details = {"reason": error.reason}
+        return StoredEntry(seq=row.seq, at=row.at, topic=row.topic, kind="damaged_entry", by=row.by, details=details)
 
 
 def _is_about(entry: StoredEntry, writer: str) -> bool:

@@ -26,7 +26,7 @@ from controller.storage.rows import (
     rows_of,
     segment_of,
 )
-from controller.storage.steps import ITEM_CHARACTERS, STEPS_AT_HAND, Step, pages
+from controller.storage.steps import FIRST_STEPS, ITEM_CHARACTERS, Step, pages
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
 from controller.storage.writer_states import StoredLog, writer_steps
 from strandline.core.aggregate import Remainder
@@ -92,7 +92,7 @@ class StoredStream:
     noted_at: dict[str, int]  # when each segment was last noted, if that was stored
     journal: Ends
     counts: StoredCounts
-    told: Sequence[StoredEntry]  # entries that say since when something holds, newest first
+    since: Sequence[StoredEntry]  # entries that say since when something holds, newest first
     log: StoredLog
 
 
@@ -120,15 +120,15 @@ LARGE: Final = Large.LARGE
 FoundStream: TypeAlias = StoredStream | StoreCorrupt | Large | None
 
 
-def streams_at_hand(connection: Connection, wanted: Sequence[tuple[str, Unserved]]) -> list[FoundStream]:
+def ready_streams(connection: Connection, wanted: Sequence[tuple[str, Unserved]]) -> list[FoundStream]:
     """Loads several streams from one snapshot, as far as STEPS_AT_HAND suffice for all of them. One whose rows
     cannot be read is found as its error."""
     with connection.begin():
-        steps_left = iter(range(STEPS_AT_HAND))
-        return [_at_hand(connection, name, unserved, steps_left) for name, unserved in wanted]
+        steps_left = iter(range(FIRST_STEPS))
+        return [_ready_stream(connection, name, unserved, steps_left) for name, unserved in wanted]
 
 
-def _at_hand(connection: Connection, name: str, unserved: Unserved, steps_left: Iterator[int]) -> FoundStream:
+def _ready_stream(connection: Connection, name: str, unserved: Unserved, steps_left: Iterator[int]) -> FoundStream:
     steps = _stream_steps(connection, name, unserved)
     try:
         with made_of_rows(stream=name):
@@ -183,7 +183,7 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
         noted_at=noted_at,
         journal=journal,
         counts=counts_of(row.counts),
-        told=resumed_entries(connection.execute(JOURNAL_OF_STREAM.resumed, {"owner": name})) if resumes else (),
+        since=resumed_entries(connection.execute(JOURNAL_OF_STREAM.resumed, {"owner": name})) if resumes else (),
         log=stored.log,
     )
 

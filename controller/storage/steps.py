@@ -11,7 +11,7 @@ from controller.storage.rows import AnyRow, Values
 
 STEP_ITEMS: Final = 1_024  # of work before other tasks run; one writer in one key is an item
 ITEM_CHARACTERS: Final = 256  # decoding so many characters of a row counts as one item
-STEPS_AT_HAND: Final = 4  # a load with more steps gets a connection of its own
+FIRST_STEPS: Final = 4  # a load with more steps gets a connection of its own
 
 PAGE_FIRST_ROWS: Final = 256  # rows of the first page, which shows how large rows are
 PAGE_GROWTH_TIMES: Final = 4  # the most by which a page may be longer than the one before

@@ -284,7 +284,7 @@ def end_terms(connection: Connection) -> LastTerm | None:
     return last
 
 
-def begin_anew(connection: Connection, now: int) -> int | None:
+def start_over(connection: Connection, now: int) -> int | None:
     """Records that the store was restored to an earlier moment; returns when it was last served, None if never.
 
     The restored store does not know which epochs and fences were given out since, also after an earlier restore of the

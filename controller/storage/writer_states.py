@@ -36,7 +36,7 @@ class StoredKeyState(msgspec.Struct, array_like=True, frozen=True):
     newest: int | None
     has_noted: bool
     lost_at: int | None
-    told_floor: int | None
+    answered_floor: int | None
     whole: bool
     history: list[tuple[int, dict[str, int] | None, int | None]]
     earlier_time: int | None = None
@@ -80,7 +80,8 @@ def document_of(writer: Writer, *, whole: bool) -> tuple[Document, bool]:
             rewritten, entries = True, each.history
         complete = complete and rewritten
         key_states[key] = (
-            each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.told_floor, rewritten,
+            each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.answered_floor,
+            rewritten,
             [(kept.time, None if kept.cut is position else kept.cut.offsets, kept.newest) for kept in entries],
             each.earlier_time,
         )  # fmt: skip
@@ -236,7 +237,7 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
             newest=each.newest,
             has_noted=each.has_noted,
             lost_at=each.lost_at,
-            told_floor=each.told_floor,
+            answered_floor=each.answered_floor,
         )
         if each.history:
             key_state.history = [

@@ -49,7 +49,7 @@ class DueStreams:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def look_soon(self) -> None:
+    def check_soon(self) -> None:
         """Looks now, and not only in a while: shards were taken."""
         self._wanted.set()
 

@@ -11,7 +11,7 @@ from typing import Final
 from controller.cluster.records import Kind
 from controller.commit.writer_log import WriterLog
 from controller.records.counts import StreamCounts
-from controller.records.journal import AdminAction, Journal, Told, log_entries
+from controller.records.journal import AdminAction, Journal, WrittenEntry, log_entries
 from controller.records.journal_recorder import JournalRecorder, resume_cadence
 from controller.storage import schema
 from controller.storage.counts import NOTHING_COUNTED, counts_values
@@ -95,7 +95,7 @@ class LoadedStream:
         for key, marks in stored.heads.items():
             if key not in loaded.counts.made_at:
                 loaded.counts.made(key, marks)
-                resume_cadence(loaded.counts.cadences[key], key, stored.told)
+                resume_cadence(loaded.counts.cadences[key], key, stored.since)
         loaded.counts.resume(stored.counts)
         loaded._stored_counts = stored.counts
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
@@ -104,7 +104,7 @@ class LoadedStream:
         loaded.noted_at = stored.noted_at
         loaded.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         loaded._recorder = JournalRecorder(loaded.journal, loaded.counts)
-        loaded._recorder.resume(stored.heads, stored.told)
+        loaded._recorder.resume(stored.heads, stored.since)
         loaded.tell_wake()  # what the store has of it was not read, and may be too late for what comes now
         return loaded
 
@@ -144,7 +144,7 @@ class LoadedStream:
         self._earlier = self._earlier.then(self.stream.drain())
         self._earlier.marks = [replace(mark, cut=mark.cut.without(segment)) for mark in self._earlier.marks]
 
-    def begin_anew(self, restored_at: int) -> None:
+    def start_over(self, restored_at: int) -> None:
         """Fences all writers after the store was restored to an earlier moment.
 
         It is unknown which epochs were given out since. So epochs continue from the milliseconds of the restore, which
@@ -194,13 +194,13 @@ class LoadedStream:
             commit.add_row(schema.mark, mark_values(self.name, mark, fence))
         self.log.write(self.stream.writers, changes.writers, changes.forgotten, fence, commit)
         self._recorder.follow(changes, self.stream)
-        told = self.journal.write(self.name, commit)
+        written = self.journal.write(self.name, commit)
         pruned = self._pruned
         if pruned:
             self._pruned = {}
             commit.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self._watch(self)
-        return partial(self._publish, changes, pruned, told, self.stream.sealed)
+        return partial(self._publish, changes, pruned, written, self.stream.sealed)
 
     def tell_wake(self) -> None:
         """Makes the next commit tell the store when time alone changes this stream next."""
@@ -256,9 +256,9 @@ class LoadedStream:
         if seq > self.oldest_seqs.get(key, seq):
             self._pruned[key] = max(seq, self._pruned.get(key, seq))
 
-    def _publish(self, changes: Changes, pruned: dict[str, int], told: list[Told], sealed: bool) -> None:
+    def _publish(self, changes: Changes, pruned: dict[str, int], written: list[WrittenEntry], sealed: bool) -> None:
         """Publishes marks that are durable now, and wakes the readers that wait for them."""
-        log_entries("stream", self.name, told)
+        log_entries("stream", self.name, written)
         for segment in changes.dropped:
             for each in self.chains.values():
                 each.drop_segment(segment)

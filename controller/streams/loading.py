@@ -6,7 +6,7 @@ import asyncio
 from typing import Final, NamedTuple
 
 from controller.commit.store import Store
-from controller.storage.load import LARGE, FoundStream, StoredStream, stream_steps, streams_at_hand
+from controller.storage.load import LARGE, FoundStream, StoredStream, ready_streams, stream_steps
 from strandline.core.served_time import Unserved
 from strandline.errors import StoreCorrupt
 
@@ -60,7 +60,7 @@ class Loading:
 
     async def _read_together(self, together: list[_Wanted]) -> None:
         try:
-            found = await self._store.read(streams_at_hand, [(each.name, each.unserved) for each in together])
+            found = await self._store.read(ready_streams, [(each.name, each.unserved) for each in together])
         except Exception as error:
             for each in together:
                 if not each.found.done():

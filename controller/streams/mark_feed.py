@@ -122,7 +122,7 @@ class MarkFeed:
 
         Raises UnknownStream if the stream is deleted meanwhile, StreamRecreated if it is created again.
         """
-        told = identity = None
+        sent = identity = None
         while not self._reading.stopping.done():
             try:
                 loaded = await self._streams.get(stream)
@@ -142,8 +142,8 @@ class MarkFeed:
                 yield FeedOver("sealed")
                 return
             rest = self._reading.resting_time(loaded, key)
-            if rest is not None and (told is None or rest > told):
-                told = rest
+            if rest is not None and (sent is None or rest > sent):
+                sent = rest
                 yield Resting(rest)
             if loaded.discarded:
                 continue

@@ -131,7 +131,7 @@ class Reads:
             marks = await self._store.read(_between, loaded.name, key, first, last)
             if marks and marks[0].seq == first:
                 return marks
-            await self._streams.look_again(loaded, key, first)
+            await self._streams.check_again(loaded, key, first)
             loaded = await self._again(loaded)
         return []
 
@@ -266,7 +266,7 @@ class Reads:
             try:
                 return await self._store.read(_older_sides, loaded.name, key, first, last, position, sides.upper)
             except MarksGone as gone:
-                await self._streams.look_again(loaded, key, gone.seq)
+                await self._streams.check_again(loaded, key, gone.seq)
                 loaded = await self._again(loaded)
         return NO_SIDES
 

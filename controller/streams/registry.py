@@ -92,11 +92,11 @@ class Streams:
                 self._holding.discard(counts)
             loaded = self.find_loaded(counts.name)
             for key, held in present.items():
-                if loaded is None or held.told:
+                if loaded is None or held.logged:
                     continue
                 if now - held.since < counts.too_long_ms(key, loaded.stream.config.writer_timeout_ms):
                     continue
-                held.told = True
+                held.logged = True
                 holder = loaded.stream.held_by(key, now)
                 log_event(
                     "time_held",
@@ -181,7 +181,7 @@ class Streams:
         stream.clock = max(stream.clock, loaded.tenure.clock_floor)
         restored_at = loaded.tenure.restored_at(fence)
         if restored_at is not None:
-            loaded.begin_anew(restored_at)
+            loaded.start_over(restored_at)
         loaded.resume_holders(moment.now)
         for writer in stream.writers.values():
             writer.forgive(moment.served - began.served, moment.served)
@@ -202,7 +202,7 @@ class Streams:
         if loaded.settle():
             self._committer.keep(loaded)
 
-    async def look_again(self, loaded: LoadedStream, key: str, seq: int) -> None:
+    async def check_again(self, loaded: LoadedStream, key: str, seq: int) -> None:
         """Call it if the store lacks a mark that memory knows: returns once memory knows that it was removed.
 
         Raises StoreCorrupt if it was not removed.
@@ -243,8 +243,8 @@ class Streams:
             epochs = loaded.stream.epochs
             registered = loaded.stream.register(writer, keys, now, registration)
         if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
-            told = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
-            loaded.journal.tell(REGISTRATIONS, "registered", now, told, by=by)
+            logged = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
+            loaded.journal.tell(REGISTRATIONS, "registered", now, logged, by=by)
         await self._committer.join(loaded)
         return registered
 

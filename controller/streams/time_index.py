@@ -37,7 +37,7 @@ class TimeIndexes:
             try:
                 return await self._looked_up(loaded, segment, key, from_offset, token, limit)
             except MarksGone as gone:
-                await self._streams.look_again(loaded, key, gone.seq)
+                await self._streams.check_again(loaded, key, gone.seq)
 
     async def _looked_up(
         self, loaded: LoadedStream, segment: str, key: str, from_offset: int, token: int | None, limit: int

@@ -22,7 +22,18 @@ from strandline.client.credentials import check_token, find_token, trust
 from strandline.client.exchange import ANSWER_BYTES, AllInUse, Exchange, Exchanged, Headers
 from strandline.client.loop import drive, drive_async
 from strandline.client.owners import OwnerMemory, owner_first
-from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Steps, Told, persist
+from strandline.client.retry import (
+    AnswerLost,
+    NotReached,
+    Outcome,
+    Patience,
+    Pause,
+    Send,
+    Step,
+    StepResult,
+    Steps,
+    persist,
+)
 from strandline.fork import OwningProcess
 from strandline.paced_log import PacedLog, Waiting
 
@@ -91,7 +102,7 @@ class _Connection(Generic[AnyTransport]):
     def _waiting(self) -> Waiting:
         return Waiting(self._log, lambda: self._seams.now_ms() / 1000)
 
-    def _told(self, reason: str) -> str:
+    def _waiting_line(self, reason: str) -> str:
         return f"waiting for the controller at {self.controller}: {reason}"
 
     def _steps(self, call: Call[Value]) -> Steps[Value]:
@@ -140,18 +151,18 @@ class Connection(_Connection[Transport]):
         waiting = self._waiting()
         return drive(self._steps(call), lambda step: self._take(step, waiting))
 
-    def _take(self, step: Step, waiting: Waiting) -> Told:
+    def _take(self, step: Step, waiting: Waiting) -> StepResult:
         outcome: Outcome | None
         match step:
             case Send(request, timeout_ms):
                 outcome = self._transport.send(request, timeout_ms)
             case Pause(pause_ms, reason):
                 outcome = None
-                waiting.goes_on(self._told(reason))
+                waiting.goes_on(self._waiting_line(reason))
                 self._seams.sleep(pause_ms / 1000)
             case _:
                 assert_never(step)
-        return Told(outcome, self._seams.now_ms())
+        return StepResult(outcome, self._seams.now_ms())
 
     def close(self) -> None:
         if self._origin.is_here:  # otherwise the parent still uses it
@@ -194,18 +205,18 @@ class AsyncConnection(_Connection[AsyncTransport]):
         waiting = self._waiting()
         return await drive_async(self._steps(call), lambda step: self._take(step, waiting))
 
-    async def _take(self, step: Step, waiting: Waiting) -> Told:
+    async def _take(self, step: Step, waiting: Waiting) -> StepResult:
         outcome: Outcome | None
         match step:
             case Send(request, timeout_ms):
                 outcome = await self._transport.send(request, timeout_ms)
             case Pause(pause_ms, reason):
                 outcome = None
-                waiting.goes_on(self._told(reason))
+                waiting.goes_on(self._waiting_line(reason))
                 await self._seams.sleep_async(pause_ms / 1000)
             case _:
                 assert_never(step)
-        return Told(outcome, self._seams.now_ms())
+        return StepResult(outcome, self._seams.now_ms())
 
     async def close(self) -> None:
         if self._origin.is_here:

@@ -95,14 +95,14 @@ Outcome: TypeAlias = Response | NotReached | AnswerLost
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StepResult:
     """The result of a step (None for a pause), and the time after it, on a clock that never steps back."""
 
     outcome: Outcome | None
     now_ms: float
 
 
-Steps: TypeAlias = Generator[Step, Told, Value]
+Steps: TypeAlias = Generator[Step, StepResult, Value]
 
 
 def persist(
@@ -162,11 +162,11 @@ class _Attempts:
 
     def _send(self, request: Request) -> Steps[Outcome]:
         left_ms = max(1.0, self._deadline_ms - self._now_ms)
-        told = yield Send(request, min(left_ms, self._patience.attempt_ms + request.wait_ms))
-        self._now_ms = told.now_ms
-        if told.outcome is None:
+        result = yield Send(request, min(left_ms, self._patience.attempt_ms + request.wait_ms))
+        self._now_ms = result.now_ms
+        if result.outcome is None:
             raise TypeError("a request has an outcome")
-        return told.outcome
+        return result.outcome
 
     def _give_up(self, request: Request, outcome: Outcome, lost: str | None) -> Response:
         """The last response, if that settles the call; otherwise raises the error for what is known."""

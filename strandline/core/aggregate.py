@@ -129,14 +129,14 @@ class Aggregate:
     # -- writers -------------------------------------------------------------------------------------------------
 
     def take_note(
-        self, writer: Writer, key_state: KeyState, time: int, cut: Cut, told_floor: int | None, bound: int
+        self, writer: Writer, key_state: KeyState, time: int, cut: Cut, answered_floor: int | None, bound: int
     ) -> None:
         """Takes a writer's note in this key, after the writer has moved to its closed cut; see `KeyState.note`."""
         last_time = self.last.time if self.last is not None else None
         above = key_state.kept_above(last_time)
         if not key_state.has_noted and key_state.role is not None:
             self._have_noted += 1
-        if key_state.note(time, writer.position, told_floor, last_time, bound):
+        if key_state.note(time, writer.position, answered_floor, last_time, bound):
             self.gather(writer)
         else:
             self._contribute(writer, key_state, above, cut)
@@ -151,7 +151,7 @@ class Aggregate:
         self._contributions.add(writer.name, above, key_state.time, cut)
         if key_state.newest is not None:
             self._newest_is_noted = True
-        self.look_again(writer)
+        self.check_again(writer)
 
     def gather(self, writer: Writer) -> None:
         """Adds all that a writer contributes: it is new, began a new life, or gave up notes that it had kept."""
@@ -164,9 +164,9 @@ class Aggregate:
             self._contributions.add_time(key_state.earlier_time)
         if key_state.newest is not None or any(kept.newest is not None for kept in key_state.history):
             self._newest_is_noted = True
-        self.look_again(writer)
+        self.check_again(writer)
 
-    def look_again(self, writer: Writer, *, fewer: bool = False) -> None:
+    def check_again(self, writer: Writer, *, fewer: bool = False) -> None:
         """Looks whether others' notes can overtake those of a writer that changed, or whose segments have other writers
         now, or `fewer`."""
         time = writer.key_states[self.key].time
@@ -376,7 +376,7 @@ class Aggregate:
         if not self._overtaken_known:
             self._overtaken, self._overtaken_known = None, True
             for writer, _ in self._holding():
-                self.look_again(writer)
+                self.check_again(writer)
         times = [self.last.upper if self.last is not None else None, self._overtaken, *(each.time for each in given)]
         upper = max([time, *(each for each in times if each is not None)])
         reached: Mapping[str, int] | None = None

@@ -116,7 +116,7 @@ class Stream:
             aggregate = self._aggregates.get(key) or self._begin(key)
             aggregate.place(writer, self.clock)
             key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
-        self._look_again(neighbours)
+        self._check_again(neighbours)
         self._await_lapse(writer)
         self._arm(writer)
 
@@ -162,7 +162,7 @@ class Stream:
         self._store_rest(now)
         writer = self._ensure_writer(name, now)
         if writer.closed:
-            self._begin_anew(writer)
+            self._start_over(writer)
         self.epochs += 1
         self._changes.stream = True
         writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
@@ -301,7 +301,7 @@ class Stream:
         self._check_finals(seal)
         changed = self.graph.scale(seal, create, now)
         self._changes.segments.update((segment.id, segment) for segment in changed)
-        self._look_again(self.writers, fewer=True)
+        self._check_again(self.writers, fewer=True)
         return changed
 
     def drop_segment(self, segment: str, now: int) -> None:
@@ -481,7 +481,7 @@ class Stream:
             elif key_state.floor is not None and time < key_state.floor:  # only a joined writer has a floor
                 floors[key] = key_state.floor
             else:
-                floors[key] = key_state.told_floor if admitted.repeats else None
+                floors[key] = key_state.answered_floor if admitted.repeats else None
         return floors
 
     def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
@@ -492,7 +492,7 @@ class Stream:
             self._store_rest(now)
         writer = self._ensure_writer(note.writer, now)
         if writer.closed:
-            self._begin_anew(writer)
+            self._start_over(writer)
         if tail:
             writer.tail = True
         self._take_up(writer, note.times, NOTED)
@@ -532,7 +532,7 @@ class Stream:
         before = writer.position
         writer.move(given, cut, newest)
         if writer.position.shape is not before.shape:
-            self._look_again(self._sharing.enter(writer, before))
+            self._check_again(self._sharing.enter(writer, before))
 
     def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
         """Takes a note that only repeats: the writer is alive, so it is no longer lost; it stays idle or closed."""
@@ -622,18 +622,18 @@ class Stream:
         if self.config.writer_timeout_ms and self._waits_for(writer):
             self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
 
-    def _begin_anew(self, writer: Writer) -> None:
+    def _start_over(self, writer: Writer) -> None:
         self._stay(writer)
-        writer.begin_anew()
+        writer.start_over()
         for key in writer.key_states:
             self._aggregates[key].gather(writer)
 
-    def _look_again(self, names: Iterable[str], *, fewer: bool = False) -> None:
+    def _check_again(self, names: Iterable[str], *, fewer: bool = False) -> None:
         """Tells the aggregates of writers that other writers share their segments now, or `fewer`."""
         for name in names:
             writer = self.writers[name]
             for key in writer.key_states:
-                self._aggregates[key].look_again(writer, fewer=fewer)
+                self._aggregates[key].check_again(writer, fewer=fewer)
 
     def _begin(self, key: str, last: Mark | None = None, remainder: Remainder = NO_REMAINDER) -> Aggregate:
         """Creates the aggregate of a key: a new one, or with what is stored of it."""
@@ -793,7 +793,7 @@ class Stream:
             agenda.drop(name)
         alone = self._sharing.leave(writer)
         del self.writers[name]
-        self._look_again(alone, fewer=True)
+        self._check_again(alone, fewer=True)
         self._changes.forget(name)
 
     def _has_lapsed(self, writer: Writer, now: int) -> bool:

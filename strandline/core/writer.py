@@ -96,7 +96,7 @@ class KeyState:
     newest: int | None = None  # the greatest event time below the writer's position, if known
     has_noted: bool = False  # in any life
     lost_at: int | None = None
-    told_floor: int | None = None  # the floor in the answer to the newest note, for a repeated note
+    answered_floor: int | None = None  # the floor in the answer to the newest note, for a repeated note
     history: list[KeptNote] = field(default_factory=list)  # times strictly rise; entries no later mark needs are gone
     fresh: int = 0  # how many history entries were added since the last drain
     rewritten: bool = False  # whether the history changed since then other than by marks and new notes
@@ -117,17 +117,17 @@ class KeyState:
     def join(self, last_time: int | None) -> int | None:
         """Makes it joined: until it notes, it counts with its floor, the greater of its time and the last mark's."""
         known = [time for time in (self.time, last_time) if time is not None]
-        self.phase, self.floor, self.lost_at, self.told_floor = Phase.JOINED, max(known, default=None), None, None
+        self.phase, self.floor, self.lost_at, self.answered_floor = Phase.JOINED, max(known, default=None), None, None
         return self.floor
 
-    def note(self, time: int, cut: Cut, told_floor: int | None, last_time: int | None, bound: int) -> bool:
+    def note(self, time: int, cut: Cut, answered_floor: int | None, last_time: int | None, bound: int) -> bool:
         """Takes a note: the writer's events older than `time` lie below `cut`.
 
         Keeps it, among at most `bound`, if a mark after the last one, of `last_time`, can need it. Of equal times the
         first stays: its cut is tighter. Returns whether other notes that a mark can need were given up for it.
         """
         self.phase, self.floor, self.lost_at = NOTED, None, None
-        self.time, self.has_noted, self.told_floor = time, True, told_floor
+        self.time, self.has_noted, self.answered_floor = time, True, answered_floor
         if last_time is not None:
             if time <= last_time:
                 return False
@@ -169,7 +169,7 @@ class KeyState:
             return True, self.history
         return False, self.history[-fresh:] if fresh else []
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """Begins a new life: earlier notes refuse no new note, and leave no kept note for later marks."""
         self.phase, self.earlier_time = Phase.IDLE, self.greatest_time
         self.time = self.floor = self.lost_at = None
@@ -253,12 +253,12 @@ class Writer:
             key_state.lost_at = now if key_state.lost_at is None else key_state.lost_at
         self.epoch = None
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """Begins a new life after closing: its old times and offsets refuse no note; its position stays."""
         self.closed = False
         self.noted = NOTHING
         for key_state in self.key_states.values():
-            key_state.begin_anew()
+            key_state.start_over()
 
     def move(self, given: Cut, cut: Cut, newest: Mapping[str, int]) -> None:
         """Adds a noted position, as given and as a closed cut, and `newest` at that position, by key."""

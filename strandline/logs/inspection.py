@@ -19,7 +19,7 @@ from strandline.logs import BATCH_FIRST_ROWS
 from strandline.logs.layout import SEGMENTS, segment_of
 from strandline.logs.sqlite_reader import SqliteLogReader, is_readable
 
-LOG_FAULTS_TOLD: Final = 100  # faults that SQLite lists for the file of a log
+FAULTS_SHOWN: Final = 100  # faults that SQLite lists for the file of a log
 
 
 class LogFaultKind(StrEnum):
@@ -69,7 +69,7 @@ class LogInspection:
         """Yields faults as it finds them."""
         query = self._reader.query
         try:
-            for (said,) in query(f"PRAGMA integrity_check({LOG_FAULTS_TOLD})", ()):
+            for (said,) in query(f"PRAGMA integrity_check({FAULTS_SHOWN})", ()):
                 if said != "ok":
                     yield LogFault(kind=LogFaultKind.FILE, reason=f"SQLite says: {said}")
             segments: list[Segment] = []

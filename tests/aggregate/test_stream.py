@@ -207,7 +207,7 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
                 last_time = time
                 key_state.drop_passed(time)
             case "begin again":
-                key_state.begin_anew()
+                key_state.start_over()
             case "forget":
                 key_state.forget_segment("1")
             case "drain":

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from controller import clock as clock_module
 from controller.clock import Clock, HostClock
-from controller.commit.group_commit import Committer, Durable, Kept
+from controller.commit.group_commit import Committer, Durable, Unwritten
 from controller.commit.store import Store
 from controller.commit.writer_log import WriterLog
 from controller.groups.loaded_group import LoadedGroup
@@ -73,7 +73,7 @@ def _check_fit(real: Callable[..., Any], bug: Callable[..., Any]) -> None:
 
 def answer_before_the_commit() -> None:
     def make(join: Any) -> Any:
-        def broken(self: Committer, kept: Kept, calls: int = 1) -> Durable:
+        def broken(self: Committer, kept: Unwritten, calls: int = 1) -> Durable:
             joined: Durable = join(self, kept, calls)
             if not isinstance(kept, LoadedStream):
                 return joined

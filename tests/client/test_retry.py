@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.client.calls import Call, Request, Response, ask
-from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Told, persist
+from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, StepResult, persist
 from strandline.errors import (
     ControllerAway,
     InternalFailure,
@@ -71,18 +71,18 @@ class Story:
         except StopIteration as stop:
             return stop.value
 
-    def _take(self, step: Send | Pause) -> Told:
+    def _take(self, step: Send | Pause) -> StepResult:
         if isinstance(step, Pause):
             self.timeline.append(f"pause:{step.pause_ms:.0f}")
             self.pauses.append(step.pause_ms)
             self.now_ms += step.pause_ms
-            return Told(None, self.now_ms)
+            return StepResult(None, self.now_ms)
         outcome = next(self._outcomes)
         word = {AWAY: "away", LOST: "lost"}.get(outcome) if not isinstance(outcome, Response) else outcome.status
         self.timeline.append(f"send@{self.now_ms - 5000:.0f} {word}")
         self.sent.append(step)
         self.now_ms += self._took_ms
-        return Told(outcome, self.now_ms)
+        return StepResult(outcome, self.now_ms)
 
     def __str__(self) -> str:
         return " ".join(self.timeline)

@@ -131,7 +131,7 @@ def leap_anew(patch: Patch) -> None:
     """A member goes on when the store's clock is far ahead of its own."""
 
     def broken(self: Member, store_now: int, monotonic: int) -> bool:
-        self.clock.hear(store_now, monotonic)
+        self.clock.learn(store_now, monotonic)
         return True
 
     patch.setattr(Member, "_hear", broken)
@@ -202,12 +202,12 @@ def store_clock(patch: Patch) -> None:
     ask = Process.ask
 
     def with_own_clock(self: Process, request: Any, answered: Callable[..., None], failed: Callable[..., None]) -> None:
-        def hear(monotonic: int, request: Any, answer: Any) -> None:
+        def learn(monotonic: int, request: Any, answer: Any) -> None:
             if isinstance(answer, BeatAnswer | Taken):
                 answer = replace(answer, store_now=int(self.world.time) + START + self.skew)
             answered(monotonic, request, answer)
 
-        ask(self, request, hear, failed)
+        ask(self, request, learn, failed)
 
     patch.setattr(Process, "ask", with_own_clock)
 

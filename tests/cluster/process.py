@@ -141,10 +141,10 @@ class Process:
         """A new session is on another timeline than those before."""
         if self.timeline != self.world.store.timeline:
             self.timeline = self.world.store.timeline
-            self.begin_anew()
+            self.start_over()
 
-    def begin_anew(self) -> None:
-        self.member.begin_anew()
+    def start_over(self) -> None:
+        self.member.start_over()
 
     def perform(self, action: Any) -> None:
         member = self.member
@@ -173,12 +173,12 @@ class Process:
         shards = self.member.owned.shards()
         if shards and isinstance(self.member.route(self.monotonic, shards[0]), Serve):
             self.member.owned.close([random.choice(shards)])
-            self.member._looked = False  # it does not take the shard again before another one had its turn
+            self.member._knows_shards = False  # it does not take the shard again before another one had its turn
             self.member._beat_at = self.monotonic + 700
             self._wants_commit = True
 
     def look(self) -> None:
-        self.member.look_soon(self.monotonic)
+        self.member.check_soon(self.monotonic)
 
     def drop(self, shard: int) -> None:
         self.memory.pop(shard, None)
@@ -318,7 +318,7 @@ class Process:
                 self.after(HELD_MS, again)
 
         def again() -> None:
-            self.member.look_soon(self.monotonic)
+            self.member.check_soon(self.monotonic)
             self.call(call)
 
         other = replace(call, reply=refused, passed_on_to=to.id, since=None)

@@ -11,13 +11,13 @@ from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, Pass
 from controller.cluster.cluster_view import QUIET_MEMBERSHIP_MS
 from controller.cluster.events import (
     AddressShared,
-    BegunAnew,
     Drained,
     LeaseLost,
     MemberEvent,
     OtherEnded,
     ShardsReleased,
     ShardsTaken,
+    StartedOver,
 )
 from controller.cluster.lease import TRUSTED_LEASE_MS
 from controller.cluster.member import (
@@ -398,7 +398,7 @@ def test_a_fence_that_the_store_never_gave_keeps_no_owner_from_answering() -> No
 
 def test_a_call_that_found_no_owner_makes_the_member_look_soon() -> None:
     driver = Driver(shard(0, 1))
-    driver.member.look_soon(10)
+    driver.member.check_soon(10)
     assert driver.member.next_due() == 10 + FREE_SHARDS_LOOK_MS
 
 
@@ -428,7 +428,7 @@ def test_who_drains_and_loses_the_store_stops() -> None:
 
 def test_a_store_on_another_timeline_begins_anew() -> None:
     driver = Driver(shard(0, 1))
-    driver.member.begin_anew()
+    driver.member.start_over()
     assert driver.member.route(10, 0) == Refuse(Refusal.NOT_SERVING)
 
 
@@ -455,7 +455,7 @@ def test_a_member_tells_of_a_lost_lease_and_of_its_new_one() -> None:
     assert driver.member.controllers(TRUSTED_LEASE_MS)[0].beat_age_ms == TRUSTED_LEASE_MS
     answer = BeatAnswer(STORE, (row(2, name="c1"),), (shard(0, 2, 2),), 2)
     driver.member.begun(TRUSTED_LEASE_MS, begin, answer)
-    assert driver.events[1:] == [LeaseLost(1), BegunAnew(1)]
+    assert driver.events[1:] == [LeaseLost(1), StartedOver(1)]
     assert driver.member.renewed_at == TRUSTED_LEASE_MS
 
 

@@ -109,29 +109,29 @@ def test_a_lease_is_over_before_anybody_may_end_its_holder(own: float, other: fl
 def test_the_clock_is_the_greatest_bound_that_the_store_gave() -> None:
     clock = StoreClock()
     clock.grant(100_000)
-    clock.hear(5_000, 100)
-    clock.hear(5_010, 200)  # its answer took longer
+    clock.learn(5_000, 100)
+    clock.learn(5_010, 200)  # its answer took longer
     assert clock.now(300) == 5_200
 
 
 def test_a_bound_is_forgotten_after_a_minute() -> None:
     clock = StoreClock()
     clock.grant(10**9)
-    clock.hear(50_000, 0)
-    clock.hear(20_000, 10)  # the store's clock was set back
-    clock.hear(20_000 + STORE_CLOCK_MS, 10 + STORE_CLOCK_MS)
+    clock.learn(50_000, 0)
+    clock.learn(20_000, 10)  # the store's clock was set back
+    clock.learn(20_000 + STORE_CLOCK_MS, 10 + STORE_CLOCK_MS)
     assert clock.estimate(10 + STORE_CLOCK_MS) == 20_000 + STORE_CLOCK_MS
 
 
 @given(st.lists(st.tuples(st.integers(1, 2_000), st.integers(-50_000, 50_000), st.integers(0, 3_000)), min_size=1))
 def test_the_clock_never_goes_back_and_never_reaches_its_bound(looks: list[tuple[int, int, int]]) -> None:
     clock, monotonic, store = StoreClock(), 0, 1_000_000
-    clock.hear(store, monotonic)
+    clock.learn(store, monotonic)
     clock.grant(store + LEASE_MS)
     shown = [clock.now(monotonic)]
     for passed, step, way in looks:
         monotonic, store = monotonic + passed, store + passed + step
-        clock.hear(store - way, monotonic)
+        clock.learn(store - way, monotonic)
         clock.grant(store - way + LEASE_MS)
         shown.append(clock.now(monotonic))
     assert shown == sorted(shown)
@@ -144,7 +144,7 @@ def test_the_clock_is_never_ahead_of_the_stores(looks: list[tuple[int, int]]) ->
     clock.grant(10**12)
     for passed, way in looks:
         monotonic, store = monotonic + passed, store + passed
-        clock.hear(store - way, monotonic)
+        clock.learn(store - way, monotonic)
         assert clock.now(monotonic) <= store
 
 
@@ -188,7 +188,7 @@ def test_a_commit_that_hung_holds_back_what_beats_tell_until_the_next() -> None:
 
 def test_a_controller_is_silent_after_a_lease_without_a_beat() -> None:
     members = ClusterView(1, told(controller(1), controller(2, beat=7)), 1_000)
-    members.hear(told(controller(1, 2), controller(2, beat=7)), 2_000)
+    members.learn(told(controller(1, 2), controller(2, beat=7)), 2_000)
     assert members.next_silent_at() == 1_000 + LEASE_MS
     assert members.silent(1_000 + LEASE_MS - 1) == []
     assert members.silent(1_000 + LEASE_MS) == [(2, 7)]
@@ -196,7 +196,7 @@ def test_a_controller_is_silent_after_a_lease_without_a_beat() -> None:
 
 def test_a_beat_begins_the_wait_again() -> None:
     members = ClusterView(1, told(controller(1), controller(2, beat=7)), 1_000)
-    members.hear(told(controller(1, 2), controller(2, beat=8)), 2_000)
+    members.learn(told(controller(1, 2), controller(2, beat=8)), 2_000)
     assert members.silent(1_000 + LEASE_MS) == []
     members.is_alive(2, 3_000)  # the end found another beat
     assert members.next_silent_at() == 3_000 + LEASE_MS
@@ -204,19 +204,19 @@ def test_a_beat_begins_the_wait_again() -> None:
 
 def test_membership_is_quiet_when_nobody_came_or_went_for_a_while() -> None:
     members = ClusterView(1, told(controller(1)), 0)
-    members.hear(told(controller(1), controller(2)), 1_000)
-    members.hear(told(controller(1), controller(2)), 2_000)
+    members.learn(told(controller(1), controller(2)), 1_000)
+    members.learn(told(controller(1), controller(2)), 2_000)
     assert not members.is_quiet(1_000 + QUIET_MEMBERSHIP_MS - 1)
-    members.hear(told(controller(1), controller(2, beat=9)), QUIET_MEMBERSHIP_MS)
+    members.learn(told(controller(1), controller(2, beat=9)), QUIET_MEMBERSHIP_MS)
     assert members.is_quiet(1_000 + QUIET_MEMBERSHIP_MS)
-    members.hear(told(controller(1), controller(2, draining=True)), 9_000)
+    members.learn(told(controller(1), controller(2, draining=True)), 9_000)
     assert members.quiet_at == 9_000 + QUIET_MEMBERSHIP_MS
 
 
 def test_membership_is_not_quiet_while_a_beat_is_late() -> None:
     members = ClusterView(1, told(controller(1), controller(2, beat=7)), 0)
     seen = 2 * QUIET_MEMBERSHIP_MS
-    members.hear(told(controller(1), controller(2, beat=8)), seen)
+    members.learn(told(controller(1), controller(2, beat=8)), seen)
     assert members.is_quiet(seen + LATE_BEAT_MS - 1)
     assert not members.is_quiet(seen + LATE_BEAT_MS)
 
@@ -234,7 +234,7 @@ def test_ended_controllers_free_shards_and_draining_ones_have_no_share() -> None
 
 def test_shards_stay_as_they_were_while_their_version_stands() -> None:
     members = ClusterView(1, told(controller(1), shards=(shard(0, 1),), version=4), 0)
-    members.hear(told(controller(1, 2), shards=None, version=4), 1_000)
+    members.learn(told(controller(1, 2), shards=None, version=4), 1_000)
     assert members.version == 4
     assert members.shards_of(1) == [shard(0, 1)]
 
@@ -242,7 +242,7 @@ def test_shards_stay_as_they_were_while_their_version_stands() -> None:
 def test_a_controller_sees_all_with_their_shards_and_the_age_of_their_beats() -> None:
     shards = tuple(shard(number, owner) for number, owner in enumerate([1, 2, 2, None]))
     members = ClusterView(1, told(controller(2, beat=7), controller(1), shards=shards), 1_000)
-    members.hear(told(controller(1, 2), controller(2, beat=7), controller(3), shards=shards), 2_000)
+    members.learn(told(controller(1, 2), controller(2, beat=7), controller(3), shards=shards), 2_000)
     seen = members.all(2_500, renewed_at=1_990)
     assert [(each.row.id, each.shards, each.beat_age_ms) for each in seen] == [(1, 1, 510), (2, 2, 1_500), (3, 0, 500)]
     assert not any(each.ended for each in seen)
@@ -252,21 +252,21 @@ def test_a_controller_sees_all_with_their_shards_and_the_age_of_their_beats() ->
 def test_a_controller_that_ended_is_seen_until_its_name_is_back() -> None:
     members = ClusterView(1, told(controller(1), controller(2), controller(3)), 1_000)
     members.has_ended(2, 1_500)
-    members.hear(told(controller(1, 2)), 2_000)
+    members.learn(told(controller(1, 2)), 2_000)
     seen = {each.row.id: each for each in members.all(3_000, renewed_at=2_000)}
     assert [seen[id].ended for id in (1, 2, 3)] == [False, True, True]
     assert (seen[2].shards, seen[2].beat_age_ms) == (0, 2_000)
     assert members.ended(2) == controller(2) and members.ended(9) is None and members.live == 1
     again = replace(controller(4), name="c2")
-    members.hear(told(controller(1, 3), again), 3_000)
+    members.learn(told(controller(1, 3), again), 3_000)
     assert [each.row.id for each in members.all(3_000, renewed_at=3_000)] == [1, 4, 3]
 
 
 def test_the_controllers_that_ended_are_bounded() -> None:
     members = ClusterView(1, told(controller(1)), 0)
     for id in range(2, ENDED_CONTROLLERS + 4):
-        members.hear(told(controller(1), controller(id)), id)
-    members.hear(told(controller(1)), 1_000)
+        members.learn(told(controller(1), controller(id)), id)
+    members.learn(told(controller(1)), 1_000)
     assert len(members.all(1_000, renewed_at=0)) == 1 + ENDED_CONTROLLERS
     assert members.ended(2) is None
 

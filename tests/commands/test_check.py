@@ -11,7 +11,7 @@ import pytest
 
 from controller.cli import main
 from controller.storage.database import open_database
-from controller.storage.inspection import FAULTS_SHOWN
+from strandline.logs.inspection import FAULTS_SHOWN
 from tests.postgres import Postgres
 from tests.served import InProcess, ManualClock
 

@@ -19,7 +19,7 @@ from controller.storage import schema
 from controller.storage.backup import back_up
 from controller.storage.database import open_database
 from controller.storage.refusals import InTheWay, UnderWay
-from controller.storage.terms import RESTORE, begin_anew
+from controller.storage.terms import RESTORE, start_over
 from tests.readme.pages import blocks_of, commands_of
 from tests.served import NOON
 
@@ -227,7 +227,7 @@ def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, dat
     for moment in (NOON, NOON + 3_600_000):
         with open_database(database) as store, store.writer.begin():
             store.writer.execute(delete(schema.served).where(schema.served.c.owner == RESTORE))
-            begin_anew(store.writer, moment)
+            start_over(store.writer, moment)
             for table in (schema.stream, schema.reader_group):
                 store.writer.execute(update(table).values(epochs=0, fence=0))  # as the backup has them
         controller = start()

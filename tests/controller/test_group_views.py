@@ -67,13 +67,13 @@ class Interrupted:
         self._own = own
         self._happens = [happens]
 
-    def at_hand(self, streams: Iterable[str]) -> bool:
+    def ready(self, streams: Iterable[str]) -> bool:
         return True
 
     async def graphs(
-        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
     ) -> Mapping[str, SegmentGraph]:
-        return await self._own.graphs(identities, positions, anew=anew)
+        return await self._own.graphs(identities, positions, again=again)
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         found = await self._own.ask(questions)

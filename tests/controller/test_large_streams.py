@@ -12,7 +12,7 @@ import pytest
 from controller.storage.database import open_database
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
-from controller.storage.steps import STEP_ITEMS, STEPS_AT_HAND
+from controller.storage.steps import FIRST_STEPS, STEP_ITEMS
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import Note
@@ -23,7 +23,7 @@ from tests.terms import commit_of, tenure_of
 
 pytestmark = pytest.mark.full
 
-WRITERS = STEPS_AT_HAND * STEP_ITEMS
+WRITERS = FIRST_STEPS * STEP_ITEMS
 DEADLINE_S = 60
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.storage.load import streams_at_hand
+from controller.storage.load import ready_streams
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_the_streams_of_one_request_are_loaded_together(start: Any, monkeypatch:
 
     def counted(connection: Any, wanted: list[Any]) -> Any:
         read.append(sorted(name for name, _ in wanted))
-        return streams_at_hand(connection, wanted)
+        return ready_streams(connection, wanted)
 
     monkeypatch.setattr("controller.streams.loading.streams_at_hand", counted)
     notes = [{"stream": each, "writer": "a", "time": 1, "position": {}} for each in [*streams, "nowhere"]]

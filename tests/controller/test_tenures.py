@@ -17,7 +17,7 @@ from controller.clock import Clock
 from controller.cluster.records import Kind
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.health import StoreHealth
-from controller.commit.store import Store, kept
+from controller.commit.store import Store, after_commit
 from controller.groups.service import Groups
 from controller.joint.shard_record import NoLease
 from controller.storage.database import Database, open_database
@@ -277,12 +277,12 @@ def test_a_group_has_the_tenure_of_its_own_name(store_url: str) -> None:
 
 
 def test_a_tenure_that_ends_after_a_change_leaves_the_answer_undecided() -> None:
-    with pytest.raises(StoreUndecided, match="it is stored"), kept():
+    with pytest.raises(StoreUndecided, match="it is stored"), after_commit():
         raise not_served(Kind.STREAM, "a0")
 
 
 def test_what_is_stored_is_not_refused_because_its_stream_is_loading_again() -> None:
-    with pytest.raises(StoreUndecided, match=r"it is stored, .* still being loaded"), kept():
+    with pytest.raises(StoreUndecided, match=r"it is stored, .* still being loaded"), after_commit():
         raise StreamLoading(stream="s")
 
 

@@ -57,12 +57,12 @@ def test_lines_and_messages_are_heard_in_order_and_then_the_end(folder: Path) ->
     work.mkdir()
     with Processes(work) as processes:
         processes.start("apart", "part", "you")
-        assert processes.hear(120) == {"part": "apart", "kind": "line", "text": "hello you True True False"}
+        assert processes.receive(120) == {"part": "apart", "kind": "line", "text": "hello you True True False"}
         left = {"part": "apart", "kind": "line", "text": f"leaves what it leaves in {work}"}
-        assert processes.hear(120) == left
-        assert processes.hear(120) == {"part": "apart", "kind": "news", "text": "all is well"}
-        assert processes.hear(120) == {"part": "apart", "kind": "ended", "status": 0}
-        assert processes.hear(0) is None
+        assert processes.receive(120) == left
+        assert processes.receive(120) == {"part": "apart", "kind": "news", "text": "all is well"}
+        assert processes.receive(120) == {"part": "apart", "kind": "ended", "status": 0}
+        assert processes.receive(0) is None
 
 
 @pytest.mark.parametrize(("name", "status"), [("unlucky", 1), ("controller", 0)])
@@ -71,7 +71,7 @@ def test_a_process_that_should_not_end_is_named_with_its_last_words(folder: Path
     words = rf"'{name}' .* status {status}; it said last:\nthe disk is full"
     with Processes(folder) as processes, pytest.raises(Failure, match=words):
         processes.start(name, "part")
-        processes.hear(120)
+        processes.receive(120)
 
 
 def test_in_the_end_nothing_is_left_of_a_process_and_its_children(
@@ -80,7 +80,7 @@ def test_in_the_end_nothing_is_left_of_a_process_and_its_children(
     (folder / "part.py").write_text(STUBBORN.replace("CHILD", "0"))
     with Processes(folder) as processes:
         processes.start("lasting", "part")
-        processes.hear(120)
+        processes.receive(120)
         deadline = time.monotonic() + 60
         while len(running_in(folder)) < 2:  # the child has no environment for a moment while it is started
             assert time.monotonic() < deadline

@@ -70,7 +70,7 @@ class Node:
     async def start(self) -> None:
         self.committer.start()
         self.due.start()
-        await self.driver.begin([self.streams, self.groups], self.committer.beat_soon, self.due.look_soon)
+        await self.driver.begin([self.streams, self.groups], self.committer.beat_soon, self.due.check_soon)
 
     async def crash(self) -> None:
         """Says nothing any more, as after kill -9. What has been sent may still arrive."""

@@ -330,7 +330,7 @@ def test_the_look_for_due_streams_ends_also_when_shards_were_just_taken(postgres
         node.due.start()
         for _turn in range(3):  # until it waits
             await asyncio.sleep(0)
-        node.due.look_soon()
+        node.due.check_soon()
         async with asyncio.timeout(PATIENCE_S):
             await node.crash()
 

@@ -8,13 +8,13 @@ import pytest
 
 from controller.cluster.events import (
     AddressShared,
-    BegunAnew,
     Drained,
     LeaseLost,
     MemberEvent,
     OtherEnded,
     ShardsReleased,
     ShardsTaken,
+    StartedOver,
 )
 from controller.cluster.records import ControllerRow
 from controller.joint.member_events import MemberEvents
@@ -28,7 +28,7 @@ OTHER = ControllerRow(2, "b", "http://b", None, "1", 7, 0, 0, False, None)
     ("event", "line", "level", "fields"),
     [
         (LeaseLost(86), "lease_lost", logging.WARNING, {"shards": 86}),
-        (BegunAnew(86), "began_anew", logging.INFO, {"shards": 86}),
+        (StartedOver(86), "began_anew", logging.INFO, {"shards": 86}),
         (ShardsTaken(5, {"b": 3}), "shards_taken", logging.INFO, {"shards": 5, "of_ended": {"b": 3}}),
         (ShardsTaken(5, {}), "shards_taken", logging.INFO, {"shards": 5}),
         (ShardsReleased(16), "shards_released", logging.INFO, {"shards": 16}),

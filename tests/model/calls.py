@@ -35,7 +35,7 @@ class NaiveCalls(NaiveStream):
         self.check_room(name)
         self.store_rest(now)
         writer = self.writers.setdefault(name, NaiveWriter(name, self.heard_now(now), now))
-        self.begin_anew(writer)
+        self.start_over(writer)
         self.epochs += 1
         writer.epoch, writer.closed_epoch, writer.excluded_at = self.epochs, None, None
         self.hear(writer, now)
@@ -120,7 +120,7 @@ class NaiveCalls(NaiveStream):
             self.before.setdefault(segment, ())
         self.store_rest(now)
         writer = self.writers.setdefault(note.writer, NaiveWriter(note.writer, self.heard_now(now), now))
-        self.begin_anew(writer)
+        self.start_over(writer)
         writer.tail = writer.tail or tail
         self.take_up(writer, times)
         cut = self.closed(note.position)
@@ -144,7 +144,7 @@ class NaiveCalls(NaiveStream):
         known = {key: writer.known_with(key, cut, None) for key in self.keys() | set(keys)}
         writer.said.append(Said(writer.life, {}, {}, cut, known))
 
-    def begin_anew(self, writer: NaiveWriter) -> None:
+    def start_over(self, writer: NaiveWriter) -> None:
         if not writer.closed:
             return
         writer.closed = False

@@ -102,7 +102,7 @@ RUN = {
 OF_THEIR_OWN = ("decisions", "reference")  # neither tells anybody what to type; the reference is written from the code
 LANGUAGES = {"go", "ini", "java", "python", "scala", "sh", "sql", "text", "ts", "yaml"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-GETTING_THE_CODE = ("git clone ", "cd ")
+GETTING_THE_CODE = ("git clone ", "cd ", "python3 -m venv ")
 
 
 def commands(text: str) -> list[str]:

@@ -93,11 +93,11 @@ def closing_drops_positions(patch: Patch) -> None:
 
 
 def a_new_life_keeps_the_notes_of_the_old_one(patch: Patch) -> None:
-    begin_anew = Writer.begin_anew
+    start_over = Writer.start_over
 
     def broken(self: Writer) -> None:
         kept = {key: key_state.history for key, key_state in self.key_states.items()}
-        begin_anew(self)
+        start_over(self)
         for key, history in kept.items():
             self.key_states[key].history = history
 
@@ -293,10 +293,10 @@ def upper_is_the_greatest_time_contributed(patch: Patch) -> None:
 
 
 def upper_knows_no_earlier_life(patch: Patch) -> None:
-    begin_anew = KeyState.begin_anew
+    start_over = KeyState.start_over
 
     def broken(self: KeyState) -> None:
-        begin_anew(self)
+        start_over(self)
         self.earlier_time = None
 
     patch.setattr(KeyState, "begin_anew", broken)

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, load_stream, stream_steps, streams_at_hand
+from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, load_stream, ready_streams, stream_steps
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
 from controller.storage.steps import STEP_ITEMS
@@ -194,7 +194,7 @@ def test_streams_at_hand_are_loaded_from_one_read_each_as_it_is(served: Served) 
     with served.database.writer.begin():
         served.database.writer.execute(schema.stream.update().where(schema.stream.c.name == "b").values(head="{"))
     names = ("a", "s", "b", "none", "z")
-    found = streams_at_hand(served.database.reader, [(name, served.unserved) for name in names])
+    found = ready_streams(served.database.reader, [(name, served.unserved) for name in names])
     a, large, unreadable, none, z = found
     assert isinstance(a, StoredStream) and isinstance(z, StoredStream)
     assert (a.stream.name, z.stream.name) == ("a", "z")

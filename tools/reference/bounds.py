@@ -17,8 +17,9 @@ def limits() -> str:
     """Each limit of each module, under headings from its comments."""
     parts = [f"## {title}: `{module}`\n\n{_limits_of(module)}" for module, title in LIMITS.items()]
     introduction = (
-        "What a caller can make grow has a bound. Past it the answer is 413 or 422 with the limit in the problem, or 503 "
-        "if a later call may succeed. What only tunes our own code stands beside its use. The unit is last in each name."
+        "What a caller can make grow has a bound. Past it the answer is 413 or 422 with the limit in the problem, or "
+        "503 if a later call may succeed. What only tunes our own code stands beside its use. The unit is last in "
+        "each name."
     )
     return page("Limits", introduction, parts)
 

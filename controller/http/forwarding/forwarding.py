@@ -44,7 +44,7 @@ from controller.http.forwarding.peers import (
     PassedCall,
     PeerAnswer,
     Peers,
-    told,
+    problem_head,
 )
 from controller.http.forwarding.stream_views import TOKEN, StreamsOfAll
 from controller.http.forwarding.subjects import Subject, Subjects
@@ -182,7 +182,7 @@ class Forwarding:
     def _take(self, scope: Scope, subject: Subject) -> None:
         scope[_TAKEN] = subject, self._owners.directory.tenure(subject.kind, subject.name)
 
-    def told(self, scope: Scope, now: int) -> tuple[int, Headers]:
+    def answer_headers(self, scope: Scope, now: int) -> tuple[int, Headers]:
         """The clock that an answer of this controller tells at a moment of its own, and the headers that name the
         owner of the stream or group. The fence is that of the moment, since a handler may have found what it tells
         later than the call was taken."""
@@ -207,7 +207,7 @@ class Forwarding:
         async def attempt(owner: ControllerRow) -> tuple[Passed, int]:
             floor = self._owners.directory.clock_floor(subject.kind, subject.name)
             passed = await self._queue.send(owner, token, whose, encoded)
-            if told(passed.bodies[0]).code == NotOwner.code:
+            if problem_head(passed.bodies[0]).code == NotOwner.code:
                 raise NotTaken(NOT_ITS_OWN)
             return passed, floor
 
@@ -219,7 +219,7 @@ class Forwarding:
             return False
         passed, floor = taken
         body = bytes(passed.bodies[0])
-        status = told(body).status or passed.status
+        status = problem_head(body).status or passed.status
         asked = tuple((name, value) for name, value in passed.headers if name == b"www-authenticate")
         time = call.controller.clock.now() if passed.time is None else passed.time
         time = max(time, floor)  # notes of several streams come back with the least of their times

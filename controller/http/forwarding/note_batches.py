@@ -17,7 +17,7 @@ from controller.http.bodies import NoteBody
 from controller.http.forwarding.batches import divided, failed_as_one, least, together
 from controller.http.forwarding.note_queue import send_notes
 from controller.http.forwarding.owners import Found, Owners
-from controller.http.forwarding.peers import NoAnswer, NotTaken, Peers, told
+from controller.http.forwarding.peers import NoAnswer, NotTaken, Peers, problem_head
 from controller.http.forwarding.subjects import Subject
 from controller.http.notes import checked, no_list, read_large, take_many
 from controller.http.request_bodies import read_body
@@ -90,9 +90,9 @@ class NoteBatches:
                 break
         results = together(len(given), ((part.places, part.results) for part in parts))
         time = least((part.time for part in parts), controller.clock.now())
-        whole = failed_as_one([told(each).status or None for each in results])
+        whole = failed_as_one([problem_head(each).status or None for each in results])
         if whole is not None:
-            return BatchAnswer(told(results[whole]).status, bytes(results[whole]), time)
+            return BatchAnswer(problem_head(results[whole]).status, bytes(results[whole]), time)
         return BatchAnswer(200, to_json(NoteResults(tuple(results))), time)
 
     async def _attempt(self, call: _Call, places: list[int]) -> list[_Part]:
@@ -154,7 +154,9 @@ def _named(given: Given) -> dict[str, str]:
 
 def _not_taken(part: _Part) -> list[int]:
     """The places at which nothing was done because nobody was the owner."""
-    return [place for place, each in zip(part.places, part.results, strict=True) if told(each).code == NotOwner.code]
+    return [
+        place for place, each in zip(part.places, part.results, strict=True) if problem_head(each).code == NotOwner.code
+    ]
 
 
 def _problem(error: StrandlineError) -> msgspec.Raw:

@@ -71,13 +71,13 @@ class ProblemHead(msgspec.Struct, frozen=True):
     code: str = ""
 
 
-_told: Final = msgspec.json.Decoder(ProblemHead)
+_problem_head: Final = msgspec.json.Decoder(ProblemHead)
 
 
-def told(body: bytes | msgspec.Raw) -> ProblemHead:
+def problem_head(body: bytes | msgspec.Raw) -> ProblemHead:
     """What an answer says, if it is a problem."""
     try:
-        return _told.decode(body)
+        return _problem_head.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ProblemHead()
 
@@ -226,7 +226,7 @@ class Peers:
             answer = await self._send(owner, call, peer)
             try:
                 given = PeerAnswer(answer, call.within_s, owner.client_address)
-                if given.status == NotOwner.status and told(await given.whole()).code == NotOwner.code:
+                if given.status == NotOwner.status and problem_head(await given.whole()).code == NotOwner.code:
                     raise NotTaken(NOT_ITS_OWN)
                 yield given
             finally:

@@ -75,15 +75,15 @@ class StreamsOfAll:
         self._peers = peers
         self._seen: dict[str, _Seen] = {}  # by stream, the one that was seen last stands last
 
-    def at_hand(self, streams: Iterable[str]) -> bool:
+    def ready(self, streams: Iterable[str]) -> bool:
         return all(self._owners.look(_subject(stream), None) is None for stream in streams)
 
     async def graphs(
-        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
     ) -> Mapping[str, SegmentGraph]:
         graphs: dict[str, SegmentGraph | None] = {}
         for stream, identity in identities.items():
-            seen = None if anew or self.at_hand([stream]) else self._seen.get(stream)
+            seen = None if again or self.ready([stream]) else self._seen.get(stream)
             is_it = seen is not None and seen.identity == identity
             fits = seen is not None and is_it and _fits(seen.graph, positions.get(stream, {}))
             graphs[stream] = seen.graph if seen is not None and fits else None

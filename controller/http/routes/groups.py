@@ -8,7 +8,7 @@ import msgspec
 from fastapi import Request, Response
 from msgspec import UNSET
 
-from controller.commit.store import kept
+from controller.commit.store import after_commit
 from controller.groups.loaded_group import LoadedGroup
 from controller.http.auth import check_streams
 from controller.http.bodies import (
@@ -76,7 +76,7 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
     settings = GroupSettings(streams=tuple(body.streams), start=_start(body.start), **_settings(body))
     check_streams(request.scope, settings.streams)
     created = await controller.groups.create(group, settings, by)
-    with kept():
+    with after_commit():
         loaded = await controller.groups.get(group)
     return answer(describe(loaded, controller.clock.now()), 201 if created else 200)
 
@@ -108,7 +108,7 @@ async def configure(group: str, request: Request, controller: Served, by: Caller
         changes["streams"] = tuple(body.streams)
     start = None if body.start is UNSET else _start(body.start)
     await controller.groups.configure(group, changes, start, by)
-    with kept():
+    with after_commit():
         loaded = await controller.groups.get(group)
     return answer(describe(loaded, controller.clock.now()))
 
@@ -152,10 +152,10 @@ async def report(group: str, reader: str, request: Request, controller: Served, 
         if body.settled is not None:
             wanted = "left out: a reader that registers begins at its settled position, which is in `positions`"
             raise InvalidNote(name="settled", value=body.settled, wanted=wanted)
-        told = await controller.groups.register(group, reader, body.positions, by)
+        reply = await controller.groups.register(group, reader, body.positions, by)
     else:
-        told = await controller.groups.report(group, reader, body.epoch, body.positions, body.settled)
-    return answer(told)
+        reply = await controller.groups.report(group, reader, body.epoch, body.positions, body.settled)
+    return answer(reply)
 
 
 @router.declare(
@@ -183,8 +183,8 @@ async def acquire(group: str, reader: str, request: Request, controller: Served)
 )
 async def release(group: str, reader: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, ReleaseBody, InvalidNote)
-    told = await controller.groups.release(group, reader, body.epoch, body.positions, body.settled)
-    return answer(told)
+    reply = await controller.groups.release(group, reader, body.epoch, body.positions, body.settled)
+    return answer(reply)
 
 
 @router.declare(

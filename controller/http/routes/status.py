@@ -80,7 +80,7 @@ async def get_status(
     for each in page.streams:
         streams.append(_stream(each))
         await slices.turn()
-    told = wire.StatusPage(
+    reply = wire.StatusPage(
         at=controller.clock.now(),
         controller=wire.ControllerStatus(
             version=controller.version, since=controller.since, ready=reason is None, reason=reason
@@ -94,7 +94,7 @@ async def get_status(
         groups=tuple(_group(each) for each in groups.groups if not shown.isdisjoint(each.window.streams)),
         unread_groups={name: each.code for name, each in groups.unread.items() if not shown.isdisjoint(each.streams)},
     )
-    return answer(told)
+    return answer(reply)
 
 
 def _everything(_: str) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Request, Response
 from msgspec import UNSET
 
-from controller.commit.store import kept
+from controller.commit.store import after_commit
 from controller.http.auth import check_writer, grant_of
 from controller.http.bodies import (
     ScaleBody,
@@ -75,7 +75,7 @@ router = Routes("streams", prefix="/v1/streams")
 async def create(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, StreamBody, InvalidConfig)
     created = await controller.streams.create(stream, _segments(body.segments), _settings(body), by)
-    with kept():
+    with after_commit():
         described = describe(*await controller.status.of_now(stream))
     return answer(described, 201 if created else 200)
 
@@ -100,7 +100,7 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
     settings = _settings(body)
     act = AdminAction("configured", by, settings)
     await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
-    with kept():
+    with after_commit():
         described = describe(*await controller.status.of_now(stream))
     return answer(described)
 
@@ -124,7 +124,7 @@ async def scale(stream: str, request: Request, controller: Served, by: Caller) -
     create = [_new_segment(each) for each in body.create]
     act = AdminAction("scaled", by, _scaling(body))
     await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
-    with kept():
+    with after_commit():
         loaded = await controller.streams.get(stream)
     return answer(SegmentsReply(_segment_replies(loaded)))
 
