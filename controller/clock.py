@@ -86,7 +86,7 @@ class Clock:
         if self._host.monotonic() - begun > CLOCK_READING_MS:
             return  # the process was interrupted between the two readings, so they cannot be compared
         self._compared_at = begun
-        step = self._steady.look(wall, begun)
+        step = self._steady.refresh(wall, begun)
         if step:
             self._now += step
             self.unserved.skip(step)  # this time did not pass, so it must not count as silence

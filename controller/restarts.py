@@ -15,7 +15,7 @@ KILL_AFTER_S: Final = 5  # past `drain_s`, a process that has not ended is kille
 
 
 @dataclass(slots=True)
-class _Place:
+class _Slot:
     """One of the processes, whichever runs in its place now."""
 
     start_at: float | None = 0.0  # None while one runs, and if no other one is to be started
@@ -34,7 +34,7 @@ class Restarts:
     """
 
     def __init__(self, count: int) -> None:
-        self._places = {number: _Place() for number in range(1, count + 1)}
+        self._places = {number: _Slot() for number in range(1, count + 1)}
         self._begun = False  # all were ready once
         self.stopping = False
         self._kill_at: float | None = None

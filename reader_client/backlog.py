@@ -54,7 +54,7 @@ class GroupBacklog:
         `remaining_offsets`)."""
         self._by_lag.backlog = window.backlog
         self._by_size.update(remaining)
-        return self._watch.look()
+        return self._watch.check()
 
 
 def remaining_offsets(window: GroupWindow, logs: Mapping[str, LogReader]) -> int:

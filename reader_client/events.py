@@ -17,7 +17,7 @@ from reader_client.reader import ReaderJobs
 from reader_client.steps import drive, drive_async
 from reader_client.windowing import Key, Value, Windowing, value_of
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
-from strandline.core.event_windows import Closed, Kind
+from strandline.core.event_windows import Closed, WindowKind
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.errors import StrandlineError
@@ -163,7 +163,7 @@ class EventReader(_Known):
 
     def windows(
         self,
-        kind: Kind,
+        kind: WindowKind,
         *,
         state: str | Path,
         key: Key | None = None,
@@ -263,7 +263,7 @@ class AsyncEventReader(_Known):
 
     async def windows(
         self,
-        kind: Kind,
+        kind: WindowKind,
         *,
         state: str | Path,
         key: Key | None = None,

@@ -142,14 +142,14 @@ class MarkCache:
             below = min(self._count_below(self._marks, *each) for each in position.items())
             self._marks.prune_before_seq(self._marks.first_seq + below - 1)
 
-    def tell_mark(self, time: int) -> None:
+    def note_mark(self, time: int) -> None:
         """Records that a call returned a mark of this time, which may not be cached yet."""
         self._called_time = time if self._called_time is None else max(self._called_time, time)
 
-    def tell_window(self, position: Mapping[str, int], window: TimeWindow) -> None:
+    def note_window(self, position: Mapping[str, int], window: TimeWindow) -> None:
         """Records that a call returned this window, whose marks may not be cached yet."""
         if window.lower is not None:
-            self.tell_mark(window.lower)
+            self.note_mark(window.lower)
         self._called_end = self._called_end or window.end_of_stream
         if window.upper is not None:  # a mark covers the position
             for segment, offset in position.items():

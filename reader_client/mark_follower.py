@@ -121,15 +121,15 @@ class Follower:
             fresh = self._cache.over or (heard is not None and self._now_ms() - heard <= self._stale_after_ms)
             return self._cache.window(position) if fresh else None
 
-    def tell_mark(self, time: int) -> None:
-        """See `MarkCache.tell_mark`."""
+    def note_mark(self, time: int) -> None:
+        """See `MarkCache.note_mark`."""
         with self._lock:
-            self._cache.tell_mark(time)
+            self._cache.note_mark(time)
 
-    def tell_window(self, position: Mapping[str, int], window: TimeWindow) -> None:
-        """See `MarkCache.tell_window`."""
+    def note_window(self, position: Mapping[str, int], window: TimeWindow) -> None:
+        """See `MarkCache.note_window`."""
         with self._lock:
-            self._cache.tell_window(position, window)
+            self._cache.note_window(position, window)
 
     @property
     def status(self) -> Following:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
 from reader_client.options import Options
 from reader_client.reader import ReaderJobs
-from strandline.core.event_windows import Closed, EventWindows, Kind
+from strandline.core.event_windows import Closed, EventWindows, WindowKind
 from strandline.errors import InvalidConfig
 
 Key: TypeAlias = Callable[[EventItem], Hashable]
@@ -42,7 +42,7 @@ class Windowing:
 
     @classmethod
     def begin(
-        cls, reading: ReaderJobs, kind: Kind, state: str | Path, key: Key | None, value: Value, time_key: str
+        cls, reading: ReaderJobs, kind: WindowKind, state: str | Path, key: Key | None, value: Value, time_key: str
     ) -> Windowing:
         """Takes the reader over, from the state in the file if there is one. Raises InvalidConfig for a reader that has
         begun, or cannot have windows."""

@@ -62,14 +62,14 @@ class _WithCache:
     def _record_window(self, position: Mapping[str, int], key: str, window: TimeWindow) -> TimeWindow:
         """Records a window that a call returned: the cache returns no older one."""
         if (follower := self._followers.get(key)) is not None:
-            follower.tell_window(position, window)
+            follower.note_window(position, window)
         return window
 
     def _record_marks(self, key: str, *marks: WireMark | None) -> None:
         """Records marks that a call returned: the cache returns no older window."""
         times = [mark.time for mark in marks if mark is not None]
         if times and (follower := self._followers.get(key)) is not None:
-            follower.tell_mark(max(times))
+            follower.note_mark(max(times))
 
     def _wants_follower(self, key: str) -> bool:
         return self._cached and key not in self._followers and len(self._followers) < FOLLOWED_KEYS

@@ -192,7 +192,7 @@ class _Progress:
             for each in self._checked(events, into):
                 into.take(each)
                 if not into.events % 1_000 and time.monotonic() >= self._due:
-                    self._tell(into.events, what)
+                    self._print(into.events, what)
         except KeyboardInterrupt:
             return True
         return False
@@ -203,7 +203,7 @@ class _Progress:
             if self._source.unreadable > ASSESS_UNREADABLE * max(1, into.events):
                 raise Failure(f"hardly any event has a time: {self._source.unreadable_example}")
 
-    def _tell(self, events: int, what: str) -> None:
+    def _print(self, events: int, what: str) -> None:
         self._due = time.monotonic() + ASSESS_PROGRESS_MS / 1000
         if sys.stderr.isatty():
             share = self._source.share()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.app import create_app
-from controller.cluster.actions import PassOn, Route, Serve
+from controller.cluster.actions import CallRoute, PassOn, Serve
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import ControllerRow, Kind
 from tests.served import InProcess, ManualClock
@@ -30,7 +30,9 @@ class _TheOthers:
     def monotonic(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
+    def route(
+        self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None
+    ) -> CallRoute:
         return Serve(1) if kind is Kind.GROUP or name in OWN_STREAMS else PassOn(self._other)
 
     def tenure(self, kind: Kind, name: str) -> OwnedShard:

@@ -81,13 +81,13 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Failure as failure:
-            tell_error(str(ctx.invoked_subcommand), str(failure), failure.status, failure.problem)
+            print_error(str(ctx.invoked_subcommand), str(failure), failure.status, failure.problem)
             ctx.exit(failure.status)
         except BrokenPipeError:  # the reader of the pipe has ended; click knows what to do
             raise
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""
-            tell_error(str(ctx.invoked_subcommand), f"{where}{error.strerror or error}", FAILED_STATUS)
+            print_error(str(ctx.invoked_subcommand), f"{where}{error.strerror or error}", FAILED_STATUS)
             ctx.exit(FAILED_STATUS)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED_STATUS)
@@ -113,7 +113,7 @@ def load(name: str) -> click.Command:
     return command
 
 
-def tell_error(command: str, sentence: str, status: int, problem: Mapping[str, Any] | None = None) -> None:
+def print_error(command: str, sentence: str, status: int, problem: Mapping[str, Any] | None = None) -> None:
     """Writes to standard error why a command failed: a line for people, or with --json an object in one line."""
     if _json_asked.get():
         output = {**(problem or {"code": FAILED_CODE}), "detail": sentence, "command": command, "exit_status": status}
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if _json_asked.get():
             command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "strandline"
             wrong = {"code": WRONG_COMMAND_LINE_CODE}
-            tell_error(command.removeprefix("strandline "), error.format_message(), error.exit_code, wrong)
+            print_error(command.removeprefix("strandline "), error.format_message(), error.exit_code, wrong)
             return error.exit_code
         shown = io.StringIO()
         error.show(shown)

@@ -86,4 +86,4 @@ class Refuse:
     reason: Refusal
 
 
-Route: TypeAlias = Serve | Hold | PassOn | Refuse
+CallRoute: TypeAlias = Serve | Hold | PassOn | Refuse

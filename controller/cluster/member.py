@@ -19,6 +19,7 @@ from typing import Final
 
 from controller.cluster.actions import (
     Action,
+    CallRoute,
     CommitOutcome,
     CommitParts,
     Drop,
@@ -27,7 +28,6 @@ from controller.cluster.actions import (
     PassOn,
     Refusal,
     Refuse,
-    Route,
     Serve,
     Stop,
 )
@@ -489,7 +489,7 @@ class Member:
 
     def route(
         self, monotonic: int, shard: int, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None
-    ) -> Route:
+    ) -> CallRoute:
         """What to do with a call. Ask again after each wait: nothing that is served outlives it.
 
         `fence` is the greatest one that the caller saw on this shard's answers, and the call came at the moment

@@ -33,7 +33,7 @@ from controller.storage.writer_states import (
     forgotten_document,
     state_values,
 )
-from strandline.core.writer import Writer
+from strandline.core.writer import StreamWriter
 
 LOG_STATES_PER_WRITER: Final = 8  # besides its own row; beyond it the oldest rows of the log are removed
 LOG_LEAST_WRITERS: Final = 4  # a log may always be as long as for so many writers
@@ -52,7 +52,7 @@ class WriterLog:
 
     def write(
         self,
-        writers: Mapping[str, Writer],
+        writers: Mapping[str, StreamWriter],
         changed: Collection[str],
         forgotten: Collection[str],
         fence: int,
@@ -85,7 +85,7 @@ class WriterLog:
         if log.states > bound:
             self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, fence, commit)
 
-    def _release(self, wanted: int, writers: Mapping[str, Writer], fence: int, commit: Commit) -> None:
+    def _release(self, wanted: int, writers: Mapping[str, StreamWriter], fence: int, commit: Commit) -> None:
         """Removes the oldest rows until at most `wanted` states are left."""
         log = self._log
         while log.states > wanted and len(log.rows) > 1:

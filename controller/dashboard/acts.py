@@ -44,7 +44,7 @@ _COUNT: Final = "successors"
 _NAMES: Final = "their names"
 
 
-class Asking(Protocol):
+class VisitorCalls(Protocol):
     """Makes a call of the API as the visitor."""
 
     def __call__(self, call: Call[Value], /) -> Awaitable[Value]: ...
@@ -156,7 +156,7 @@ def create_stream() -> Act:
     )
 
 
-async def configure(ask: Asking, stream: str) -> Act:
+async def configure(ask: VisitorCalls, stream: str) -> Act:
     config = (await ask(calls.describe(stream))).config
     return Act(
         question=f"Change the configuration of {stream}?",
@@ -180,7 +180,7 @@ def evaluate(stream: str, key: str = "") -> Act:
     )
 
 
-async def scale(ask: Asking, stream: str) -> Act:
+async def scale(ask: VisitorCalls, stream: str) -> Act:
     segments = [each.segment for each in (await ask(calls.describe(stream))).segments]
 
     def planned(values: Values) -> list[NewSegment]:
@@ -292,7 +292,7 @@ def create_group() -> Act:
     )
 
 
-async def configure_group(ask: Asking, group: str) -> Act:
+async def configure_group(ask: VisitorCalls, group: str) -> Act:
     before = await ask(group_calls.describe_group(group))
 
     def changed(values: Values) -> dict[str, Any]:

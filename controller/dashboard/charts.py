@@ -24,7 +24,7 @@ _STEPS_MS: Final = (
     *(_H, 2 * _H, 3 * _H, 6 * _H, 12 * _H, _D, 2 * _D, 7 * _D, 14 * _D, 28 * _D),
 )
 Point: TypeAlias = tuple[int, int]  # a moment, and a value then
-Moment: TypeAlias = tuple[int, int]  # when a mark was made, and its time
+MadeMark: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
 
 class Tick(NamedTuple):
@@ -54,11 +54,11 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart as its template draws it. `said` is for who cannot see it, `above` names what lies above its scale."""
+    """A chart as its template draws it. `caption` is for who cannot see it, `above` names what lies above its scale."""
 
     since: int
     until: int
-    said: str
+    caption: str
     lines: Sequence[Drawn]
     across: Sequence[Tick]
     upwards: Sequence[Tick]
@@ -67,7 +67,7 @@ class Chart:
     above: str = ""
 
 
-def sawtooth(moments: Sequence[Moment], sampled: bool, end: Point | None) -> list[Point]:
+def sawtooth(moments: Sequence[MadeMark], sampled: bool, end: Point | None) -> list[Point]:
     """The lag behind the clock: it grows with the clock, and each mark lowers it. `sampled`: these are not all marks,
     but the time that the stream had at some moments. `end` is the moment and the lag at which the line ends."""
     points: list[Point] = []
@@ -91,12 +91,12 @@ def lag_chart(name: str, lines: Iterable[tuple[str, Sequence[Point]]], since: in
     drawn = [_line(stream, points, since, until, 0, high) for stream, points in lines]
     strips = _strips(lines[0][1], since, until, span) if len(lines) == 1 else []
     ends = ", ".join(f"{stream} {span(points[-1][1])}" for stream, points in lines)
-    said = f"{name}: {ends} at the end, at most {span(max(p for _, ps in lines for _, p in ps))}" if lines else name
-    return Chart(since, until, said, drawn, _across(since, until), upwards, strips, (), above)
+    caption = f"{name}: {ends} at the end, at most {span(max(p for _, ps in lines for _, p in ps))}" if lines else name
+    return Chart(since, until, caption, drawn, _across(since, until), upwards, strips, (), above)
 
 
 def time_chart(
-    name: str, moments: Sequence[Moment], end: int, read: Sequence[tuple[str, int]], since: int, until: int
+    name: str, moments: Sequence[MadeMark], end: int, read: Sequence[tuple[str, int]], since: int, until: int
 ) -> Chart:
     """The stream's time by its marks, as steps up to `end`, and lines for groups: (group, lower bound)."""
     points = [*moments, (end, moments[-1][1])] if moments and end > moments[-1][0] else list(moments)
@@ -117,9 +117,9 @@ def time_chart(
     levels = _levels([(group, lower) for group, lower in read if first <= lower], first, last)
     drawn = [_line(name, steps, since, until, first, last, area=False)] if steps else []
     shown = Times().show
-    said = f"event time of {name}: {shown(times[0])} to {shown(times[-1])}" if times else f"event time of {name}"
+    caption = f"event time of {name}: {shown(times[0])} to {shown(times[-1])}" if times else f"event time of {name}"
     return Chart(
-        since, until, said, drawn, _across(since, until), upwards, _strips(points, since, until, shown), levels
+        since, until, caption, drawn, _across(since, until), upwards, _strips(points, since, until, shown), levels
     )
 
 

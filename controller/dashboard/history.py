@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from controller.controller import Controller
-from controller.dashboard.charts import Moment, Point
+from controller.dashboard.charts import MadeMark, Point
 from controller.dashboard.limits import (
     CHART_LEAST_MS,
     CHART_POINTS,
@@ -39,7 +39,7 @@ class Marks(NamedTuple):
     """Marks of a range, or the time at some moments of it; `since` is where the range begins, and `begin` is when the
     first mark was made, where that is of interest."""
 
-    moments: Sequence[Moment]
+    moments: Sequence[MadeMark]
     sampled: bool
     since: int
     begin: int | None

@@ -931,9 +931,9 @@ def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Ta
         if len(line.points) < 2 or line.peak is None:
             return Cell("", plain=" ".join(f"{each / 1000:.1f}" for _, each in line.points))
         least = min(each for _, each in line.points)
-        said = f"lag of {line.status.name}: {span(least)} to {span(line.peak[1])}"
+        caption = f"lag of {line.status.name}: {span(least)} to {span(line.peak[1])}"
         values = " ".join(f"{each / 1000:.1f}" for _, each in line.points)
-        return Cell(said, curve=curve(line.points, since, until), plain=values)
+        return Cell(caption, curve=curve(line.points, since, until), plain=values)
 
     def peak(line: _Line) -> str:
         return NOTHING if line.peak is None else span(line.peak[1])

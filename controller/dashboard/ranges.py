@@ -25,7 +25,7 @@ _WIDTHS_MS: Final = tuple(
     1_000 * each
     for each in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)
 )
-Span: TypeAlias = tuple[int, int]  # from and to, in milliseconds since 1970
+Period: TypeAlias = tuple[int, int]  # from and to, in milliseconds since 1970
 
 
 class Range:
@@ -49,7 +49,7 @@ class Range:
             self.texts = {name: written(at, zone) for name, at in zip(self.texts, self.span, strict=True)}
 
     @property
-    def key(self) -> str | Span:
+    def key(self) -> str | Period:
         """It is equal as long as the choice is."""
         return self.word if self.span is None else self.span
 
@@ -89,7 +89,7 @@ def moments_between(since: int, now: int, most: int) -> list[int]:
     return list(range(now - now % width, since, -width))[:most][::-1]
 
 
-def read_span(since: str, until: str, zone: tzinfo, now: int) -> Span:
+def read_span(since: str, until: str, zone: tzinfo, now: int) -> Period:
     """A range from a moment to a later one, which dates name; in this zone, where they name none. Raises ValueError
     with a sentence for the visitor."""
     begin, end = _read_moment(since, zone), _read_moment(until, zone)

@@ -62,7 +62,7 @@ class SegmentBox:
         return "done" if self.segments[0].sealed else "open"
 
 
-class Place(NamedTuple):
+class PlacedBox(NamedTuple):
     """Where a box is drawn."""
 
     x: int
@@ -82,7 +82,7 @@ class SegmentsPicture:
         """How many segments are in boxes with others."""
         return sum(len(each.segments) for each in self.boxes if each.is_folded)
 
-    def drawn(self) -> tuple[list[Place], list[str], int, int]:
+    def drawn(self) -> tuple[list[PlacedBox], list[str], int, int]:
         """Where each box is, the paths between them, and the width and the height of the picture: a column for each
         step of splits and merges."""
         columns: dict[int, int] = {}
@@ -92,7 +92,7 @@ class SegmentsPicture:
         places = []
         for number, box in enumerate(self.boxes):
             column = columns.get(number, 0)
-            places.append(Place(column * (BOX_WIDTH + BOX_GAP), rows[column] * BOX_STEP, box))
+            places.append(PlacedBox(column * (BOX_WIDTH + BOX_GAP), rows[column] * BOX_STEP, box))
             rows[column] += 1
         paths = []
         for before, after in self.arrows:

@@ -57,11 +57,11 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """Opens the dialog of an act; `said` is its label where several have the same text."""
+    """Opens the dialog of an act; `caption` is its label where several have the same text."""
 
     text: str
     act: str
-    said: str = ""
+    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Column(Generic[T]):
         return " ".join(filter(None, words))
 
 
-class Head(NamedTuple):
+class ColumnHead(NamedTuple):
     column: Column[Any]
     link: str
     sorted: str | None  # as ARIA says it; None where nothing can be sorted by it
@@ -173,7 +173,7 @@ class Table(Generic[T]):
         ]
 
     @property
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[ColumnHead]:
         found = []
         for each in self.columns:
             is_by, descending = each is self.sort_column, self.descending
@@ -181,7 +181,7 @@ class Table(Generic[T]):
                 None if each.sort is None else "none" if not is_by else "descending" if descending else "ascending"
             )
             order = f"-{each.name}" if is_by and not descending else each.name
-            found.append(Head(each, self._but(sort=order, page=None), direction))
+            found.append(ColumnHead(each, self._but(sort=order, page=None), direction))
         return found
 
     @property

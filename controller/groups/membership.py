@@ -135,7 +135,7 @@ class Membership:
                 stored = self.settled_at((stream, segment))
                 if offset < stored:
                     raise PositionWentBack(writer=name, segment=segment, offset=offset, stored_offset=stored)
-        self._heard(name, reader, moment)
+        self._touch(name, reader, moment)
         self._take(name, positions, graphs, settled)
 
     def acquire(
@@ -149,7 +149,7 @@ class Membership:
     ) -> None:
         """Gives a reader up to `most` free, readable segments, those furthest behind first."""
         self.time_out_silent(moment)
-        self._heard(name, self._reader(name, epoch), moment)
+        self._touch(name, self._reader(name, epoch), moment)
         free = {place: self.offsets.get(place, 0) for place in self.readable(graphs) if place not in self.owners}
         for place in order(free, bound)[:most]:
             self._own(name, place, free[place])
@@ -387,7 +387,7 @@ class Membership:
             if place in self.unsettled:
                 self._put(place, self.unsettled[place])
 
-    def _heard(self, name: str, reader: Reader, moment: Moment) -> None:
+    def _touch(self, name: str, reader: Reader, moment: Moment) -> None:
         reader.heard_at = moment.now
         reader.served_at = max(reader.served_at, moment.served)
         self.touched.readers.add(name)

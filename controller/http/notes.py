@@ -148,13 +148,13 @@ def _pieces(
     piece: list[tuple[str, Note | StrandlineError]] = []
     work = 0
     for each in given:
-        judged = _judged(each, stream)
+        checked_note = _checked(each, stream)
         if grant is not None and not everything:
-            judged = _allowed(judged, grant, scope)
-            if isinstance(judged[1], Forbidden) and not denied:
+            checked_note = _allowed(checked_note, grant, scope)
+            if isinstance(checked_note[1], Forbidden) and not denied:
                 denied = True
-                log_denied(scope, judged[1])
-        piece.append(judged)
+                log_denied(scope, checked_note[1])
+        piece.append(checked_note)
         work += 1 + _segments(each) // NOTE_SEGMENTS
         if work >= PIECE_NOTES:
             yield piece
@@ -168,7 +168,7 @@ def _segments(given: NoteBody | StrandlineError) -> int:
     return len(given.position) if isinstance(given, NoteBody) and isinstance(given.position, dict) else 0
 
 
-def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:
+def _checked(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:
     """A note, or its error, with its stream, which is in the path or in the note itself."""
     if isinstance(given, StrandlineError):
         return stream or "", given
@@ -180,17 +180,17 @@ def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str,
 
 
 def _allowed(
-    judged: tuple[str, Note | StrandlineError], grant: Grant, scope: Scope
+    checked_note: tuple[str, Note | StrandlineError], grant: Grant, scope: Scope
 ) -> tuple[str, Note | StrandlineError]:
     """A note, or the refusal if the caller's token does not allow it, without a stream if it does not allow that."""
-    stream, note = judged
+    stream, note = checked_note
     if isinstance(note, StrandlineError):
-        return judged
+        return checked_note
     if not grant.allows(stream):
         return "", forbidden(grant, scope, Role.WRITER, stream)
     if not grant.speaks_for(note.writer):
         return stream, does_not_speak_for(grant, scope, stream, note.writer)
-    return judged
+    return checked_note
 
 
 def _each_by_itself(body: bytes, error: msgspec.ValidationError) -> list[NoteBody | StrandlineError]:

@@ -190,19 +190,19 @@ def shapes_within(kinds: Sequence[type[Any]]) -> set[type[Any]]:
     """The Structs and dataclasses that these types consist of."""
     found: set[type[Any]] = set()
 
-    def walk(value: object) -> None:
+    def visit(value: object) -> None:
         if isinstance(value, msgspec.inspect.StructType | msgspec.inspect.DataclassType):
             if value.cls in found:
                 return
             found.add(value.cls)
         if isinstance(value, msgspec.inspect.Type | msgspec.inspect.Field):
             for name in value.__struct_fields__:
-                walk(getattr(value, name))
+                visit(getattr(value, name))
         elif isinstance(value, tuple | list):
             for each in value:
-                walk(each)
+                visit(each)
 
-    walk(msgspec.inspect.multi_type_info(kinds))
+    visit(msgspec.inspect.multi_type_info(kinds))
     return found
 
 

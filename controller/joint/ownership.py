@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
+from controller.cluster.actions import CallRoute, Hold, Refusal, Refuse, Serve
 from controller.cluster.member import HELD_CALL_MS
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Kind
@@ -35,7 +35,9 @@ class Ownership:
         """Where clients may call this controller themselves."""
         return None if self._driver is None else self._driver.member.identity.client_address
 
-    def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
+    def route(
+        self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None
+    ) -> CallRoute:
         """What to do with a call. A shard that was just taken is waited for until its streams may be loaded, and for a
         shard that nobody has a beat goes out early: held calls do not wait for long."""
         if self._driver is None:

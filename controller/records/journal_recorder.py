@@ -17,7 +17,7 @@ from strandline.core.writer import WriterState
 
 
 @dataclass(slots=True)
-class _Span:
+class _Hold:
     """A writer holds time back since then: others have noted later times, and no mark was made."""
 
     holder: Holder
@@ -34,7 +34,7 @@ class JournalRecorder:
         self._journal = journal
         self._counts = counts
         counts.loaded()
-        self._held: dict[str, _Span] = {}
+        self._held: dict[str, _Hold] = {}
         self._incomplete: dict[str, Mark] = {}  # by key, the first mark that leaves out the same writers as the newest
         self._newest: dict[str, Mark] = {}  # by key, the newest incomplete mark
         self._made_at: dict[str, int] = {}  # by key, when the newest mark was made
@@ -71,7 +71,7 @@ class JournalRecorder:
             began = _logged_since(entry, holder, marked_at.get(key, -1))
             since = noted.get(key) if began is None else began
             if since is not None:
-                self._held[key] = _Span(holder, since, entries=began is not None)
+                self._held[key] = _Hold(holder, since, entries=began is not None)
                 self._counts.hold(key, holder.writer, holder.state, now, since)
 
     def follow(self, changes: Changes, stream: Stream) -> None:
@@ -112,7 +112,7 @@ class JournalRecorder:
             if key in marked:
                 continue
             if span is not None and not changes.stream and not _concerns(span, changes):
-                self._tell_holding(key, span, stream)
+                self._log_holding(key, span, stream)
                 continue
             holder = stream.held_by(key, stream.clock)
             if span is None:
@@ -127,7 +127,7 @@ class JournalRecorder:
                 if holder is not None:
                     self._hold(key, holder, stream.clock)
             else:
-                self._tell_holding(key, span, stream)
+                self._log_holding(key, span, stream)
 
     def _keys(self, changes: Changes, stream: Stream) -> Iterable[str]:
         keys = stream.keys
@@ -137,10 +137,10 @@ class JournalRecorder:
         return {key for key_states in touched for key in key_states}
 
     def _hold(self, key: str, holder: Holder, now: int) -> None:
-        self._held[key] = _Span(holder, now)
+        self._held[key] = _Hold(holder, now)
         self._counts.hold(key, holder.writer, holder.state, now)
 
-    def _tell_holding(self, key: str, span: _Span, stream: Stream) -> None:
+    def _log_holding(self, key: str, span: _Hold, stream: Stream) -> None:
         """Journals once that a span has lasted too long, so that whoever loads the stream next knows since when."""
         now = stream.clock
         if span.entries or not self._is_too_long(key, span, now, stream):
@@ -157,7 +157,7 @@ class JournalRecorder:
             details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
             self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
 
-    def _is_too_long(self, key: str, span: _Span, now: int, stream: Stream) -> bool:
+    def _is_too_long(self, key: str, span: _Hold, now: int, stream: Stream) -> bool:
         return now - span.since >= self._counts.too_long_ms(key, stream.config.writer_timeout_ms)
 
     # -- pauses --------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def _marks(first: Mark) -> dict[str, object]:
     }
 
 
-def _concerns(span: _Span, changes: Changes) -> bool:
+def _concerns(span: _Hold, changes: Changes) -> bool:
     """Whether the holder may have changed. A span without a writer may end with a change of any writer."""
     return span.holder.writer is None or span.holder.writer in changes.writers
 

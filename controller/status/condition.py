@@ -55,7 +55,7 @@ class Facts(NamedTuple):  # one for each key of each stream that is looked at
     lost: int  # writers that timed out
     lost_at: int | None  # when the last of them did
     lost_heard_at: int | None  # when the last of them was heard
-    said_at: int | None  # when the last of the idle and closed writers was heard
+    left_at: int | None  # when the last of the idle and closed writers was heard
     resting: bool  # in the ingestion domain: time follows the clock, since all are idle
     too_few: bool  # some have noted, but fewer than `min_writers`
     held: bool  # no mark can be made before a writer notes
@@ -85,7 +85,7 @@ def condition(facts: Facts, now: int) -> Condition:
     if facts.counting:
         return _with_writers(facts, now) or _moving(facts)
     if facts.resting:
-        return Condition(State.IDLE, facts.said_at)
+        return Condition(State.IDLE, facts.left_at)
     return _without_writers(facts, now)
 
 
@@ -109,15 +109,15 @@ def _with_writers(facts: Facts, now: int) -> Condition | None:
 
 def _without_writers(facts: Facts, now: int) -> Condition:
     """The state if nobody counts: all said so, or the last one fell silent, or an operator excluded them."""
-    if facts.lost_at is not None and (facts.held or facts.said_at is None or facts.said_at < facts.lost_at):
+    if facts.lost_at is not None and (facts.held or facts.left_at is None or facts.left_at < facts.lost_at):
         since = facts.lost_heard_at
         if since is None or now - since >= facts.too_long_ms:
             return Condition(State.STALLED, since)
         return _moving(facts)
     if facts.left_out:
         return Condition(State.INCOMPLETE, facts.left_out_since)
-    if facts.said_at is not None:
-        return Condition(State.IDLE, facts.said_at)
+    if facts.left_at is not None:
+        return Condition(State.IDLE, facts.left_at)
     return Condition(State.NO_WRITERS, _latest(facts.created_at, facts.moved_at))
 
 

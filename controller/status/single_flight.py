@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Kept(Generic[T]):
+class _Cached(Generic[T]):
     value: T
     until: int
 
@@ -44,14 +44,14 @@ class SingleFlight(Generic[K, T]):
         self._stopwatch = stopwatch
         self._most = most
         self._rest = rest
-        self._kept: dict[K, _Kept[T]] = {}
+        self._cached: dict[K, _Cached[T]] = {}
         self._making: dict[K, asyncio.Task[T]] = {}
 
     async def get(self, at: K) -> T:
         """The value for something; raises whatever making it does."""
-        kept = self._kept.get(at)
-        if kept is not None and self._clock.now() < kept.until:
-            return kept.value
+        cached = self._cached.get(at)
+        if cached is not None and self._clock.now() < cached.until:
+            return cached.value
         task = self._making.get(at)
         if task is None:
             task = self._making[at] = asyncio.create_task(self._work_out(at), name="status")
@@ -60,22 +60,22 @@ class SingleFlight(Generic[K, T]):
 
     def forget(self) -> None:
         """Drops the shared values, so that the next call makes a new one."""
-        self._kept.clear()
+        self._cached.clear()
 
     async def _work_out(self, at: K) -> T:
         slices = Slices(self._stopwatch)
         began = self._clock.now()
         value = await self._make(at, slices)
-        self._kept.pop(at, None)
-        self._kept[at] = _Kept(value, fresh_until(began, slices.worked_ms, self._rest))
-        while len(self._kept) > self._most:
-            del self._kept[next(iter(self._kept))]  # the one that was made longest ago
+        self._cached.pop(at, None)
+        self._cached[at] = _Cached(value, fresh_until(began, slices.worked_ms, self._rest))
+        while len(self._cached) > self._most:
+            del self._cached[next(iter(self._cached))]  # the one that was made longest ago
         return value
 
     def _over(self, at: K, task: asyncio.Task[T]) -> None:
         del self._making[at]
         if task.cancelled() or task.exception() is not None:
-            self._kept.pop(at, None)  # an exception that nobody waits for any more has been looked at
+            self._cached.pop(at, None)  # an exception that nobody waits for any more has been looked at
 
 
 def fresh_until(began: int, worked_ms: float, rest: int = STATUS_REST) -> int:

@@ -64,7 +64,7 @@ STATUS_GROUPS_WAIT_MS: Final = 700  # how long these are waited for
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Cached:
     loaded: weakref.ref[LoadedStream]
     status: StreamStatus
     until: int
@@ -78,7 +78,7 @@ class StatusReader:
         self._groups = groups
         self._clock = clock
         self._stopwatch = stopwatch
-        self._kept: dict[str, _Kept] = {}
+        self._cached: dict[str, _Cached] = {}
         self._groups_known: Set[str] = frozenset()  # names of reader groups, when the store was last asked
         self._walking = asyncio.Lock()  # two callers at once do not read the same writers twice
         self._overviews = SingleFlight(self._read_all, clock, stopwatch)
@@ -166,7 +166,7 @@ class StatusReader:
 
     def forget(self) -> None:
         """Drops all shared results, so that the next call computes new ones."""
-        self._kept.clear()
+        self._cached.clear()
         for each in (self._overviews, self._summaries, self._in_memory, self._details, self._group_names):
             each.forget()
         self._of_groups.forget()
@@ -264,17 +264,17 @@ class StatusReader:
         return details
 
     def _fresh(self, loaded: LoadedStream, now: int) -> StreamStatus | None:
-        kept = self._kept.get(loaded.name)
-        if kept is None or kept.loaded() is not loaded or now >= kept.until:
+        cached = self._cached.get(loaded.name)
+        if cached is None or cached.loaded() is not loaded or now >= cached.until:
             return None
-        return kept.status
+        return cached.status
 
     def _keep(self, loaded: LoadedStream, status: StreamStatus, worked_ms: float) -> None:
-        self._kept[loaded.name] = _Kept(weakref.ref(loaded), status, fresh_until(status.seen_at, worked_ms))
+        self._cached[loaded.name] = _Cached(weakref.ref(loaded), status, fresh_until(status.seen_at, worked_ms))
 
     def _drop_unused(self) -> None:
         """Forgets streams that are no longer in memory."""
-        self._kept = {name: kept for name, kept in self._kept.items() if kept.loaded() is not None}
+        self._cached = {name: cached for name, cached in self._cached.items() if cached.loaded() is not None}
 
     # -- groups --------------------------------------------------------------------------------------------------
 

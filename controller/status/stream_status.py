@@ -23,7 +23,7 @@ from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
-from strandline.core.writer import KeyState, Writer, WriterState
+from strandline.core.writer import KeyState, StreamWriter, WriterState
 from strandline.wire.groups import GroupWindow
 
 PROGRAMS_SHOWN: Final = 64  # writers of a stream that are called as a reader group
@@ -162,7 +162,7 @@ class _Ranked(NamedTuple):  # compared as it is, which is why the status, which 
 class _OfKey:
     """The totals over all writers of a key. Moments are None while there is no such writer."""
 
-    __slots__ = ("counting", "heard_at", "lost_at", "lost_heard_at", "peak", "said_at", "served_at", "states")
+    __slots__ = ("counting", "heard_at", "left_at", "lost_at", "lost_heard_at", "peak", "served_at", "states")
 
     def __init__(self) -> None:
         self.states: dict[str, int] = {}
@@ -172,9 +172,9 @@ class _OfKey:
         self.served_at = 0  # and the served time then
         self.lost_at: int | None = None  # of writers that timed out: when the last one did,
         self.lost_heard_at: int | None = None  # and when the last one was heard
-        self.said_at: int | None = None  # of idle and closed writers: when the last one was heard
+        self.left_at: int | None = None  # of idle and closed writers: when the last one was heard
 
-    def add(self, writer: Writer, key_state: KeyState, state: WriterState) -> None:
+    def add(self, writer: StreamWriter, key_state: KeyState, state: WriterState) -> None:
         self.states[state] = self.states.get(state, 0) + 1
         time, heard_at = key_state.time, writer.heard_at
         if time is not None and (self.peak is None or time > self.peak) and writer.excluded_at is None:
@@ -183,8 +183,8 @@ class _OfKey:
             self.counting += 1
             if self.heard_at is None or writer.served_at > self.served_at:
                 self.heard_at, self.served_at = heard_at, writer.served_at
-        elif state in SAID_SO:
-            self.said_at = _greatest(self.said_at, heard_at)
+        elif state in LEFT_BY_THEMSELVES:
+            self.left_at = _greatest(self.left_at, heard_at)
         elif state is WriterState.TIMED_OUT:
             self.lost_at = _greatest(self.lost_at, key_state.lost_at)
             self.lost_heard_at = _greatest(self.lost_heard_at, heard_at)
@@ -202,7 +202,7 @@ class _Writers:
 
 
 COUNTING: Final = frozenset({WriterState.JOINED, WriterState.ACTIVE, WriterState.BEHIND})
-SAID_SO: Final = frozenset({WriterState.IDLE, WriterState.CLOSED})
+LEFT_BY_THEMSELVES: Final = frozenset({WriterState.IDLE, WriterState.CLOSED})
 _NOBODY: Final = _OfKey()
 _STEP_WRITERS: Final = 32
 _RANKS: Final = {
@@ -218,14 +218,14 @@ _RANKS: Final = {
 
 def status_steps(loaded: LoadedStream, now: int, groups: Set[str] = frozenset()) -> Steps[StreamStatus]:
     """The status of a stream; `groups` are the names of reader groups. A few writers are a step; nothing is changed."""
-    writers = yield from _walk(loaded, None)
+    writers = yield from _writers_of(loaded, None)
     return _status(loaded, writers, now, groups)
 
 
 def details_steps(loaded: LoadedStream, now: int, groups: Set[str]) -> Steps[StreamDetails]:
     """The status of a stream with its writers."""
     held = {key: loaded.stream.held_by(key, now) for key in loaded.stream.keys}
-    found = yield from _walk(loaded, {key: each.writer for key, each in held.items() if each is not None})
+    found = yield from _writers_of(loaded, {key: each.writer for key, each in held.items() if each is not None})
     writers = {}
     for key, of_key in found.ranked.items():
         of_key.sort()
@@ -242,7 +242,7 @@ def details_steps(loaded: LoadedStream, now: int, groups: Set[str]) -> Steps[Str
     )
 
 
-def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Steps[_Writers]:
+def _writers_of(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Steps[_Writers]:
     """Reads each writer. With `holders`, by key, it also lists each writer."""
     stream, counts, found = loaded.stream, loaded.counts, _Writers()
     by_key, last_times = found.by_key, {key: mark.time for key, mark in stream.last_marks.items()}
@@ -273,7 +273,7 @@ def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Ste
         found.heard_at = _greatest(found.heard_at, remainder.heard_at)
         if remainder.closed:
             of_key = by_key.setdefault(key, _OfKey())
-            of_key.said_at = _greatest(of_key.said_at, remainder.heard_at)
+            of_key.left_at = _greatest(of_key.left_at, remainder.heard_at)
     return found
 
 
@@ -372,7 +372,7 @@ def _facts(
         lost=of_key.states.get(WriterState.TIMED_OUT, 0),
         lost_at=of_key.lost_at,
         lost_heard_at=of_key.lost_heard_at,
-        said_at=of_key.said_at,
+        left_at=of_key.left_at,
         resting=resting,
         too_few=holder is not None and holder.writer is None and stream.have_noted(key) > 0,
         held=skips if holder is None else not waits,

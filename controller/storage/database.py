@@ -306,7 +306,7 @@ def _migrate(connection: Connection, url: URL, part: MigrationPart, shards: int 
     return before, upgrade.revision(connection) or REVISION
 
 
-class _Sides(NamedTuple):
+class _Engines(NamedTuple):
     writing: Engine
     reading: Engine
     loading: Engine
@@ -334,16 +334,16 @@ def set_clock_back(url: str, now: int) -> Rewound:
             raise StoreAway(shown(parsed), f"{error}: run `strandline check`") from error
 
 
-def _opening(url: URL, opened: ExitStack, **more: int) -> _Sides:
+def _opening(url: URL, opened: ExitStack, **more: int) -> _Engines:
     """The engines for writes, reads and long reads. Takes the lock of the store."""
     if url.get_backend_name() == "sqlite":
         check_file(url)
         opened.callback(SqliteLock(str(url.database)).release)
         engine = sqlite_engine(url)
         opened.callback(engine.dispose)
-        return _Sides(engine, engine, engine, Sessions())
+        return _Engines(engine, engine, engine, Sessions())
     engines = writing_engine(url, **more), reading_engine(url), reading_engine(url)
-    return _Sides(*engines, Sessions(*_sessions_of(engines, opened)))
+    return _Engines(*engines, Sessions(*_sessions_of(engines, opened)))
 
 
 def check_file(url: URL) -> None:
@@ -373,6 +373,6 @@ def away(url: URL, error: DBAPIError) -> StoreRefused:
     """The refusal for a database that failed."""
     if url.get_backend_name() == "sqlite":
         return unusable(str(url.database), error)
-    said = redact((str(error.orig).strip().splitlines() or [type(error).__name__])[0])
+    reason = redact((str(error.orig).strip().splitlines() or [type(error).__name__])[0])
     found = diagnose(error)
-    return StoreAway(shown(url), said if found.cause in (Cause.AWAY, Cause.OTHER) else f"{found.reason}: {said}")
+    return StoreAway(shown(url), reason if found.cause in (Cause.AWAY, Cause.OTHER) else f"{found.reason}: {reason}")

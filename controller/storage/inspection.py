@@ -132,16 +132,16 @@ class Inspection:
         try:
             yield from faults
         except (DBAPIError, ValueError, TypeError, OverflowError) as error:  # the driver raises these for odd values
-            said = str(getattr(error, "orig", error)).strip().splitlines() or [type(error).__name__]
-            reason = f"the next rows could not be read: {diagnose(error).reason} ({printable(said[0])})"
+            lines = str(getattr(error, "orig", error)).strip().splitlines() or [type(error).__name__]
+            reason = f"the next rows could not be read: {diagnose(error).reason} ({printable(lines[0])})"
             yield StoreFault(kind=FaultKind.DATABASE, reason=reason)
         finally:
             nested.rollback()
 
     def _database(self) -> Iterator[StoreFault]:
-        for (said,) in self._connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
-            if said != "ok":
-                yield StoreFault(kind=FaultKind.DATABASE, reason=f"SQLite says: {said}")
+        for (reason,) in self._connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
+            if reason != "ok":
+                yield StoreFault(kind=FaultKind.DATABASE, reason=f"SQLite says: {reason}")
         orphans = Counter((row[0], row[2]) for row in self._connection.exec_driver_sql("PRAGMA foreign_key_check"))
         for (table, parent), count in sorted(orphans.items()):
             reason = f"{count} of its rows belong to no row of the table {parent}"

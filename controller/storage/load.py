@@ -37,7 +37,7 @@ from strandline.core.mark import Mark
 from strandline.core.segment import Segment, SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
-from strandline.core.writer import Writer
+from strandline.core.writer import StreamWriter
 from strandline.errors import StoreCorrupt, StrandlineError
 
 LOADED_MARKS: Final = 256  # of each key, read when a stream is loaded
@@ -192,7 +192,7 @@ def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, R
     return config_of(row.config), origin_of(row), cut_of(row.head), remainders_of(row.remainders)
 
 
-def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
+def _forget_passed(writer: StreamWriter, last_times: dict[str, int]) -> None:
     """Drops entries below the last mark from the histories: the store does not record that they were dropped."""
     for key, key_state in writer.key_states.items():
         if key in last_times:

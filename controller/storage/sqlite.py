@@ -173,9 +173,9 @@ def unusable(path: str, error: BaseException) -> UnusableFile:
     if Path(path).is_dir():
         return _folder(path)
     origin = getattr(error, "orig", None) or error
-    said = (getattr(origin, "strerror", None) or str(origin)).strip().splitlines() or [type(origin).__name__]
+    lines = (getattr(origin, "strerror", None) or str(origin)).strip().splitlines() or [type(origin).__name__]
     reason, advice = _FILE.get(diagnose(error).cause, ("it cannot be opened or written", "check the path"))
-    return UnusableFile(path, f"{reason} ({said[0]})", advice)
+    return UnusableFile(path, f"{reason} ({lines[0]})", advice)
 
 
 def _folder(path: str) -> UnusableFile:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from controller.storage import schema
 
-Moment: TypeAlias = tuple[int, int]  # when a mark was made, and its time
+MadeMark: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
 _GALLOP: Final = 8  # each step back from the newest mark is so many times as long as the one before
 
@@ -22,7 +22,7 @@ _NEWEST = select(_mark.created_at, _mark.time).where(_OF_KEY).order_by(_mark.seq
 _SOME = select(_mark.seq, _mark.created_at, _mark.time).where(_OF_KEY, _mark.seq.in_(bindparam("seqs", expanding=True)))
 
 
-def timeline(connection: Connection, stream: str, key: str, since: int, most: int) -> list[Moment] | None:
+def timeline(connection: Connection, stream: str, key: str, since: int, most: int) -> list[MadeMark] | None:
     """The marks made since a time, oldest first; None if they are more than `most`."""
     with connection.begin():
         rows = connection.execute(_NEWEST, {"stream": stream, "key": key, "rows": most + 1}).all()

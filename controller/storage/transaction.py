@@ -83,18 +83,18 @@ def _reason_of(error: DBAPIError) -> str:
 @contextmanager
 def _warnings(connection: Connection) -> Iterator[list[str]]:
     """Collects PostgreSQL's warnings meanwhile. It warns of a COMMIT that a standby may lack."""
-    heard: list[str] = []
+    warnings: list[str] = []
     if connection.dialect.driver != "psycopg":
-        yield heard
+        yield warnings
         return
 
-    def hear(notice: Any) -> None:  # a notice of psycopg, which may not be installed
+    def collect(notice: Any) -> None:  # a notice of psycopg, which may not be installed
         if notice.severity_nonlocalized == "WARNING":
-            heard.append(str(notice.message_primary))
+            warnings.append(str(notice.message_primary))
 
     driver: Any = connection.connection.driver_connection
-    driver.add_notice_handler(hear)
+    driver.add_notice_handler(collect)
     try:
-        yield heard
+        yield warnings
     finally:
-        driver.remove_notice_handler(hear)
+        driver.remove_notice_handler(collect)

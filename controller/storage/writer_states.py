@@ -21,7 +21,7 @@ from controller.storage.rows import AnyRow, Values, page_of, rows_of
 from controller.storage.steps import ITEM_CHARACTERS, Step, pages
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.cut import NOTHING, Cut
-from strandline.core.writer import KeptNote, KeyState, Phase, Writer
+from strandline.core.writer import KeptNote, KeyState, Phase, StreamWriter
 
 Document: TypeAlias = tuple[Any, ...]  # a StoredWriter as a plain tuple, which is cheaper: every note makes some
 
@@ -67,7 +67,7 @@ _writers = msgspec.json.Decoder(list[StoredWriter])
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def document_of(writer: Writer, *, whole: bool) -> tuple[Document, bool]:
+def document_of(writer: StreamWriter, *, whole: bool) -> tuple[Document, bool]:
     """The writer's current state, with its whole history or with the entries since the last document.
 
     Also returns whether it has the whole history in each key, so that no earlier document is needed.
@@ -100,7 +100,7 @@ def forgotten_document(name: str) -> Document:
     return name, 0, False, None, True, None, None, None, {}, {}
 
 
-def state_values(stream: str, writer: Writer, through: int, fence: int) -> Values:
+def state_values(stream: str, writer: StreamWriter, through: int, fence: int) -> Values:
     """The row of a writer, with everything up to seq `through` of the log."""
     document, _ = document_of(writer, whole=True)
     state = _encoder.encode(document).decode()
@@ -175,7 +175,7 @@ class StoredLog:
 class StoredWriters:
     """The writers of a stream by name, and their log."""
 
-    writers: dict[str, Writer]
+    writers: dict[str, StreamWriter]
     log: StoredLog
 
 
@@ -185,7 +185,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
     of_stream = {"stream": stream}
     writers, log, through = found.writers, found.log, dict[str, int]()
 
-    def take(stored: StoredWriter, before: Writer | None) -> str:
+    def take(stored: StoredWriter, before: StreamWriter | None) -> str:
         writer = writers[stored.name] = _applied(stored, before)
         return writer.name
 
@@ -224,7 +224,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
     return found
 
 
-def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
+def _applied(stored: StoredWriter, before: StreamWriter | None) -> StreamWriter:
     """The stored writer; `before` is the same writer from earlier rows."""
     position = _cut(stored.position)
     key_states = {}
@@ -245,7 +245,7 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
             ]
         if not each.whole and before is not None and key in before.key_states:
             key_state.history = before.key_states[key].history + key_state.history
-    return Writer(
+    return StreamWriter(
         name=stored.name,
         heard_at=stored.heard_at,
         served_at=stored.served_at,

@@ -61,11 +61,11 @@ class DueStreams:
                     await self._wanted.wait()
             self._wanted.clear()
             try:
-                await self.look()
+                await self.wake_due()
             except StrandlineError:
                 continue  # the store logs why, and the next look tries again
 
-    async def look(self) -> None:
+    async def wake_due(self) -> None:
         """Loads what is due until the next look, the oldest first."""
         shards = [tenure.shard for tenure in self._tenures() if tenure.shard is not None]
         if not shards:
@@ -83,5 +83,5 @@ class DueStreams:
             loaded = await self._streams.get(due.name)
         except StrandlineError:
             return  # another controller has it now, or it is damaged, or the next look tries again
-        loaded.tell_wake()
+        loaded.store_wake()
         self._committer.keep(loaded)

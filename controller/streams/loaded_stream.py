@@ -105,7 +105,7 @@ class LoadedStream:
         loaded.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         loaded._recorder = JournalRecorder(loaded.journal, loaded.counts)
         loaded._recorder.resume(stored.heads, stored.since)
-        loaded.tell_wake()  # what the store has of it was not read, and may be too late for what comes now
+        loaded.store_wake()  # what the store has of it was not read, and may be too late for what comes now
         return loaded
 
     @property
@@ -202,7 +202,7 @@ class LoadedStream:
         self._watch(self)
         return partial(self._publish, changes, pruned, written, self.stream.sealed)
 
-    def tell_wake(self) -> None:
+    def store_wake(self) -> None:
         """Makes the next commit tell the store when time alone changes this stream next."""
         self._stored_wake_at = NEVER + 1
 

@@ -55,7 +55,7 @@ class FeedOver:
     reason: str
 
 
-Event: TypeAlias = NewMarks | Resting | StillHere | FeedOver
+FeedEvent: TypeAlias = NewMarks | Resting | StillHere | FeedOver
 
 
 class MarkFeed:
@@ -116,7 +116,7 @@ class MarkFeed:
             raise UnknownSeq(key=key, seq=after, newest=newest)
         return not (loaded.stream.sealed and after == newest and await self._is_over(loaded, key))
 
-    async def events(self, stream: str, key: str, after: int, encode: Encode) -> AsyncGenerator[Event, None]:
+    async def events(self, stream: str, key: str, after: int, encode: Encode) -> AsyncGenerator[FeedEvent, None]:
         """The events after a seq, until the sealed stream has no more marks, another controller has the stream, or this
         one stops.
 

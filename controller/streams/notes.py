@@ -70,7 +70,7 @@ class Notes:
         results: list[Noted | StrandlineError] = []
         waits: dict[int, Durable] = {}  # by place, of the notes that were taken
         failed: StrandlineError | None = None
-        request = _Request(pieces)
+        request = _ManyNotes(pieces)
         for piece in request.pieces():
             await self._committer.room()
             await turn.next()
@@ -142,7 +142,7 @@ class Notes:
         loaded: LoadedStream,
         notes: Sequence[Note | StrandlineError],
         by: str | None,
-        request: _Request,
+        request: _ManyNotes,
         first: int,
     ) -> tuple[list[Noted | StrandlineError], Durable | None]:
         """Takes notes of one stream, one after the other. They stand in the request from place `first` on.
@@ -184,7 +184,7 @@ class Notes:
         now: int,
         tail: bool,
         by: str | None,
-        request: _Request | None = None,
+        request: _ManyNotes | None = None,
         place: int = 0,
     ) -> NoteResult:
         try:
@@ -243,7 +243,7 @@ async def _settled(
     return results
 
 
-class _Request:
+class _ManyNotes:
     """The notes of one request, a piece at a time. It may be a repeat of a request whose answer was lost."""
 
     __slots__ = ("_ahead", "_coming", "_done", "_notes", "_places")

@@ -11,7 +11,7 @@ from controller.clock import Clock
 from controller.commit.store import Store
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
-from controller.storage.timeline import Moment, oldest_mark, timeline, times_at
+from controller.storage.timeline import MadeMark, oldest_mark, timeline, times_at
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from strandline.core.aggregate import Holder
@@ -214,7 +214,7 @@ class Reads:
         begins = floor.cut if floor is not None else NOTHING
         return MarksAround(floor, ceiling, begins, floor is None, graph, standing)
 
-    async def timeline(self, stream: str, key: str, since: int, most: int) -> list[Moment] | None:
+    async def timeline(self, stream: str, key: str, since: int, most: int) -> list[MadeMark] | None:
         """When the marks since a time were made, and their times, oldest first; None if they are more than `most`."""
         check_key(key)
         return await self._store.read(timeline, stream, key, since, most)

@@ -31,14 +31,14 @@ _FENCE_DIGITS: Final = 19  # of a number below 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownOwner:
     """What is known of one stream or group."""
 
     owner: str | None = None
     fence: int = 0
 
 
-NOTHING: Final = Known()
+NOTHING: Final = KnownOwner()
 
 
 class OwnerMemory:
@@ -48,15 +48,15 @@ class OwnerMemory:
         """`addresses` are those that the client was given. Their scheme says whether an owner may be called at an
         address with http."""
         self._encrypted = addresses[0].lower().startswith("https")
-        self._known: OrderedDict[str, Known] = OrderedDict()  # the one that was used last stands last
+        self._known: OrderedDict[str, KnownOwner] = OrderedDict()  # the one that was used last stands last
         self._avoided: OrderedDict[str, float] = OrderedDict()  # addresses, and until when
 
-    def recall(self, path: str, now_ms: float) -> Known:
+    def recall(self, path: str, now_ms: float) -> KnownOwner:
         """What is known of the stream or group of a path, without an owner that is avoided at present."""
         subject = _SUBJECT.match(path)
         known = NOTHING if subject is None else self._known.get(subject[0], NOTHING)
         if known.owner is not None and now_ms < self._avoided.get(known.owner, now_ms):
-            return Known(None, known.fence)
+            return KnownOwner(None, known.fence)
         return known
 
     def learn(self, path: str, headers: Mapping[str, str], sent: int) -> None:
@@ -76,7 +76,7 @@ class OwnerMemory:
         elif fence >= sent or before.fence != sent:
             fence = max(fence, before.fence)
         if owner is not None or fence:
-            self._known[subject[0]] = Known(owner, fence)
+            self._known[subject[0]] = KnownOwner(owner, fence)
             if len(self._known) > OWNERS_REMEMBERED:
                 self._known.popitem(last=False)
 
@@ -85,7 +85,7 @@ class OwnerMemory:
         subject = _SUBJECT.match(path)
         known = None if subject is None else self._known.get(subject[0])
         if subject is not None and known is not None and known.owner == owner:
-            self._known[subject[0]] = Known(None, known.fence)
+            self._known[subject[0]] = KnownOwner(None, known.fence)
 
     def avoid(self, owner: str, now_ms: float) -> None:
         """This address was not reached, or gave no answer: for a while no request goes there as to an owner."""

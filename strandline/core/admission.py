@@ -9,7 +9,7 @@ from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.cut import Cut
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import SegmentGraph
-from strandline.core.writer import KeyState, Writer, new_tuple
+from strandline.core.writer import KeyState, StreamWriter, new_tuple
 from strandline.errors import (
     Fenced,
     PositionWentBack,
@@ -32,7 +32,14 @@ class Admitted(NamedTuple):
 
 
 def admit(
-    note: Note, writer: Writer | None, *, stream: str, sealed: bool, config: StreamConfig, graph: SegmentGraph, now: int
+    note: Note,
+    writer: StreamWriter | None,
+    *,
+    stream: str,
+    sealed: bool,
+    config: StreamConfig,
+    graph: SegmentGraph,
+    now: int,
 ) -> Admitted:
     """Returns the note as it counts, or raises the first refusal.
 
@@ -65,7 +72,7 @@ def admit(
     return new_tuple(Admitted, (times, cut, same and cut.le(writer.position)))
 
 
-def check_epoch(name: str, writer: Writer | None, epoch: int | None) -> None:
+def check_epoch(name: str, writer: StreamWriter | None, epoch: int | None) -> None:
     """Raises Fenced if an epoch is given and is not that of the newest registration."""
     newest = writer.epoch if writer is not None else None
     if epoch is not None and epoch != newest:
@@ -79,7 +86,7 @@ def _counted_times(note: Note, stream: str, config: StreamConfig, now: int) -> M
     return {DEFAULT_KEY: min(note.times[DEFAULT_KEY], now) - config.clock_skew_ms}
 
 
-def _check_offsets(note: Note, writer: Writer) -> None:
+def _check_offsets(note: Note, writer: StreamWriter) -> None:
     noted = writer.noted.offsets.get
     for segment, offset in note.position.items():
         stored = noted(segment, 0)

@@ -29,7 +29,7 @@ from strandline.core.cut import NOTHING, Cut, cut_of_rows, join_row
 from strandline.core.mark import Mark
 from strandline.core.ordered_names import OrderedNames
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import JOINED, NOTED, Contribution, KeyState, Phase, Writer, WriterRole, new_tuple
+from strandline.core.writer import JOINED, NOTED, Contribution, KeyState, Phase, StreamWriter, WriterRole, new_tuple
 from strandline.limits import TIME_BOUND_MS
 
 # A lookup in the enum class takes a tenth of a microsecond, and every note needs several.
@@ -67,7 +67,7 @@ class Remainder:
     lacks_newest: bool = False  # whether one of them contributed a position without `newest`
     cut: Cut | None = None  # the join of their positions; None: stored before this was kept
 
-    def with_writer(self, writer: Writer, key_state: KeyState) -> Remainder:
+    def with_writer(self, writer: StreamWriter, key_state: KeyState) -> Remainder:
         """The remainder after one more writer is forgotten."""
         known = [newest for newest in (self.newest, key_state.newest) if newest is not None]
         return Remainder(
@@ -91,7 +91,7 @@ class Aggregate:
     def __init__(
         self,
         key: str,
-        writers: Mapping[str, Writer],
+        writers: Mapping[str, StreamWriter],
         config: StreamConfig,
         sharing: SharedSegments,
         last: Mark | None = None,
@@ -129,7 +129,7 @@ class Aggregate:
     # -- writers -------------------------------------------------------------------------------------------------
 
     def take_note(
-        self, writer: Writer, key_state: KeyState, time: int, cut: Cut, answered_floor: int | None, bound: int
+        self, writer: StreamWriter, key_state: KeyState, time: int, cut: Cut, answered_floor: int | None, bound: int
     ) -> None:
         """Takes a writer's note in this key, after the writer has moved to its closed cut; see `KeyState.note`."""
         last_time = self.last.time if self.last is not None else None
@@ -141,19 +141,19 @@ class Aggregate:
         else:
             self._contribute(writer, key_state, above, cut)
 
-    def take_move(self, writer: Writer, key_state: KeyState, cut: Cut) -> None:
+    def take_move(self, writer: StreamWriter, key_state: KeyState, cut: Cut) -> None:
         """Takes a note that a writer made in other keys: it has moved to this closed cut."""
         self._contribute(
             writer, key_state, key_state.kept_above(self.last.time if self.last is not None else None), cut
         )
 
-    def _contribute(self, writer: Writer, key_state: KeyState, above: int | None, cut: Cut) -> None:
+    def _contribute(self, writer: StreamWriter, key_state: KeyState, above: int | None, cut: Cut) -> None:
         self._contributions.add(writer.name, above, key_state.time, cut)
         if key_state.newest is not None:
             self._newest_is_noted = True
         self.check_again(writer)
 
-    def gather(self, writer: Writer) -> None:
+    def gather(self, writer: StreamWriter) -> None:
         """Adds all that a writer contributes: it is new, began a new life, or gave up notes that it had kept."""
         key_state = writer.key_states[self.key]
         if self.last is not None:
@@ -166,7 +166,7 @@ class Aggregate:
             self._newest_is_noted = True
         self.check_again(writer)
 
-    def check_again(self, writer: Writer, *, fewer: bool = False) -> None:
+    def check_again(self, writer: StreamWriter, *, fewer: bool = False) -> None:
         """Looks whether others' notes can overtake those of a writer that changed, or whose segments have other writers
         now, or `fewer`."""
         time = writer.key_states[self.key].time
@@ -186,7 +186,7 @@ class Aggregate:
             return ()  # forgotten: the last mark has passed it
         return writer.given(writer.key_states[self.key])
 
-    def place(self, writer: Writer, now: int) -> None:
+    def place(self, writer: StreamWriter, now: int) -> None:
         """Updates role and time of a writer that may have changed."""
         name, key_state = writer.name, writer.key_states[self.key]
         role = self._role(writer, key_state)
@@ -208,7 +208,7 @@ class Aggregate:
         if self._peak_known:
             self._follow_peak(writer, key_state)
 
-    def has_passed(self, writer: Writer) -> bool:
+    def has_passed(self, writer: StreamWriter) -> bool:
         """Whether the last mark covers everything that a writer noted in this key: its times and its position."""
         key_state, last = writer.key_states[self.key], self.last
         if last is None:
@@ -219,7 +219,7 @@ class Aggregate:
             return False
         return writer.position.le(last.cut)
 
-    def forget(self, writer: Writer) -> None:
+    def forget(self, writer: StreamWriter) -> None:
         """Forgets a writer that the last mark has passed."""
         name, key_state = writer.name, writer.key_states[self.key]
         if self.last is not None:
@@ -241,7 +241,7 @@ class Aggregate:
         value = key_state.floor if key_state.phase is JOINED else key_state.time
         return value is not None and (self.last is None or value >= self.last.time)
 
-    def _change_role(self, writer: Writer, key_state: KeyState, role: WriterRole) -> None:
+    def _change_role(self, writer: StreamWriter, key_state: KeyState, role: WriterRole) -> None:
         if key_state.role is None:
             self.holders += 1
             self._have_noted += key_state.has_noted
@@ -253,7 +253,7 @@ class Aggregate:
             else:
                 group.discard(writer.name)
 
-    def _role(self, writer: Writer, key_state: KeyState) -> WriterRole:
+    def _role(self, writer: StreamWriter, key_state: KeyState) -> WriterRole:
         if writer.closed:
             return WriterRole.OUT
         if key_state.lost_at is not None or writer.excluded_at is not None:
@@ -298,7 +298,7 @@ class Aggregate:
                 self._follow_peak(writer, key_state)
         return None if self._peak is None else self._peak[0]
 
-    def _follow_peak(self, writer: Writer, key_state: KeyState) -> None:
+    def _follow_peak(self, writer: StreamWriter, key_state: KeyState) -> None:
         """Updates the highest time with a writer's. It becomes unknown if the writer had it and no longer does."""
         time = key_state.time if writer.excluded_at is None else None
         peak = self._peak
@@ -425,7 +425,7 @@ class Aggregate:
         time = self._writers[name].key_states[self.key].time
         return BEFORE_ALL if time is None else time
 
-    def _holding(self) -> Iterator[tuple[Writer, KeyState]]:
+    def _holding(self) -> Iterator[tuple[StreamWriter, KeyState]]:
         """The writers that hold the key."""
         for writer in self._writers.values():
             key_state = writer.key_states.get(self.key)

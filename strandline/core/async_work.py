@@ -104,7 +104,7 @@ class Work(ABC, Generic[Item, Result]):
         self._last[key] = value
 
 
-class _Place(Generic[Item, Result]):
+class _QueuedItem(Generic[Item, Result]):
     """One item in the ordered queue, with the newest watermark of each key that came right after it."""
 
     __slots__ = ("completed", "item", "watermarks")
@@ -126,15 +126,15 @@ class OrderedWork(Work[Item, Result]):
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
-        self._places: deque[_Place[Item, Result]] = deque()
-        self._under_way: dict[int, _Place[Item, Result]] = {}
+        self._places: deque[_QueuedItem[Item, Result]] = deque()
+        self._under_way: dict[int, _QueuedItem[Item, Result]] = {}
 
     def __len__(self) -> int:
         return len(self._places)
 
     def submit(self, item: Item) -> Ticket:
         number = self._take_number()
-        place: _Place[Item, Result] = _Place(item)
+        place: _QueuedItem[Item, Result] = _QueuedItem(item)
         self._places.append(place)
         self._under_way[number] = place
         return Ticket(number)

@@ -141,7 +141,7 @@ class AnyBacklog:
 class BacklogWatch:
     """Checks strategies, combined by OR, and reports changes of the status. The first status is: not in backlog.
 
-    `look` calls `on_change` with the new status. An error in `on_change` comes out of `look`; the change then counts
+    `check` calls `on_change` with the new status. An error in `on_change` comes out of `check`; the change then counts
     as reported.
     """
 
@@ -154,7 +154,7 @@ class BacklogWatch:
         self._on_change = on_change
         self.backlog = False
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Checks the strategies; returns the status."""
         before, self.backlog = self.backlog, self._strategies.backlog
         if self.backlog is not before and self._on_change is not None:

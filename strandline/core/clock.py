@@ -71,7 +71,7 @@ class SteadyClock:
             self._last = now
         return self._last
 
-    def look(self, wall: int, monotonic: int) -> int:
+    def refresh(self, wall: int, monotonic: int) -> int:
         """Compares this clock with the wall clock; returns its step. Call it about once a second."""
         now = self.read(monotonic)
         ahead = wall - now

@@ -60,7 +60,7 @@ class OnAllIdle(StrEnum):
     JUMP = "jump"  # it goes to the greatest time of all inputs
 
 
-class _State(Enum):
+class _InputState(Enum):
     ACTIVE = auto()
     IDLE = auto()
     DONE = auto()
@@ -100,12 +100,12 @@ class _KeyTimes:
             self.counted += 1
             self._enqueue(number)
 
-    def least(self, states: list[_State]) -> tuple[int, int] | None:
+    def least(self, states: list[_InputState]) -> tuple[int, int] | None:
         """The least time of the active inputs that have one, and the first input with it."""
         queue = self._queue
         while queue:
             value, number = queue[0]
-            if states[number] is not _State.ACTIVE:
+            if states[number] is not _InputState.ACTIVE:
                 heappop(queue)
                 self._queued.discard(number)
             elif self.last[number] != value:
@@ -157,7 +157,7 @@ class Coalescer:
             self._jumps = OnAllIdle(on_all_idle) is OnAllIdle.JUMP
         except ValueError:
             raise InvalidConfig(name="on_all_idle", value=on_all_idle, wanted='"hold" or "jump"') from None
-        self._states = [_State.ACTIVE] * len(self._names)
+        self._states = [_InputState.ACTIVE] * len(self._names)
         self._active = len(self._names)
         self._idle = 0
         self._keys: dict[str, _KeyTimes] = {}
@@ -184,17 +184,17 @@ class Coalescer:
     def idle(self, input: Hashable) -> list[Emission]:
         """The input is idle: it is left out of every key. A repeated call changes nothing."""
         number = self._open(input, "idle")
-        if self._states[number] is _State.IDLE:
+        if self._states[number] is _InputState.IDLE:
             return []
-        self._states[number] = _State.IDLE
+        self._states[number] = _InputState.IDLE
         self._idle += 1
         return self._left(number)
 
     def done(self, input: Hashable) -> list[Emission]:
         """No event follows from the input: it is left out for good. When all inputs are done, nothing is emitted."""
         number = self._open(input, "done")
-        before, self._states[number] = self._states[number], _State.DONE
-        if before is _State.IDLE:
+        before, self._states[number] = self._states[number], _InputState.DONE
+        if before is _InputState.IDLE:
             self._idle -= 1  # it was left out before, so no watermark rises
             return []
         return self._left(number)
@@ -231,7 +231,7 @@ class Coalescer:
         """
         times = self._keys.get(key)
         for number, state in enumerate(self._states):
-            if state is _State.ACTIVE and (times is None or number not in times.last):
+            if state is _InputState.ACTIVE and (times is None or number not in times.last):
                 return self._names[number]
         least = None if times is None else times.least(self._states)
         return None if least is None else self._names[least[1]]
@@ -244,7 +244,7 @@ class Coalescer:
 
     def _open(self, input: Hashable, call: str) -> int:
         number = self._number(input)
-        if self._states[number] is _State.DONE:
+        if self._states[number] is _InputState.DONE:
             raise InputDone(input=input, call=call)
         return number
 
@@ -257,9 +257,9 @@ class Coalescer:
 
     def _wake(self, number: int) -> bool:
         """Makes an idle input active. Returns whether it is the only active one: then every key may have risen."""
-        if self._states[number] is not _State.IDLE:
+        if self._states[number] is not _InputState.IDLE:
             return False
-        self._states[number] = _State.ACTIVE
+        self._states[number] = _InputState.ACTIVE
         self._idle -= 1
         self._active += 1
         for times in self._keys.values():

@@ -56,7 +56,7 @@ class Gathered:
         return cut_of_rows(self.rows)
 
 
-class Span(Gathered):
+class PositionRange(Gathered):
     """Positions whose `above` is from `least` to `most`."""
 
     __slots__ = ("least", "most", "positions")
@@ -91,7 +91,7 @@ class Contributions:
         self._given_by = given_by
         self._full = full
         self._next = Gathered()  # what is in the next mark, whatever its time
-        self._spans: list[Span] = []
+        self._spans: list[PositionRange] = []
         self._starts: list[int] = []  # each span has the positions from its start up to the next span's
 
     def add(self, name: str, above: int | None, time: int | None, cut: Cut) -> None:
@@ -125,7 +125,7 @@ class Contributions:
         self._next = later[0] if later else Gathered()
         return taken
 
-    def _remove_below(self, time: int) -> list[Span]:
+    def _remove_below(self, time: int) -> list[PositionRange]:
         end = self._end_below(time)
         removed = self._spans[:end]
         del self._spans[:end], self._starts[:end]
@@ -139,7 +139,7 @@ class Contributions:
             end = bisect_left(self._starts, time)
         return end
 
-    def _beside(self, at: int, above: int) -> tuple[int, Span]:
+    def _beside(self, at: int, above: int) -> tuple[int, PositionRange]:
         """The place and the span of what comes before or after a full one: its neighbour, if that is not full, or a new
         one. Most notes come after all others, so that their spans need not be divided."""
         full = self._spans[at]
@@ -151,8 +151,8 @@ class Contributions:
                 return at, self._spans[at]
         return at, self._insert(at, above)
 
-    def _insert(self, at: int, above: int) -> Span:
-        span = Span(above)
+    def _insert(self, at: int, above: int) -> PositionRange:
+        span = PositionRange(above)
         self._spans.insert(at, span)
         self._starts.insert(at, above)
         return span
@@ -173,7 +173,7 @@ class Contributions:
         parts = []
         for kept in ([each for each in found if each[0] < time], [each for each in found if each[0] >= time]):
             if kept:
-                part = Span(kept[0][0])
+                part = PositionRange(kept[0][0])
                 for each in kept:
                     part.put(*each)
                 parts.append(part)

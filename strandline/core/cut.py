@@ -16,7 +16,7 @@ import struct
 from collections.abc import ItemsView, Iterable, Mapping
 from typing import Final
 
-from strandline.core.lanes import LANE_BITS, Columns, Place
+from strandline.core.lanes import LANE_BITS, Columns, LanePosition
 from strandline.core.shape import Shape, shape_of
 
 FEW_TIMES: Final = 8  # to look up an offset costs a part of what it costs to unpack all of a cut
@@ -68,7 +68,7 @@ class Cut:
         """All offsets above 0, by segment: a new dict each time."""
         return self.shape.offsets(self.row)
 
-    def place_in(self, columns: Columns) -> Place:
+    def place_in(self, columns: Columns) -> LanePosition:
         """The cut as lanes."""
         return columns.place(self.row, self.shape.names)
 

@@ -28,7 +28,7 @@ Event = TypeVar("Event")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class TimeSpan:
     """The times from `start` up to, not including, `end`."""
 
     start: int
@@ -51,9 +51,9 @@ class Tumbling:
         check_whole("size_ms", self.size_ms, least=1)
         check_time("offset_ms", self.offset_ms)
 
-    def spans(self, time: int) -> list[Span]:
+    def spans(self, time: int) -> list[TimeSpan]:
         start = (time - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
-        return [Span(start, start + self.size_ms)]
+        return [TimeSpan(start, start + self.size_ms)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ class Sliding:
             wanted = f"windows that overlap no more than {WINDOW_EVENTS} times"
             raise InvalidConfig(name="every_ms", value=self.every_ms, wanted=wanted)
 
-    def spans(self, time: int) -> list[Span]:
+    def spans(self, time: int) -> list[TimeSpan]:
         last = time // self.every_ms * self.every_ms
-        return [Span(start, start + self.size_ms) for start in range(last, time - self.size_ms, -self.every_ms)]
+        return [TimeSpan(start, start + self.size_ms) for start in range(last, time - self.size_ms, -self.every_ms)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ class Session:
     def __post_init__(self) -> None:
         check_whole("gap_ms", self.gap_ms, least=1)
 
-    def spans(self, time: int) -> list[Span]:
-        return [Span(time, time + self.gap_ms)]
+    def spans(self, time: int) -> list[TimeSpan]:
+        return [TimeSpan(time, time + self.gap_ms)]
 
 
-Kind: TypeAlias = Tumbling | Sliding | Session
+WindowKind: TypeAlias = Tumbling | Sliding | Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class EventWindows(Generic[Event]):
 
     def __init__(
         self,
-        kind: Kind,
+        kind: WindowKind,
         *,
         capacity: int = WINDOW_EVENTS,
         encode: Callable[[Event], object] = to_plain,
@@ -175,7 +175,7 @@ class EventWindows(Generic[Event]):
         self._kind = kind
         self._encode, self._decode = encode, decode
         self._capacity = check_whole("capacity", capacity, least=1)
-        self._open: dict[Hashable, dict[Span, dict[Hashable, _Held[Event]]]] = {}
+        self._open: dict[Hashable, dict[TimeSpan, dict[Hashable, _Held[Event]]]] = {}
         self._order: list[tuple[int, int, int, Hashable]] = []  # end, start, arrival, key; some stale
         self._arrivals = 0
         self._held = 0
@@ -313,7 +313,7 @@ class EventWindows(Generic[Event]):
             ],
         }
 
-    def _spans_from(self, time: int, lower: int | None) -> list[Span]:
+    def _spans_from(self, time: int, lower: int | None) -> list[TimeSpan]:
         """The windows of a saved event that were open then."""
         spans = self._kind.spans(time)
         if isinstance(self._kind, Session):
@@ -328,7 +328,7 @@ class EventWindows(Generic[Event]):
     def _put(
         self,
         key: Hashable,
-        spans: Iterable[Span],
+        spans: Iterable[TimeSpan],
         time: int,
         event: Event,
         identity: Hashable,
@@ -350,7 +350,7 @@ class EventWindows(Generic[Event]):
         while self._order and (lower is None or self._order[0][0] <= lower):
             end, start, _, key = heappop(self._order)
             spans = self._open.get(key, {})
-            window = spans.pop(Span(start, end), None)
+            window = spans.pop(TimeSpan(start, end), None)
             if window is None:
                 continue  # it was merged into another, or dropped
             if not spans:
@@ -360,16 +360,16 @@ class EventWindows(Generic[Event]):
             closed.append(Closed(start, end, key, events))
         return closed
 
-    def _merged(self, key: Hashable, span: Span) -> Span:
+    def _merged(self, key: Hashable, span: TimeSpan) -> TimeSpan:
         """The session that results from merging this one with those that it overlaps."""
         for other in self._overlapping(key, span):
-            span = Span(min(span.start, other.start), max(span.end, other.end))
+            span = TimeSpan(min(span.start, other.start), max(span.end, other.end))
         return span
 
-    def _overlapping(self, key: Hashable, span: Span) -> list[Span]:
+    def _overlapping(self, key: Hashable, span: TimeSpan) -> list[TimeSpan]:
         return [other for other in self._open.get(key, {}) if other.start < span.end and span.start < other.end]
 
-    def _window(self, key: Hashable, span: Span, arrival: int) -> dict[Hashable, _Held[Event]]:
+    def _window(self, key: Hashable, span: TimeSpan, arrival: int) -> dict[Hashable, _Held[Event]]:
         """The events of a window. Opens the window, or merges a session with those that it overlaps."""
         events: dict[Hashable, _Held[Event]] = {}
         if isinstance(self._kind, Session):
@@ -388,7 +388,7 @@ class EventWindows(Generic[Event]):
         return spans[span]
 
 
-def _is_open(span: Span, lower: int | None) -> bool:
+def _is_open(span: TimeSpan, lower: int | None) -> bool:
     return lower is None or span.end > lower
 
 

@@ -36,7 +36,7 @@ def packing(lanes: int) -> tuple[Callable[..., bytes], Callable[[bytes], Values]
     return packed.pack, packed.unpack
 
 
-class Place(NamedTuple):
+class LanePosition(NamedTuple):
     """A position as lanes. `above` has their top bits set, which are `tops`; `known` says whether every segment of the
     position has a lane."""
 
@@ -74,7 +74,7 @@ class Columns:
     def lane(self, segment: str) -> int | None:
         return self._places.get(segment)
 
-    def place(self, row: int, segments: tuple[str, ...]) -> Place:
+    def place(self, row: int, segments: tuple[str, ...]) -> LanePosition:
         """A row with a lane for each of these segments, above 0, as a place."""
         known = True
         if segments != self.names:
@@ -83,7 +83,7 @@ class Columns:
                 arranged = self._arranged = _Arranged(segments, self._places)
             row, known = arranged.row(row), arranged.known
         tops = top_bits(len(self.names))
-        return Place(row, row | tops, tops, known)
+        return LanePosition(row, row | tops, tops, known)
 
     def offset(self, row: int, segment: str) -> int:
         """The offset of a row in a segment, 0 if that has no lane."""

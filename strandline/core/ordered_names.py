@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Final, TypeAlias
 
-Entry: TypeAlias = tuple[int, str]
+NameEntry: TypeAlias = tuple[int, str]
 
 PART: Final = 256  # entries; a part with more than twice as many is divided
 
@@ -21,13 +21,13 @@ class OrderedNames:
 
     def __init__(self, part: int = PART) -> None:
         self._part = part
-        self._parts: list[list[Entry]] = []
-        self._lasts: list[Entry] = []  # the last entry of each part
+        self._parts: list[list[NameEntry]] = []
+        self._lasts: list[NameEntry] = []  # the last entry of each part
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: NameEntry) -> None:
         lasts = self._lasts
         if not lasts:
             self._parts.append([entry])
@@ -47,7 +47,7 @@ class OrderedNames:
             del part[self._part :]
             lasts.insert(at, part[-1])
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: NameEntry) -> None:
         """Removes an entry that was added."""
         at = bisect_left(self._lasts, entry)
         part = self._parts[at]
@@ -57,6 +57,6 @@ class OrderedNames:
         elif entry == self._lasts[at]:
             self._lasts[at] = part[-1]
 
-    def first(self) -> Entry | None:
+    def first(self) -> NameEntry | None:
         """The entry with the least number, ties by name."""
         return self._parts[0][0] if self._parts else None

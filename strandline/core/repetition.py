@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 
 from strandline.core.admission import Admitted
 from strandline.core.note import Note
-from strandline.core.writer import Writer
+from strandline.core.writer import StreamWriter
 from strandline.errors import PositionWentBack, Refused, TimeWentBack
 
 
-def done_before(notes: Sequence[Note], writer: Writer, judge: Callable[[Note], Admitted]) -> set[int]:
+def done_before(notes: Sequence[Note], writer: StreamWriter, judge: Callable[[Note], Admitted]) -> set[int]:
     """The indexes of the notes that were done before; `notes` are all notes of one writer in a request.
 
     `judge` admits a note, or raises its refusal, by the stored state. A note that it refuses for another reason than
@@ -57,13 +57,13 @@ def _goes_back(note: Note, times: dict[str, int], position: dict[str, int]) -> b
     )
 
 
-def _is_all(writer: Writer, last: Note, times: dict[str, int], position: dict[str, int]) -> bool:
+def _is_all(writer: StreamWriter, last: Note, times: dict[str, int], position: dict[str, int]) -> bool:
     """Whether the writer's stored state has exactly these times and offsets. Those in `last`, which repeats, are."""
     return all(key in last.times or _stored(writer, key) == time for key, time in times.items()) and all(
         segment in last.position or writer.noted.offset(segment) == offset for segment, offset in position.items()
     )
 
 
-def _stored(writer: Writer, key: str) -> int | None:
+def _stored(writer: StreamWriter, key: str) -> int | None:
     key_state = writer.key_states.get(key)
     return key_state.time if key_state is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from strandline.core.cut import Cut
 from strandline.core.segment import SegmentGraph
-from strandline.core.writer import Writer
+from strandline.core.writer import StreamWriter
 
 
 class SharedSegments:
@@ -26,7 +26,7 @@ class SharedSegments:
         self._sums: dict[str, int] = {}  # of their numbers
         self._shared = 0  # how many segments have more than one writer
 
-    def enter(self, writer: Writer, before: Cut) -> set[str]:
+    def enter(self, writer: StreamWriter, before: Cut) -> set[str]:
         """Adds a writer to the segments that its position reaches, and did not before; returns the writers that were
         alone in one of them."""
         number = self._numbered(writer)
@@ -44,7 +44,7 @@ class SharedSegments:
             sums[segment] = sums.get(segment, 0) + number
         return alone
 
-    def _numbered(self, writer: Writer) -> int:
+    def _numbered(self, writer: StreamWriter) -> int:
         """The writer's number: it gets one when it first has a position."""
         if writer.number is None and self._free:
             writer.number = self._free.pop()
@@ -54,7 +54,7 @@ class SharedSegments:
             self._names.append(writer.name)
         return writer.number
 
-    def leave(self, writer: Writer) -> set[str]:
+    def leave(self, writer: StreamWriter) -> set[str]:
         """Removes a forgotten writer from its segments; returns the writers that are alone in one of them now."""
         counts, sums, number = self._counts, self._sums, writer.number
         alone: set[str] = set()

@@ -23,7 +23,7 @@ from strandline.core.repetition import done_before
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import NOTED, KeyState, Phase, Writer, WriterRole, WriterState, new_tuple
+from strandline.core.writer import NOTED, KeyState, Phase, StreamWriter, WriterRole, WriterState, new_tuple
 from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
 from strandline.limits import KEYS_PER_STREAM, STANDINGS_PER_STREAM, TIME_BOUND_MS
 from strandline.names import check_name
@@ -54,7 +54,7 @@ class Stream:
         self.name = check_name("stream", name)
         self.config = config
         self.graph = graph
-        self.writers: dict[str, Writer] = {}  # by name; callers only read it
+        self.writers: dict[str, StreamWriter] = {}  # by name; callers only read it
         self.sealed = False
         self.epochs = 0  # the last epoch given out; none is given twice
         self.head: Cut = NOTHING
@@ -81,7 +81,7 @@ class Stream:
         epochs: int,
         head: Cut,
         clock: int,
-        writers: Iterable[Writer],
+        writers: Iterable[StreamWriter],
         last_marks: Iterable[Mark],
         remainders: Mapping[str, Remainder],
         history_notes: int = HISTORY_NOTES_PER_WRITER,
@@ -102,7 +102,7 @@ class Stream:
             stream.restore_writer(writer)
         return stream
 
-    def restore_writer(self, writer: Writer) -> None:
+    def restore_writer(self, writer: StreamWriter) -> None:
         """Restores a stored writer, without recording a change. The cost does not depend on the number of writers.
 
         `restored` does this for all writers that it is given; a caller with very many of them restores each by this
@@ -156,7 +156,7 @@ class Stream:
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
         self._check_room(name, keys)
         if writer is not None and (again := _same_registration(writer, registration, keys)) is not None:
-            self._hear(writer, now)
+            self._touch(writer, now)
             self._update_writer(writer, now)
             return again
         self._store_rest(now)
@@ -167,7 +167,7 @@ class Stream:
         self._changes.stream = True
         writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
         writer.excluded_at = None
-        self._hear(writer, now)
+        self._touch(writer, now)
         self._take_up(writer, keys, Phase.IDLE)
         floors = {key: writer.key_states[key].join(self._last_time(key)) for key in keys}
         self._update_writer(writer, now)
@@ -230,7 +230,7 @@ class Stream:
         check_epoch(name, writer, epoch)
         for key_state in writer.key_states.values():
             key_state.go_idle()
-        self._hear(writer, now)
+        self._touch(writer, now)
         return self._changed(writer, now)
 
     def close(self, name: str, epoch: int | None, now: int) -> list[Mark]:
@@ -250,7 +250,7 @@ class Stream:
         else:
             writer.close(epoch, now)
             if writer.closed:
-                self._hear(writer, now)
+                self._touch(writer, now)
         return self._changed(writer, now)
 
     def exclude(self, name: str, now: int) -> list[Mark]:
@@ -427,7 +427,7 @@ class Stream:
             return None
         return aggregate.survey(time, now)
 
-    def silent_ms(self, writer: Writer | Remainder, now: int) -> int:
+    def silent_ms(self, writer: StreamWriter | Remainder, now: int) -> int:
         """How long a writer, or every forgotten one, has been silent, in served time."""
         return self.silent_since(writer.served_at, now)
 
@@ -435,7 +435,7 @@ class Stream:
         """How long someone has been silent who was heard at a served time."""
         return max(0, self._served(max(now, self.clock)) - served_at)
 
-    def states(self, writer: Writer) -> dict[str, WriterState]:
+    def states(self, writer: StreamWriter) -> dict[str, WriterState]:
         """A writer's state, by key."""
         return {key: writer.state(key_state, self._last_time(key)) for key, key_state in writer.key_states.items()}
 
@@ -462,11 +462,11 @@ class Stream:
             self._make_marks(timed_out, now)
         return now
 
-    def _changed(self, writer: Writer, now: int) -> list[Mark]:
+    def _changed(self, writer: StreamWriter, now: int) -> list[Mark]:
         self._update_writer(writer, now)
         return self._make_marks(writer.key_states, now)
 
-    def _floors(self, writer: Writer | None, admitted: Admitted, now: int) -> dict[str, int | None]:
+    def _floors(self, writer: StreamWriter | None, admitted: Admitted, now: int) -> dict[str, int | None]:
         """By key, the time below which the writer's events are late; None if none of them are.
 
         A writer that does not fully count gets the time that the key has reached. A joined writer counts, but events
@@ -504,10 +504,10 @@ class Stream:
                 aggregate.take_note(writer, key_state, times[key], cut, floors[key], self._history_notes)
             else:
                 aggregate.take_move(writer, key_state, cut)
-        self._hear(writer, now)
+        self._touch(writer, now)
         self._update_writer(writer, now)
 
-    def _take_up(self, writer: Writer, keys: Iterable[str], phase: Phase) -> None:
+    def _take_up(self, writer: StreamWriter, keys: Iterable[str], phase: Phase) -> None:
         """Lets a writer hold these keys.
 
         It may be one that was forgotten in other keys. What it noted then stays, and its notes may leave it out; names
@@ -527,21 +527,21 @@ class Stream:
         for key, key_state in writer.key_states.items():
             self._aggregates[key].take_move(writer, key_state, forgotten)
 
-    def _move(self, writer: Writer, given: Cut, cut: Cut, newest: Mapping[str, int]) -> None:
-        """Adds a noted position to a writer's, as `Writer.move` does."""
+    def _move(self, writer: StreamWriter, given: Cut, cut: Cut, newest: Mapping[str, int]) -> None:
+        """Adds a noted position to a writer's, as `StreamWriter.move` does."""
         before = writer.position
         writer.move(given, cut, newest)
         if writer.position.shape is not before.shape:
             self._check_again(self._sharing.enter(writer, before))
 
-    def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
+    def _hear_again(self, writer: StreamWriter, keys: Iterable[str], now: int) -> None:
         """Takes a note that only repeats: the writer is alive, so it is no longer lost; it stays idle or closed."""
         back = [each for key in keys if (each := writer.key_states[key]).lost_at is not None and not writer.closed]
         if back:
             self._store_rest(now)
         for key_state in back:
             key_state.lost_at = None
-        self._hear(writer, now)
+        self._touch(writer, now)
         self._update_writer(writer, now)
 
     def _was_forgotten(self, name: str, epoch: int | None) -> bool:
@@ -556,13 +556,13 @@ class Stream:
             return epoch <= self.epochs
         return any(aggregate.remainder.writers for aggregate in self._aggregates.values())
 
-    def _hear(self, writer: Writer, now: int) -> None:
+    def _touch(self, writer: StreamWriter, now: int) -> None:
         """Records that a writer was heard, at a moment and a served time."""
         writer.heard_at = now
         if (served := self._unserved.served(now)) > writer.served_at:
             writer.served_at = served
 
-    def _writer(self, name: str) -> Writer:
+    def _writer(self, name: str) -> StreamWriter:
         if name not in self.writers:
             raise UnknownWriter(stream=self.name, writer=name)
         return self.writers[name]
@@ -589,14 +589,14 @@ class Stream:
 
     # -- writers, and who counts --------------------------------------------------------------------------------
 
-    def _ensure_writer(self, name: str, now: int) -> Writer:
+    def _ensure_writer(self, name: str, now: int) -> StreamWriter:
         """The writer of a name; creates it if it is not known."""
         found = self.writers.get(name)
         if found is None:
-            found = self.writers[name] = Writer(name=name, heard_at=now, served_at=self._served(now))
+            found = self.writers[name] = StreamWriter(name=name, heard_at=now, served_at=self._served(now))
         return found
 
-    def _update_writer(self, writer: Writer, now: int) -> None:
+    def _update_writer(self, writer: StreamWriter, now: int) -> None:
         """Updates aggregates, deadlines and journal for a writer that may have changed."""
         self._changes.writers.add(writer.name)
         lost = False
@@ -617,12 +617,12 @@ class Stream:
         if writer.name not in self._deadlines.at:
             self._arm(writer)
 
-    def _arm(self, writer: Writer) -> None:
+    def _arm(self, writer: StreamWriter) -> None:
         """Sets the deadline of a writer that has none, if it can time out."""
         if self.config.writer_timeout_ms and self._waits_for(writer):
             self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
 
-    def _start_over(self, writer: Writer) -> None:
+    def _start_over(self, writer: StreamWriter) -> None:
         self._stay(writer)
         writer.start_over()
         for key in writer.key_states:
@@ -703,18 +703,18 @@ class Stream:
             self._update_writer(writer, now)
         return keys
 
-    def _waits_for(self, writer: Writer) -> bool:
+    def _waits_for(self, writer: StreamWriter) -> bool:
         return any(self._aggregates[key].role(writer.name) in AWAITED for key in writer.key_states)
 
     # -- forgetting ---------------------------------------------------------------------------------------------
 
-    def _leave(self, writer: Writer) -> None:
+    def _leave(self, writer: StreamWriter) -> None:
         """Schedules a closed or lost writer: a later call forgets it, once marks have passed it in all of its keys."""
         for key, key_state in writer.key_states.items():
             self._aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if key_state.time is None else key_state.time)
             self._to_check.add(key)
 
-    def _stay(self, writer: Writer) -> None:
+    def _stay(self, writer: StreamWriter) -> None:
         """Cancels `leave`: the writer is not to be forgotten for now."""
         for key in writer.key_states:
             self._aggregates[key].passing.drop(writer.name)
@@ -761,7 +761,7 @@ class Stream:
         time = aggregate.last.time
         return [(name, time) for name in aggregate.passing.due(time, most=most)]
 
-    def _is_passed(self, writer: Writer) -> bool:
+    def _is_passed(self, writer: StreamWriter) -> bool:
         """Whether the last marks cover everything that a writer noted.
 
         There must be a mark. For a lost writer, one must have been made after it lapsed, so that a writer that notes
@@ -772,7 +772,7 @@ class Stream:
         marked = any(each.last and (since is None or each.last.created_at >= since) for each in aggregates)
         return marked and all(each.has_passed(writer) for each in aggregates)
 
-    def _forget_if_passed(self, writer: Writer, aggregate: Aggregate, time: int, now: int) -> None:
+    def _forget_if_passed(self, writer: StreamWriter, aggregate: Aggregate, time: int, now: int) -> None:
         """Forgets a writer that the last mark of a key may have passed, if marks have passed it in all of its keys."""
         if not self._has_lapsed(writer, now):
             self._stay(writer)
@@ -782,7 +782,7 @@ class Stream:
         elif not (writer.closed and aggregate.has_passed(writer)):
             aggregate.passing.put(writer.name, time + 1)
 
-    def _forget(self, writer: Writer) -> None:
+    def _forget(self, writer: StreamWriter) -> None:
         name = writer.name
         for key in writer.key_states:
             aggregate = self._aggregates[key]
@@ -796,17 +796,17 @@ class Stream:
         self._check_again(alone, fewer=True)
         self._changes.forget(name)
 
-    def _has_lapsed(self, writer: Writer, now: int) -> bool:
+    def _has_lapsed(self, writer: StreamWriter, now: int) -> bool:
         """Whether a writer has been closed or lost for long enough to be forgotten."""
         lapses_at = self._lapses_at(writer)
         return lapses_at is not None and lapses_at <= now
 
-    def _await_lapse(self, writer: Writer) -> None:
+    def _await_lapse(self, writer: StreamWriter) -> None:
         lapses_at = self._lapses_at(writer)
         if lapses_at is not None:
             (self._closed if writer.closed else self._lapsing).put(writer.name, lapses_at)
 
-    def _lapses_at(self, writer: Writer) -> int | None:
+    def _lapses_at(self, writer: StreamWriter) -> int | None:
         """The moment from which a writer may be forgotten; None if it is neither closed nor lost, or is excluded.
 
         It must have been lost for `forget_after_ms` in every key in which it is not idle.
@@ -912,7 +912,7 @@ class Stream:
         return someone
 
 
-def _same_registration(writer: Writer, registration: str | None, keys: Collection[str]) -> Registered | None:
+def _same_registration(writer: StreamWriter, registration: str | None, keys: Collection[str]) -> Registered | None:
     """The answer of the newest registration if this call repeats it, else None."""
     if registration is None or writer.registration != registration or writer.epoch is None:
         return None
@@ -922,7 +922,7 @@ def _same_registration(writer: Writer, registration: str | None, keys: Collectio
     return Registered(writer.epoch, floors, _noted(writer, keys))
 
 
-def _noted(writer: Writer, keys: Iterable[str]) -> Mapping[str, int]:
+def _noted(writer: StreamWriter, keys: Iterable[str]) -> Mapping[str, int]:
     """By key, the greatest time that a writer has noted."""
     times = {key: writer.key_states[key].greatest_time for key in keys}
     return {key: time for key, time in times.items() if time is not None}

@@ -184,7 +184,7 @@ class KeyState:
 
 
 @dataclass(slots=True)
-class Writer:
+class StreamWriter:
     """A writer, or a tail reporter, in all keys."""
 
     name: str

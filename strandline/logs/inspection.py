@@ -69,9 +69,9 @@ class LogInspection:
         """Yields faults as it finds them."""
         query = self._reader.query
         try:
-            for (said,) in query(f"PRAGMA integrity_check({FAULTS_SHOWN})", ()):
-                if said != "ok":
-                    yield LogFault(kind=LogFaultKind.FILE, reason=f"SQLite says: {said}")
+            for (reason,) in query(f"PRAGMA integrity_check({FAULTS_SHOWN})", ()):
+                if reason != "ok":
+                    yield LogFault(kind=LogFaultKind.FILE, reason=f"SQLite says: {reason}")
             segments: list[Segment] = []
             for row in query(SEGMENTS, ()):
                 try:

@@ -56,7 +56,7 @@ def system_clock_ms() -> int:
 
 
 @dataclass(eq=False, slots=True)
-class _Commit:
+class _LogCommit:
     """What one commit writes: the ends of its segments behind it, and whether the file is known to have it."""
 
     ends: Position = field(default_factory=dict)
@@ -88,7 +88,7 @@ class SqliteLog:
         self._busy_timeout_ms = busy_timeout_ms
         self._lock = threading.Lock()
         self._positions: Position = {}
-        self._unsettled: _Commit | None = None  # the commit whose outcome is not recorded yet
+        self._unsettled: _LogCommit | None = None  # the commit whose outcome is not recorded yet
         self._open = OpenTransactions()
         self._connection = _open(self.path, busy_timeout_ms)
         self._origin = OwningProcess(f"the log object for {str(self.path)!r}")
@@ -134,7 +134,7 @@ class SqliteLog:
         rows = list(events)  # before the lock: a slow iterator must not delay other writers
         for event in rows:
             check_size(event)
-        return self._commit(rows, None, _Commit())
+        return self._commit(rows, None, _LogCommit())
 
     def flush(self) -> Position:
         return self.positions()  # an append returns when it is durable
@@ -225,7 +225,7 @@ class SqliteLog:
 
     # -- within ----------------------------------------------------------------------------------------------
 
-    def _commit(self, events: Sequence[Event], memo: Memo | None, commit: _Commit) -> Position:
+    def _commit(self, events: Sequence[Event], memo: Memo | None, commit: _LogCommit) -> Position:
         """Appends events and stores the memo, in one transaction, and records that in `commit`."""
         if not events and memo is None:
             return {}
@@ -242,7 +242,7 @@ class SqliteLog:
 
         return self._write(change)
 
-    def _is_done(self, commit: _Commit) -> bool:
+    def _is_done(self, commit: _LogCommit) -> bool:
         """Whether the file has what a commit wrote."""
         return bool(commit.ends) and self._read(lambda: commit.is_done)
 
@@ -356,7 +356,7 @@ class _Transaction(BufferedTransaction):
     """
 
     def __init__(self, log: SqliteLog) -> None:
-        written = _Commit()
+        written = _LogCommit()
         super().__init__(lambda events, memo: log._commit(events, memo, written))
         self._log = log
         self._written = written

@@ -270,8 +270,8 @@ class WriterReply(msgspec.Struct, frozen=True, kw_only=True):
     which the next mark waits for it."""
 
     writer: str
-    state: State
-    states: Mapping[str, State]
+    state: WriterStateText
+    states: Mapping[str, WriterStateText]
     times: ByKey
     position: Offsets
     epoch: int | None
@@ -286,7 +286,7 @@ class WritersPage(msgspec.Struct, frozen=True):
     next: str | None
 
 
-State: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [str(state) for state in WriterState]})]
+WriterStateText: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [str(state) for state in WriterState]})]
 
 
 def registration(registered: Registered) -> Registration:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strandline.core.contributions import SPAN_POSITIONS, Contributions, Given
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.ordered_names import OrderedNames
-from strandline.core.writer import KeyState, Phase, Writer
+from strandline.core.writer import KeyState, Phase, StreamWriter
 
 NOTES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3), st.integers(0, 3)), max_size=80)
 MARK = st.integers(0, 30)
@@ -18,7 +18,7 @@ MARK = st.integers(0, 30)
 def test_a_mark_takes_what_every_writer_contributes_to_it(
     turns: list[tuple[list[tuple[str, int, int]], int]], divided: int
 ) -> None:
-    writers = {name: Writer(name, 0, 0, key_states={"": KeyState(Phase.NOTED)}) for name in "abcd"}
+    writers = {name: StreamWriter(name, 0, 0, key_states={"": KeyState(Phase.NOTED)}) for name in "abcd"}
     gathered = Contributions(lambda name: writers[name].given(writers[name].key_states[""]), divided)
     cut, last_time = NOTHING, -1
     for notes, rise in turns:

@@ -224,23 +224,23 @@ def test_a_watch_tells_each_change_once_and_begins_out_of_backlog() -> None:
     size, told = RemainingOffsetsStrategy(10), list[bool]()
     watch = BacklogWatch([size], told.append)
     assert watch.backlog is False
-    assert [watch.look(), watch.look()] == [True, True]  # what remains is not known yet
+    assert [watch.check(), watch.check()] == [True, True]  # what remains is not known yet
     size.update(10)
-    assert [watch.look(), watch.look()] == [False, False]
+    assert [watch.check(), watch.check()] == [False, False]
     assert told == [True, False]
 
 
 def test_a_change_counts_as_reported_where_the_callback_failed() -> None:
     size = RemainingOffsetsStrategy(10)
-    assert BacklogWatch([size]).look() is True
+    assert BacklogWatch([size]).check() is True
 
     def fail(status: bool) -> None:
         raise OSError(f"cannot hear {status}")
 
     watch = BacklogWatch([size], fail)
     with pytest.raises(OSError, match="cannot hear True"):
-        watch.look()
-    assert watch.look() is True
+        watch.check()
+    assert watch.check() is True
 
 
 def test_a_strategy_tells_its_threshold() -> None:

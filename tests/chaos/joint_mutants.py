@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
-from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
+from controller.cluster.actions import CallRoute, Hold, Refusal, Refuse, Serve
 from controller.cluster.lease import Lease
 from controller.cluster.member import Member, MemberPhase
 from controller.commit.store import Store
@@ -135,7 +135,7 @@ def go_on_after_a_lapse() -> None:
         return without_lapse
 
     def refuse(route: Any) -> Any:
-        def broken(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+        def broken(self: Member, monotonic: int, shard: int, **named: Any) -> CallRoute:
             if self.phase is MemberPhase.SERVING and not self._lease.runs(monotonic):
                 return Refuse(Refusal.NOT_SERVING)
             return route(self, monotonic, shard, **named)  # type: ignore[no-any-return]  # `patch` knows no types
@@ -152,7 +152,7 @@ def go_on_after_a_lapse() -> None:
 
 def answer_while_handing_over() -> None:
     def make(route: Any) -> Any:
-        def broken(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+        def broken(self: Member, monotonic: int, shard: int, **named: Any) -> CallRoute:
             found, tenure = route(self, monotonic, shard, **named), self.owned.get(shard)
             return Serve(tenure.fence) if isinstance(found, Hold) and tenure is not None else found
 

@@ -11,7 +11,7 @@ from strandline.client.owners import (
     OWNER_AVOIDED_MS,
     OWNER_CHARACTERS,
     OWNERS_REMEMBERED,
-    Known,
+    KnownOwner,
     OwnerMemory,
     owner_first,
 )
@@ -35,7 +35,7 @@ def told(*answers: dict[str, str], path: str = NOTES, addresses: tuple[str, ...]
 
 def test_a_stream_is_remembered_for_all_of_its_calls() -> None:
     memory = told(answered("http://b", 3))
-    assert memory.recall(MARKS, 0) == memory.recall("/v1/streams/orders", 0) == Known("http://b", 3)
+    assert memory.recall(MARKS, 0) == memory.recall("/v1/streams/orders", 0) == KnownOwner("http://b", 3)
     for other in ("/v1/streams/orders2/marks", "/v1/reader-groups/orders", "/v1/streams?after=orders", "/v1/notes"):
         assert memory.recall(other, 0) == NOTHING
 
@@ -43,8 +43,8 @@ def test_a_stream_is_remembered_for_all_of_its_calls() -> None:
 def test_a_group_is_remembered_beside_a_stream_of_its_name() -> None:
     memory = told(answered("http://b", 3))
     memory.learn("/v1/reader-groups/orders/readers/r1", answered("http://c", 1), 0)
-    assert memory.recall("/v1/reader-groups/orders", 0) == Known("http://c", 1)
-    assert memory.recall(NOTES, 0) == Known("http://b", 3)
+    assert memory.recall("/v1/reader-groups/orders", 0) == KnownOwner("http://c", 1)
+    assert memory.recall(NOTES, 0) == KnownOwner("http://b", 3)
 
 
 def test_answers_about_no_stream_are_not_remembered() -> None:
@@ -53,13 +53,13 @@ def test_answers_about_no_stream_are_not_remembered() -> None:
 
 def test_the_last_answer_says_where_the_owner_is() -> None:
     memory = told(answered("http://b", 3), answered("http://c", 4))
-    assert memory.recall(NOTES, 0) == Known("http://c", 4)
+    assert memory.recall(NOTES, 0) == KnownOwner("http://c", 4)
     memory.learn(NOTES, answered(fence=5), 4)
-    assert memory.recall(NOTES, 0) == Known(None, 5)
+    assert memory.recall(NOTES, 0) == KnownOwner(None, 5)
 
 
 def test_an_answer_of_a_controller_alone_keeps_the_fence() -> None:
-    assert told(answered("http://b", 3), answered()).recall(NOTES, 0) == Known(None, 3)
+    assert told(answered("http://b", 3), answered()).recall(NOTES, 0) == KnownOwner(None, 3)
 
 
 def test_an_answer_under_way_for_long_lowers_no_fence() -> None:
@@ -95,8 +95,8 @@ def test_the_fence_that_is_sent_is_the_greatest_of_a_store(answers: list[tuple[i
     ["ftp://b", "b:8433", "", "http://", "http://user:secret@b", "http://b,http://c", "http://b?x=1", "http://b:0"],
 )
 def test_an_owner_without_a_usable_address_is_not_gone_to(named: str) -> None:
-    assert told(answered(named, 3)).recall(NOTES, 0) == Known(None, 3)
-    assert told(answered("http://" + "b" * OWNER_CHARACTERS, 3)).recall(NOTES, 0) == Known(None, 3)
+    assert told(answered(named, 3)).recall(NOTES, 0) == KnownOwner(None, 3)
+    assert told(answered("http://" + "b" * OWNER_CHARACTERS, 3)).recall(NOTES, 0) == KnownOwner(None, 3)
 
 
 def test_a_token_for_https_goes_to_no_owner_with_http() -> None:
@@ -110,9 +110,9 @@ def test_a_token_for_https_goes_to_no_owner_with_http() -> None:
 def test_an_owner_that_could_not_serve_is_forgotten_and_its_fence_is_kept() -> None:
     memory = told(answered("http://b", 3))
     memory.forget(NOTES, "http://c")
-    assert memory.recall(NOTES, 0) == Known("http://b", 3)
+    assert memory.recall(NOTES, 0) == KnownOwner("http://b", 3)
     memory.forget(MARKS, "http://b")
-    assert memory.recall(NOTES, 0) == Known(None, 3)
+    assert memory.recall(NOTES, 0) == KnownOwner(None, 3)
 
 
 def test_an_owner_that_was_not_reached_is_avoided_for_all_streams_for_a_while() -> None:
@@ -120,8 +120,8 @@ def test_an_owner_that_was_not_reached_is_avoided_for_all_streams_for_a_while() 
     memory.learn("/v1/streams/other", answered("http://b", 1), 0)
     memory.avoid("http://b", 1_000)
     for path, fence in ((NOTES, 3), ("/v1/streams/other", 1)):
-        assert memory.recall(path, 999 + OWNER_AVOIDED_MS) == Known(None, fence)
-        assert memory.recall(path, 1_000 + OWNER_AVOIDED_MS) == Known("http://b", fence)
+        assert memory.recall(path, 999 + OWNER_AVOIDED_MS) == KnownOwner(None, fence)
+        assert memory.recall(path, 1_000 + OWNER_AVOIDED_MS) == KnownOwner("http://b", fence)
 
 
 def test_the_stream_that_was_used_longest_ago_is_forgotten_first() -> None:
@@ -131,7 +131,7 @@ def test_the_stream_that_was_used_longest_ago_is_forgotten_first() -> None:
     memory.learn("/v1/streams/s0", answered(fence=2), 1)
     memory.learn("/v1/streams/one-more", answered(fence=1), 0)
     assert memory.recall("/v1/streams/s1", 0) == NOTHING
-    assert memory.recall("/v1/streams/s0", 0) == Known(None, 2)
+    assert memory.recall("/v1/streams/s0", 0) == KnownOwner(None, 2)
 
 
 def test_an_attempt_tries_the_owner_before_all_other_addresses() -> None:

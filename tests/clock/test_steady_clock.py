@@ -39,7 +39,7 @@ class Host:
         """Returns by how much the clock has stepped."""
         self.wall += milliseconds
         self.monotonic += milliseconds
-        return self.clock.look(self.wall, self.monotonic)
+        return self.clock.refresh(self.wall, self.monotonic)
 
     def run(self, milliseconds: int) -> int:
         return sum(self.passes(SECOND) for _ in range(milliseconds // SECOND))

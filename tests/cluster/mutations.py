@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from controller.cluster import cluster_view
-from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
+from controller.cluster.actions import CallRoute, Hold, Refusal, Refuse, Serve
 from controller.cluster.member import Member, MemberPhase
 from controller.cluster.owned_shards import OwnedShard, OwnedShards
 from controller.cluster.records import LEASE_MS, Beat, BeatAnswer, Begin, Identity, NameTaken, Taken
@@ -82,7 +82,7 @@ def wait_lease(patch: Patch) -> None:
 def read_lease(patch: Patch) -> None:
     route = Member.route
 
-    def broken(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+    def broken(self: Member, monotonic: int, shard: int, **named: Any) -> CallRoute:
         return route(self, min(monotonic, self._lease.until - 1), shard, **named)
 
     patch.setattr(Member, "route", broken)
@@ -92,7 +92,7 @@ def fence_token(patch: Patch) -> None:
     """An owner believes that it is one, whatever fence the caller has seen."""
     route = Member.route
 
-    def broken(self: Member, monotonic: int, shard: int, *, fence: int = 0, **named: Any) -> Route:
+    def broken(self: Member, monotonic: int, shard: int, *, fence: int = 0, **named: Any) -> CallRoute:
         return route(self, monotonic, shard, **named)
 
     patch.setattr(Member, "route", broken)
@@ -113,7 +113,7 @@ def lapse_anew(patch: Patch) -> None:
     """A member whose lease ran out answers nothing, but goes on when a beat gets through."""
     route, moments = Member.route, Member._moments
 
-    def refuse(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+    def refuse(self: Member, monotonic: int, shard: int, **named: Any) -> CallRoute:
         if self.phase is MemberPhase.SERVING and not self._lease.runs(monotonic):
             return Refuse(Refusal.NOT_SERVING)
         return route(self, monotonic, shard, **named)
@@ -134,7 +134,7 @@ def leap_anew(patch: Patch) -> None:
         self.clock.learn(store_now, monotonic)
         return True
 
-    patch.setattr(Member, "_hear", broken)
+    patch.setattr(Member, "_learn_time", broken)
 
 
 def adopt_newer(patch: Patch) -> None:
@@ -144,7 +144,7 @@ def adopt_newer(patch: Patch) -> None:
 def drain_first(patch: Patch) -> None:
     route = Member.route
 
-    def go_on(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+    def go_on(self: Member, monotonic: int, shard: int, **named: Any) -> CallRoute:
         found, tenure = route(self, monotonic, shard, **named), self.owned.get(shard)
         return Serve(tenure.fence) if isinstance(found, Hold) and tenure is not None else found
 
@@ -213,7 +213,7 @@ def store_clock(patch: Patch) -> None:
 
 
 def timeline(patch: Patch) -> None:
-    patch.setattr(Process, "begin_anew", lambda self: None)
+    patch.setattr(Process, "start_over", lambda self: None)
 
 
 def load_after_take(patch: Patch) -> None:

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.event_windows import WINDOW_EVENTS, Closed, EventWindows, Kind, Session, Sliding, Span, Tumbling
+from strandline.core.event_windows import (
+    WINDOW_EVENTS,
+    Closed,
+    EventWindows,
+    Session,
+    Sliding,
+    TimeSpan,
+    Tumbling,
+    WindowKind,
+)
 from strandline.errors import InvalidConfig, QueueFull
 
 TIMES = st.integers(-50, 50)
@@ -27,7 +36,7 @@ def contents(closed: Sequence[Closed[int]]) -> Counter[object]:
     return Counter((each.start, each.end, each.key, tuple(sorted(each.events))) for each in closed)
 
 
-def naive(kind: Kind, events: list[tuple[int, str]]) -> Counter[object]:
+def naive(kind: WindowKind, events: list[tuple[int, str]]) -> Counter[object]:
     """All windows of all events, looked at together."""
     found: Counter[object] = Counter()
     for key in {key for _, key in events}:
@@ -53,7 +62,7 @@ def naive(kind: Kind, events: list[tuple[int, str]]) -> Counter[object]:
 
 
 @given(KINDS, EVENTS)
-def test_the_windows_are_those_that_a_look_at_all_events_finds(kind: Kind, events: list[tuple[int, str]]) -> None:
+def test_the_windows_are_those_that_a_look_at_all_events_finds(kind: WindowKind, events: list[tuple[int, str]]) -> None:
     windows = EventWindows[int](kind)
     assert all(windows.add(time, time, key) for time, key in events)
     assert contents(windows.finish()) == naive(kind, events)
@@ -62,7 +71,7 @@ def test_the_windows_are_those_that_a_look_at_all_events_finds(kind: Kind, event
 
 @given(KINDS, EVENTS, st.randoms(use_true_random=False), st.lists(st.integers(0, 30), max_size=4))
 def test_whatever_the_order_and_the_bounds_the_closed_windows_are_the_same(
-    kind: Kind, events: list[tuple[int, str]], random: object, steps: list[int]
+    kind: WindowKind, events: list[tuple[int, str]], random: object, steps: list[int]
 ) -> None:
     """A bound is true: it is at most the least time still to come."""
     shuffled = sorted(events, key=lambda _: random.random())  # type: ignore[attr-defined]  # Hypothesis' Random
@@ -77,7 +86,7 @@ def test_whatever_the_order_and_the_bounds_the_closed_windows_are_the_same(
 
 @given(KINDS, EVENTS, TIMES)
 def test_a_window_closes_when_the_bound_reaches_its_end_and_not_before(
-    kind: Kind, events: list[tuple[int, str]], lower: int
+    kind: WindowKind, events: list[tuple[int, str]], lower: int
 ) -> None:
     windows = EventWindows[int](kind)
     for time, key in events:
@@ -89,7 +98,7 @@ def test_a_window_closes_when_the_bound_reaches_its_end_and_not_before(
 
 
 @given(KINDS, TIMES, TIMES)
-def test_an_event_is_late_where_all_of_its_windows_are_closed(kind: Kind, lower: int, time: int) -> None:
+def test_an_event_is_late_where_all_of_its_windows_are_closed(kind: WindowKind, lower: int, time: int) -> None:
     windows = EventWindows[int](kind)
     windows.advance(lower)
     spans = kind.spans(time)
@@ -97,7 +106,7 @@ def test_an_event_is_late_where_all_of_its_windows_are_closed(kind: Kind, lower:
 
 
 @given(KINDS, EVENTS)
-def test_an_event_read_again_counts_once_in_open_windows(kind: Kind, events: list[tuple[int, str]]) -> None:
+def test_an_event_read_again_counts_once_in_open_windows(kind: WindowKind, events: list[tuple[int, str]]) -> None:
     windows = EventWindows[int](kind)
     for number, (time, key) in [*enumerate(events), *enumerate(events)]:
         windows.add(time, time, key, identity=number)
@@ -115,8 +124,8 @@ def test_an_event_read_again_counts_once_in_open_windows(kind: Kind, events: lis
         (Session(4), 7, [(7, 11)]),
     ],
 )
-def test_a_time_lies_in_these_windows(kind: Kind, time: int, spans: list[tuple[int, int]]) -> None:
-    assert kind.spans(time) == [Span(*each) for each in spans]
+def test_a_time_lies_in_these_windows(kind: WindowKind, time: int, spans: list[tuple[int, int]]) -> None:
+    assert kind.spans(time) == [TimeSpan(*each) for each in spans]
 
 
 def test_a_session_is_extended_by_what_comes_between() -> None:

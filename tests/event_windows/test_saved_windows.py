@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.event_windows import Closed, EventWindows, Kind, Session, Sliding, Tumbling
+from strandline.core.event_windows import Closed, EventWindows, Session, Sliding, Tumbling, WindowKind
 from strandline.core.plain import from_plain, to_plain
 from strandline.errors import InvalidConfig, QueueFull
 from tests.event_windows.test_event_windows import EVENTS, KINDS, contents
@@ -32,7 +32,7 @@ def bounds_of(times: Sequence[int]) -> list[int | None]:
 
 @given(KINDS, EVENTS, st.data())
 def test_saved_and_loaded_windows_close_as_if_never_interrupted(
-    kind: Kind, events: list[tuple[int, str]], data: st.DataObject
+    kind: WindowKind, events: list[tuple[int, str]], data: st.DataObject
 ) -> None:
     plain, saved = EventWindows[int](kind), EventWindows[int](kind)
     expected, found = list[Closed[int]](), list[Closed[int]]()
@@ -58,7 +58,7 @@ def test_saved_and_loaded_windows_close_as_if_never_interrupted(
     st.integers(0, 30),
 )
 def test_what_a_dead_reader_had_open_is_in_each_window_once(
-    kind: Kind, events: list[tuple[int, str, bool, bool]], dies_after: int
+    kind: WindowKind, events: list[tuple[int, str, bool, bool]], dies_after: int
 ) -> None:
     """Two readers have a part each, and hear of the same bounds, each when it does. One dies, and the other goes on
     with its part from what was saved last. What the dead one told since then is not known to anybody."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from controller.app import create_app
-from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Route, Serve
+from controller.cluster.actions import CallRoute, Hold, PassOn, Refusal, Refuse, Serve
 from controller.cluster.member import HELD_CALL_MS
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import ControllerRow, Kind
@@ -82,7 +82,9 @@ class SeenDirectory:
         owner = self._seen.get((kind, name), self.me)
         return next((each.floor for each in self._cluster.directories if each.me == owner), 0)
 
-    def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
+    def route(
+        self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None
+    ) -> CallRoute:
         if not self.serving:
             return Refuse(Refusal.NOT_SERVING)
         owner = self._seen.get((kind, name), self.me)

@@ -318,7 +318,7 @@ def test_a_look_for_due_streams_writes_nothing_for_loaded_ones(postgres_url: str
         await one.note("s0", 1)
         loaded = one.streams.find_loaded("s0")
         assert loaded is not None
-        await one.due.look()
+        await one.due.wake_due()
         assert one.committer.pending(loaded) is None
 
     play(postgres_url, scene)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Route, Serve
+from controller.cluster.actions import CallRoute, Hold, PassOn, Refusal, Refuse, Serve
 from controller.cluster.member import FREE_SHARDS_LOOK_MS
 from controller.cluster.records import LEASE_MS, Kind
 from controller.joint.ownership import Ownership
@@ -32,7 +32,7 @@ def seen_by(node: Node) -> Ownership:
     return ownership
 
 
-async def settled(ownership: Ownership, kind: Kind, name: str) -> Route:
+async def settled(ownership: Ownership, kind: Kind, name: str) -> CallRoute:
     """The route once the owner is known."""
     while isinstance(route := ownership.route(kind, name), Hold):
         assert await ownership.changed(route.until)

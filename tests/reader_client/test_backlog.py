@@ -12,7 +12,7 @@ DAY_MS = 86_400_000
 
 
 class Asked:
-    """A reader with a backlog; `look` reads and tells the status."""
+    """A reader with a backlog; `check` reads and tells the status."""
 
     def __init__(self, written: Any, backlog: GroupBacklog, **settings: Any) -> None:
         self.written, self.backlog = written, backlog
@@ -25,7 +25,7 @@ class Asked:
         clock: int = self.written.controller.run(calls.clocked(calls.describe(self.written.stream))).clock
         return clock
 
-    def look(self, count: int = 1) -> bool:
+    def check(self, count: int = 1) -> bool:
         for _ in range(count):
             self.reader.read(20)
         return self.backlog.backlog
@@ -36,11 +36,11 @@ def test_a_group_leaves_backlog_within_its_threshold_and_stays_out(written: Any)
     asked = Asked(written(1), GroupBacklog(on_change=changes.append), backlog_threshold_ms=DAY_MS)
     with asked.reader:
         asked.written.write(("0", 1))
-        assert asked.look() is True  # no watermark yet
+        assert asked.check() is True  # no watermark yet
         asked.written.note(asked.now() - 2 * DAY_MS)
-        assert asked.look(4) is True
+        assert asked.check(4) is True
         asked.written.note(asked.now())
-        while asked.look():
+        while asked.check():
             pass
         assert changes == [True, False]
     asked.reader.close()
@@ -51,7 +51,7 @@ def test_without_a_threshold_a_group_is_never_in_backlog(written: Any) -> None:
     asked = Asked(written(1), GroupBacklog(on_change=changes.append))
     with asked.reader:
         asked.written.write(("0", 1))
-        assert asked.look(3) is False
+        assert asked.check(3) is False
     assert changes == []
 
 
@@ -63,7 +63,7 @@ def test_what_remains_to_be_read_is_a_strategy_of_its_own(written: Any) -> None:
         assert asked.backlog.backlog is True
         assert asked.reader.window is not None
         assert remaining_offsets(asked.reader.window, asked.logs) == 7
-        while asked.look():
+        while asked.check():
             pass
         window = asked.reader.window
         assert remaining_offsets(window, asked.logs) <= 4
@@ -81,16 +81,16 @@ def test_what_remains_is_counted_over_a_scaling(written: Any) -> None:
         assert asked.reader.window is not None
         assert remaining_offsets(asked.reader.window, asked.logs) == 5
         while remaining_offsets(asked.reader.window, asked.logs):
-            asked.look()
+            asked.check()
 
 
 def test_strategies_combine_by_or(written: Any) -> None:
     busy = [True]
     asked = Asked(written(1), GroupBacklog(strategies=[CallableStrategy(lambda: busy[0])]))
     with asked.reader:
-        assert asked.look() is True
+        assert asked.check() is True
         busy[0] = False
-        assert asked.look(3) is False
+        assert asked.check(3) is False
 
 
 def test_a_group_whose_streams_are_idle_is_not_in_backlog(written: Any) -> None:
@@ -98,9 +98,9 @@ def test_a_group_whose_streams_are_idle_is_not_in_backlog(written: Any) -> None:
     asked.written.write(("0", 1))
     asked.written.note(10)
     with asked.reader:
-        assert asked.look() is True
+        assert asked.check() is True
         asked.written.controller.run(calls.idle(asked.written.stream, "w1"))
-        while asked.look():
+        while asked.check():
             pass
 
 
@@ -109,5 +109,5 @@ def test_a_change_is_told_once_and_at_first_it_is_no_backlog() -> None:
     status = [False]
     watch = BacklogWatch([CallableStrategy(lambda: status[0])], said.append)
     for status[0] in (False, True, True, False, False, True):
-        assert watch.look() is status[0]
+        assert watch.check() is status[0]
     assert said == [True, False, True]

@@ -111,7 +111,7 @@ def test_no_window_goes_back_however_far_cached_marks_lag(steps: list[tuple[int,
         window = cache.window(position)
         if window is None or data.draw(st.booleans()):  # a stale cache takes a call, too
             window = calls
-            cache.tell_window(position, window)
+            cache.note_window(position, window)
         for before, earlier in told:
             if before.le(cut):
                 assert earlier.lower is None or (window.lower is not None and window.lower >= earlier.lower)
@@ -122,7 +122,7 @@ def test_no_window_goes_back_however_far_cached_marks_lag(steps: list[tuple[int,
 
 def test_an_upper_bound_from_a_call_is_not_withdrawn() -> None:
     cache, _ = filled([(2, 2)])
-    cache.tell_window({"0": 2, "1": 2}, TimeWindow(10, 25, True, False, 1))
+    cache.note_window({"0": 2, "1": 2}, TimeWindow(10, 25, True, False, 1))
     assert cache.window({"0": 2, "1": 2}) is None
     cache.take(MarksPage((wire(2, {"0": 2, "1": 4}),), "1"))
     assert cache.window({"0": 2, "1": 2}) == TimeWindow(10, 25, True, False, 1)
@@ -133,7 +133,7 @@ def test_an_end_that_a_call_told_is_no_open_end_again() -> None:
     cache, _ = filled([(2, 2)])
     end = {"0": 2, "1": 2}
     assert cache.window(end) == TimeWindow(10, None, True, False, 1)
-    cache.tell_window(end, TimeWindow(10, None, True, True, 1))
+    cache.note_window(end, TimeWindow(10, None, True, True, 1))
     assert cache.window(end) is None
     cache.describe(described(wire(1, end), sealed=True))
     assert cache.window(end) is not None

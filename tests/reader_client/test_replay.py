@@ -14,7 +14,7 @@ import pytest
 from benchmarks.disorder import PhoneEvent, cut_off, devices_of, generate, load, lost_by_delay, notes
 from reader_client import EventItem, EventReader, EventWindows, Session, Sliding, Tumbling
 from strandline.client import calls
-from strandline.core.event_windows import Kind
+from strandline.core.event_windows import WindowKind
 from strandline.core.note import Note
 from strandline.errors import StrandlineError
 from strandline.logs import Event, StoredEvent
@@ -34,7 +34,7 @@ class Counting:
     """A job that counts events in windows of several kinds, each by phone."""
 
     def __init__(self) -> None:
-        self.kinds: list[Kind] = [Tumbling(5_000), Sliding(10_000, 2_500), Session(700)]
+        self.kinds: list[WindowKind] = [Tumbling(5_000), Sliding(10_000, 2_500), Session(700)]
         self.windows = [EventWindows[bytes](kind) for kind in self.kinds]
         self.closed: Counter[object] = Counter()
         self.late = 0

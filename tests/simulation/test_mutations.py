@@ -29,7 +29,7 @@ from strandline.core.note import Note
 from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
 from strandline.core.stream import Stream
-from strandline.core.writer import KeptNote, KeyState, Phase, Writer, WriterRole
+from strandline.core.writer import KeptNote, KeyState, Phase, StreamWriter, WriterRole
 from tests.simulation import scenario
 from tests.simulation.checker import Broken, FalseClaim
 from tests.simulation.controller import Controller, Store
@@ -64,7 +64,7 @@ def floor_ignores_own_stored_time(patch: Patch) -> None:
 def joined_writers_do_not_hold(patch: Patch) -> None:
     role = Aggregate._role
 
-    def broken(self: Aggregate, writer: Writer, key_state: KeyState) -> WriterRole:
+    def broken(self: Aggregate, writer: StreamWriter, key_state: KeyState) -> WriterRole:
         return WriterRole.OUT if key_state.phase is Phase.JOINED else role(self, writer, key_state)
 
     patch.setattr(Aggregate, "_role", broken)
@@ -75,9 +75,9 @@ def last_position_only_of_the_same_key(patch: Patch) -> None:
 
 
 def closing_drops_positions(patch: Patch) -> None:
-    given, close = Writer.given, Stream.close
+    given, close = StreamWriter.given, Stream.close
 
-    def nothing_if_closed(self: Writer, key_state: KeyState) -> Iterator[Given]:
+    def nothing_if_closed(self: StreamWriter, key_state: KeyState) -> Iterator[Given]:
         return iter(()) if self.closed else given(self, key_state)
 
     def broken(self: Stream, name: str, epoch: int | None, now: int) -> list[Mark]:
@@ -88,20 +88,20 @@ def closing_drops_positions(patch: Patch) -> None:
                 aggregate.gather(writer)
         return marks
 
-    patch.setattr(Writer, "given", nothing_if_closed)
+    patch.setattr(StreamWriter, "given", nothing_if_closed)
     patch.setattr(Stream, "close", broken)
 
 
 def a_new_life_keeps_the_notes_of_the_old_one(patch: Patch) -> None:
-    start_over = Writer.start_over
+    start_over = StreamWriter.start_over
 
-    def broken(self: Writer) -> None:
+    def broken(self: StreamWriter) -> None:
         kept = {key: key_state.history for key, key_state in self.key_states.items()}
         start_over(self)
         for key, history in kept.items():
             self.key_states[key].history = history
 
-    patch.setattr(Writer, "begin_anew", broken)
+    patch.setattr(StreamWriter, "start_over", broken)
 
 
 def forgetting_drops_positions(patch: Patch) -> None:
@@ -137,12 +137,12 @@ def epochs_are_reused_after_a_restart(patch: Patch) -> None:
 
 
 def a_repeated_note_wakes_an_idle_writer(patch: Patch) -> None:
-    def broken(self: Stream, writer: Writer, times: Mapping[str, int], now: int) -> None:
+    def broken(self: Stream, writer: StreamWriter, times: Mapping[str, int], now: int) -> None:
         for key in times:
             key_state = writer.key_states[key]
             if key_state.phase is Phase.IDLE:
                 key_state.phase = Phase.NOTED
-        self._hear(writer, now)
+        self._touch(writer, now)
         self._update_writer(writer, now)
 
     patch.setattr(Stream, "_hear_again", broken)
@@ -230,24 +230,24 @@ def the_wall_clock_is_believed_however_far_it_went(patch: Patch) -> None:
 
 
 def the_clock_follows_a_wall_clock_that_is_set_back(patch: Patch) -> None:
-    look = SteadyClock.look
+    refresh = SteadyClock.refresh
 
     def broken(self: SteadyClock, wall: int, monotonic: int) -> int:
-        step = look(self, wall, monotonic)
+        step = refresh(self, wall, monotonic)
         self._base = self._last = min(self._base, wall)
         return step
 
-    patch.setattr(SteadyClock, "look", broken)
+    patch.setattr(SteadyClock, "refresh", broken)
 
 
 def a_clock_that_follows_counts_as_silence(patch: Patch) -> None:
-    look = SteadyClock.look
+    refresh = SteadyClock.refresh
 
     def broken(self: SteadyClock, wall: int, monotonic: int) -> int:
-        look(self, wall, monotonic)
+        refresh(self, wall, monotonic)
         return 0
 
-    patch.setattr(SteadyClock, "look", broken)
+    patch.setattr(SteadyClock, "refresh", broken)
 
 
 def a_returning_writer_is_told_no_floor(patch: Patch) -> None:
@@ -257,7 +257,7 @@ def a_returning_writer_is_told_no_floor(patch: Patch) -> None:
 def a_repeat_is_not_told_what_the_first_was(patch: Patch) -> None:
     floors = Stream._floors
 
-    def broken(self: Stream, writer: Writer | None, admitted: Admitted, now: int) -> Mapping[str, int | None]:
+    def broken(self: Stream, writer: StreamWriter | None, admitted: Admitted, now: int) -> Mapping[str, int | None]:
         return floors(self, writer, Admitted(admitted.times, admitted.cut, repeats=False), now)
 
     patch.setattr(Stream, "_floors", broken)
@@ -266,7 +266,7 @@ def a_repeat_is_not_told_what_the_first_was(patch: Patch) -> None:
 def a_joined_writer_that_notes_below_its_floor_is_not_told(patch: Patch) -> None:
     floors = Stream._floors
 
-    def broken(self: Stream, writer: Writer | None, admitted: Admitted, now: int) -> Mapping[str, int | None]:
+    def broken(self: Stream, writer: StreamWriter | None, admitted: Admitted, now: int) -> Mapping[str, int | None]:
         told = floors(self, writer, admitted, now)
         held = {} if writer is None else writer.key_states
         joined = {key for key in told if key in held and self._aggregates[key].counts(held[key])}
@@ -276,16 +276,16 @@ def a_joined_writer_that_notes_below_its_floor_is_not_told(patch: Patch) -> None
 
 
 def newest_is_believed_for_a_part_of_the_position(patch: Patch) -> None:
-    move = Writer.move
+    move = StreamWriter.move
 
-    def broken(self: Writer, given: Cut, cut: Cut, newest: Mapping[str, int]) -> None:
+    def broken(self: StreamWriter, given: Cut, cut: Cut, newest: Mapping[str, int]) -> None:
         known = {key: key_state.newest for key, key_state in self.key_states.items()}
         move(self, given, cut, newest)
         for key, key_state in self.key_states.items():
             if key_state.newest is None:
                 key_state.newest = newest.get(key, known.get(key))
 
-    patch.setattr(Writer, "move", broken)
+    patch.setattr(StreamWriter, "move", broken)
 
 
 def upper_is_the_greatest_time_contributed(patch: Patch) -> None:
@@ -299,11 +299,11 @@ def upper_knows_no_earlier_life(patch: Patch) -> None:
         start_over(self)
         self.earlier_time = None
 
-    patch.setattr(KeyState, "begin_anew", broken)
+    patch.setattr(KeyState, "start_over", broken)
 
 
 def a_contribution_stands_when_another_writer_comes_into_the_segment(patch: Patch) -> None:
-    patch.setattr(Stream, "_look_again", lambda self, names, *, fewer=False: None)
+    patch.setattr(Stream, "_check_again", lambda self, names, *, fewer=False: None)
 
 
 def passed_without(attribute: str, value: Any) -> Mutation:
@@ -312,7 +312,7 @@ def passed_without(attribute: str, value: Any) -> Mutation:
     def mutation(patch: Patch) -> None:
         has_passed = Aggregate.has_passed
 
-        def broken(self: Aggregate, writer: Writer) -> bool:
+        def broken(self: Aggregate, writer: StreamWriter) -> bool:
             owner: Any = writer if hasattr(writer, attribute) else writer.key_states[self.key]
             kept = getattr(owner, attribute)
             setattr(owner, attribute, value)
@@ -346,7 +346,7 @@ def a_writer_is_forgotten_when_the_marks_of_one_of_its_keys_have_passed_it(patch
 def a_lost_writer_is_forgotten_at_once(patch: Patch) -> None:
     lapses_at = Stream._lapses_at
 
-    def broken(self: Stream, writer: Writer) -> int | None:
+    def broken(self: Stream, writer: StreamWriter) -> int | None:
         return None if lapses_at(self, writer) is None else 0
 
     patch.setattr(Stream, "_lapses_at", broken)
@@ -355,7 +355,7 @@ def a_lost_writer_is_forgotten_at_once(patch: Patch) -> None:
 def an_excluded_writer_is_forgotten(patch: Patch) -> None:
     lapses_at = Stream._lapses_at
 
-    def broken(self: Stream, writer: Writer) -> int | None:
+    def broken(self: Stream, writer: StreamWriter) -> int | None:
         return writer.excluded_at if writer.excluded_at is not None else lapses_at(self, writer)
 
     patch.setattr(Stream, "_lapses_at", broken)
@@ -364,13 +364,13 @@ def an_excluded_writer_is_forgotten(patch: Patch) -> None:
 def an_idle_writer_is_forgotten(patch: Patch) -> None:
     lapses_at = Stream._lapses_at
 
-    def broken(self: Stream, writer: Writer) -> int | None:
+    def broken(self: Stream, writer: StreamWriter) -> int | None:
         idle = all(key_state.phase is Phase.IDLE for key_state in writer.key_states.values()) and not writer.lost
         return writer.heard_at if idle and not writer.closed else lapses_at(self, writer)
 
     update = Stream._update_writer
 
-    def tells(self: Stream, writer: Writer, now: int) -> None:
+    def tells(self: Stream, writer: StreamWriter, now: int) -> None:
         update(self, writer, now)
         self._await_lapse(writer)
 
@@ -384,7 +384,7 @@ def without_remainder(**left: Any) -> Mutation:
     def mutation(patch: Patch) -> None:
         with_writer = Remainder.with_writer
 
-        def broken(self: Remainder, writer: Writer, key_state: KeyState) -> Remainder:
+        def broken(self: Remainder, writer: StreamWriter, key_state: KeyState) -> Remainder:
             return replace(with_writer(self, writer, key_state), **left)
 
         patch.setattr(Remainder, "with_writer", broken)
@@ -435,7 +435,7 @@ def upper_forgets_what_others_put_below_the_cut(patch: Patch) -> None:
 def an_old_epoch_of_a_forgotten_writer_is_believed(patch: Patch) -> None:
     check_epoch = admission.check_epoch
 
-    def broken(name: str, writer: Writer | None, epoch: int | None) -> None:
+    def broken(name: str, writer: StreamWriter | None, epoch: int | None) -> None:
         if writer is not None:
             check_epoch(name, writer, epoch)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from controller.cluster.actions import Route
+from controller.cluster.actions import CallRoute
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Kind
 
@@ -29,7 +29,9 @@ class Directory(Protocol):
         """Where clients may call this controller themselves."""
         ...
 
-    def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
+    def route(
+        self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None
+    ) -> CallRoute:
         """What to do with a call about this stream or group, see `Member.route`."""
         ...
 

@@ -16,7 +16,7 @@ from controller.controller import Controller
 from controller.http.bodies import NoteBody
 from controller.http.forwarding.batches import divided, failed_as_one, least, together
 from controller.http.forwarding.note_queue import send_notes
-from controller.http.forwarding.owners import Found, Owners
+from controller.http.forwarding.owners import FoundOwner, Owners
 from controller.http.forwarding.peers import NoAnswer, NotTaken, Peers, problem_head
 from controller.http.forwarding.subjects import Subject
 from controller.http.notes import checked, no_list, read_large, take_many
@@ -99,9 +99,9 @@ class NoteBatches:
         """Gives each owner its notes at these places. Only notes about what is being handed over wait for that."""
         subjects = {place: _subject_of(call.given[place]) for place in places}
         named = {subject for subject in subjects.values() if subject is not None}
-        known, held = self._owners.look_all(named, call.passed_on_to)
+        known, held = self._owners.all_known(named, call.passed_on_to)
 
-        async def give(owners: Iterable[tuple[Subject | None, Found]]) -> list[_Part]:
+        async def give(owners: Iterable[tuple[Subject | None, FoundOwner]]) -> list[_Part]:
             found = dict(owners)
             own = [place for place in places if subjects[place] in found]
             groups = divided(found[subjects[place]] for place in own).items()
@@ -114,7 +114,7 @@ class NoteBatches:
         at_once, later = await asyncio.gather(give([(None, None), *known.items()]), give_held())
         return [*at_once, *later]
 
-    async def _part(self, call: _Call, target: Found, places: list[int]) -> _Part:
+    async def _part(self, call: _Call, target: FoundOwner, places: list[int]) -> _Part:
         notes = [call.given[place] for place in places]
         if target is None:
             results, time = await _taken_here(call, notes), call.controller.clock.now()

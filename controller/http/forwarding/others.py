@@ -30,7 +30,7 @@ class OtherControllers:
 
     def serving(self, kind: Kind, name: str) -> Serving:
         try:
-            found = self._owners.look(Subject(kind, name), None)
+            found = self._owners.known(Subject(kind, name), None)
         except NotOwner:
             return Nearby.NOBODY
         if found is None:

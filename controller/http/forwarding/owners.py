@@ -17,7 +17,7 @@ PASS_ON_MS: Final = 2_000  # how long an owner is looked for that can be reached
 PASS_ON_PAUSE_MS: Final = 100  # between two attempts, unless who owns what changes before
 
 Value = TypeVar("Value")
-Found: TypeAlias = ControllerRow | StrandlineError | None  # None: this controller
+FoundOwner: TypeAlias = ControllerRow | StrandlineError | None  # None: this controller
 
 HELD: Final = "it is on its way from one controller to another"
 _REASONS: Final = {Refusal.NOT_OWNER: "the call was passed on to a controller that does not own it"}
@@ -30,7 +30,7 @@ class Owners:
         self.directory = directory
         self.not_owned = 0  # what other controllers passed on to this one, and it does not own
 
-    def look(
+    def known(
         self, subject: Subject, passed_on_to: int | None, fence: int = 0, since: int = 0
     ) -> ControllerRow | Hold | None:
         """The owner as known now, or a Hold. Raises NotOwner, or StoreUnavailable without a lease."""
@@ -54,21 +54,21 @@ class Owners:
         """The owner, with at least the caller's fence. Waits while the subject is handed over; raises NotOwner when
         that takes too long."""
         since, until = self.directory.monotonic(), None
-        while isinstance(found := self.look(subject, passed_on_to, fence, since), Hold):
+        while isinstance(found := self.known(subject, passed_on_to, fence, since), Hold):
             until = found.until if until is None else until
             if not await self.directory.changed(until):
                 raise NotOwner(**subject.named, reason=HELD)
         return found
 
-    def look_all(
+    def all_known(
         self, subjects: Iterable[Subject], passed_on_to: int | None = None
-    ) -> tuple[dict[Subject, Found], list[Subject]]:
+    ) -> tuple[dict[Subject, FoundOwner], list[Subject]]:
         """The owner of each subject, or why there is none; and the subjects that are handed over."""
-        found: dict[Subject, Found] = {}
+        found: dict[Subject, FoundOwner] = {}
         held = []
         for subject in subjects:
             try:
-                owner = self.look(subject, passed_on_to)
+                owner = self.known(subject, passed_on_to)
             except StrandlineError as error:
                 found[subject] = error
                 continue
@@ -78,10 +78,10 @@ class Owners:
                 found[subject] = owner
         return found, held
 
-    async def find_all(self, held: Sequence[Subject], passed_on_to: int | None = None) -> dict[Subject, Found]:
+    async def find_all(self, held: Sequence[Subject], passed_on_to: int | None = None) -> dict[Subject, FoundOwner]:
         """The same of subjects that are handed over, once they have arrived."""
         waited = (self.find(subject, passed_on_to) for subject in held)
-        found: dict[Subject, Found] = {}
+        found: dict[Subject, FoundOwner] = {}
         for subject, came in zip(held, await asyncio.gather(*waited, return_exceptions=True), strict=True):
             if isinstance(came, BaseException) and not isinstance(came, StrandlineError):
                 raise came

@@ -53,7 +53,7 @@ Value = TypeVar("Value")
 _ANSWERS: Final = (Refused, Denied, StreamLoading, Overloaded, StoreCorrupt)  # what an owner says to the caller
 
 
-class _NotLooked(Exception):
+class _NotAsked(Exception):
     """Nobody has answered, and the reason."""
 
 
@@ -76,7 +76,7 @@ class StreamsOfAll:
         self._seen: dict[str, _Seen] = {}  # by stream, the one that was seen last stands last
 
     def ready(self, streams: Iterable[str]) -> bool:
-        return all(self._owners.look(_subject(stream), None) is None for stream in streams)
+        return all(self._owners.known(_subject(stream), None) is None for stream in streams)
 
     async def graphs(
         self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
@@ -112,21 +112,21 @@ class StreamsOfAll:
             for target in dict.fromkeys(targets.values())
         }
         asked = [self._ask_owner(target, part) for target, part in parts.items()]
-        for part, said in zip(parts.values(), await _all(asked), strict=True):
-            if isinstance(said, _NotLooked):
-                away.update(dict.fromkeys(part, str(said)))
-            elif isinstance(said, BaseException):
-                if isinstance(said, UnknownStream):
-                    self._seen.pop(said.stream, None)
-                raise said
+        for part, found_part in zip(parts.values(), await _all(asked), strict=True):
+            if isinstance(found_part, _NotAsked):
+                away.update(dict.fromkeys(part, str(found_part)))
+            elif isinstance(found_part, BaseException):
+                if isinstance(found_part, UnknownStream):
+                    self._seen.pop(found_part.stream, None)
+                raise found_part
             else:
-                views.update(said)
+                views.update(found_part)
         return away
 
     async def _targets(self, streams: Iterable[str]) -> tuple[dict[str, Target], dict[str, str]]:
         """The owner of each stream. Those that are handed over are waited for; second are those that have none, and
         why."""
-        found, held = self._owners.look_all(map(_subject, streams))
+        found, held = self._owners.all_known(map(_subject, streams))
         found |= await self._owners.find_all(held)
         targets: dict[str, Target] = {}
         away = {}
@@ -145,22 +145,22 @@ class StreamsOfAll:
             try:
                 return await self._own.ask(questions)
             except NotOwner as error:
-                raise _NotLooked(error.reason) from None
+                raise _NotAsked(error.reason) from None
         call = PassedCall.of_ours("POST", WINDOWS, TOKEN.get(), {"streams": questions})
         try:
             async with asyncio.timeout(PEER_VIEW_MS / 1000), self._peers.ask(owner, call) as answer:
                 status, body = answer.status, await answer.whole()
         except (NotTaken, NoAnswer) as error:
-            raise _NotLooked(str(error)) from None
+            raise _NotAsked(str(error)) from None
         except TimeoutError:
-            raise _NotLooked(f"its controller has not answered for {PEER_VIEW_MS} ms") from None
+            raise _NotAsked(f"its controller has not answered for {PEER_VIEW_MS} ms") from None
         try:
             if status != 200:
-                raise _said(body)
+                raise _error_of(body)
             replies = read(StreamViewsReply, body).streams
             views = {stream: _view(replies[stream]) for stream in questions}
         except (ValueError, KeyError) as error:
-            raise _NotLooked(f"its controller gave an answer that is none: {error}") from None
+            raise _NotAsked(f"its controller gave an answer that is none: {error}") from None
         for stream, view in views.items():
             self._see(stream, _Seen(view.identity, view.graph, view.fence))
         return views
@@ -182,7 +182,7 @@ async def _all(work: Sequence[Coroutine[Any, Any, Value]]) -> list[Value | BaseE
     if len(work) == 1:  # as mostly: no task is needed
         try:
             return [await work[0]]
-        except (StrandlineError, _NotLooked) as error:
+        except (StrandlineError, _NotAsked) as error:
             return [error]
     return await asyncio.gather(*work, return_exceptions=True)
 
@@ -199,12 +199,12 @@ def _fits(graph: SegmentGraph, position: Mapping[str, int]) -> bool:
     return True
 
 
-def _said(body: bytes) -> StrandlineError | _NotLooked:
+def _error_of(body: bytes) -> StrandlineError | _NotAsked:
     """What an owner says in place of views, or that it cannot say anything now."""
     error = from_problem(read(dict[str, Any], body))
     if isinstance(error, _ANSWERS) and not isinstance(error, UnknownPath):
         return error
-    return _NotLooked(str(error))
+    return _NotAsked(str(error))
 
 
 def _view(reply: StreamViewReply) -> StreamView:

@@ -26,7 +26,7 @@ from controller.http.declared import Routes
 from controller.http.dependencies import Caller, Key, Seq, Served
 from controller.http.request_bodies import until_left
 from controller.http.responses import EVENTS, event_of_end, to_json
-from controller.streams.mark_feed import Event, FeedOver, NewMarks, Resting, StillHere
+from controller.streams.mark_feed import FeedEvent, FeedOver, NewMarks, Resting, StillHere
 from strandline.access import Role
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
@@ -98,7 +98,7 @@ class _Events(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _framed(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
+async def _framed(events: AsyncGenerator[FeedEvent, None]) -> AsyncGenerator[bytes, None]:
     yield b": the marks of the store, then live\n\n"
     try:
         async with aclosing(events):

@@ -31,7 +31,7 @@ router = Routes("operations")
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _StatusPage:
     streams: Sequence[StreamStatus]
     next: str | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
@@ -101,19 +101,21 @@ def _everything(_: str) -> bool:
     return True
 
 
-def _worst(found: StreamsFound, limit: int, may_see: Callable[[str], bool]) -> _Page:
+def _worst(found: StreamsFound, limit: int, may_see: Callable[[str], bool]) -> _StatusPage:
     """Streams in trouble, and those of which it is not known whether they are."""
     worst = [each for each in found.streams if each.state.in_trouble and may_see(each.name)]
     unread = [name for name in sorted(found.unread) if may_see(name)]
-    return _Page(sorted(worst, key=by_trouble)[:limit], unread={name: found.unread[name] for name in unread[:limit]})
+    return _StatusPage(
+        sorted(worst, key=by_trouble)[:limit], unread={name: found.unread[name] for name in unread[:limit]}
+    )
 
 
-def _following(found: StreamsFound, after: str, limit: int) -> _Page:
+def _following(found: StreamsFound, after: str, limit: int) -> _StatusPage:
     """A page of the named streams."""
     by_name = {each.name: each for each in found.streams}
     names = [name for name in sorted(by_name.keys() | found.unread.keys()) if name > after]
     shown = names[:limit]
-    return _Page(
+    return _StatusPage(
         streams=[by_name[name] for name in shown if name in by_name],
         next=shown[-1] if len(names) > limit else None,
         unread={name: found.unread[name] for name in shown if name in found.unread},
@@ -122,7 +124,7 @@ def _following(found: StreamsFound, after: str, limit: int) -> _Page:
 
 async def _by_name(
     controller: Controller, view: StatusView, after: str, limit: int, grant: Grant | None, *, stored: bool
-) -> _Page:
+) -> _StatusPage:
     """A page of all streams; if the store is away, of those in memory."""
 
     async def read(after: str, count: int) -> dict[str, tuple[str]]:
@@ -134,7 +136,7 @@ async def _by_name(
 
     names, following = await names_page(read, after, limit, grant)
     found = await view.of_streams(names)
-    return _Page(found.streams, following, found.unread)
+    return _StatusPage(found.streams, following, found.unread)
 
 
 def _stream(status: StreamStatus) -> wire.StreamStatusReply:

@@ -16,7 +16,7 @@ from controller.records.operator_log import log_event
 from strandline.access import Role
 from strandline.core.mark import Mark
 from strandline.core.stream import Stream
-from strandline.core.writer import Writer, WriterState
+from strandline.core.writer import StreamWriter, WriterState
 from strandline.wire.streams import MarksPage, Registration, WriterReply, WritersPage, marks_page, registration
 
 router = Routes("writers", prefix="/v1/streams/{stream}/writers")
@@ -89,13 +89,13 @@ _STATES_IN_ORDER = (
 )
 
 
-def state_of(stream: Stream, writer: Writer) -> WriterState:
+def state_of(stream: Stream, writer: StreamWriter) -> WriterState:
     """A writer's state in all of its keys."""
     states = set(stream.states(writer).values())
     return next(state for state in _STATES_IN_ORDER if state in states)
 
 
-def _reply(stream: Stream, writer: Writer, held: dict[str, str | None]) -> WriterReply:
+def _reply(stream: Stream, writer: StreamWriter, held: dict[str, str | None]) -> WriterReply:
     return WriterReply(
         writer=writer.name,
         state=state_of(stream, writer),
