@@ -9,14 +9,16 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from reader_client.items import EventItem, Item, ReaderState
 from reader_client.options import LateEvents, Options, OptionsGiven
 from reader_client.reader import ReaderJobs
-from reader_client.steps import drive, drive_async
+from reader_client.steps import AnyConnection, AsyncClient, BlockingClient, Client, Job, drive_async
+from reader_client.steps import Value as Result
 from reader_client.windowing import Key, Value, Windowing, value_of
-from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.client.http import AsyncConnection, Connection
+from strandline.client.loop import awaits, waits
 from strandline.core.event_windows import Closed, WindowKind
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
@@ -30,10 +32,32 @@ def _monotonic_ms() -> float:
     return time.monotonic() * 1000
 
 
-class _Known:
+AnyWindows = TypeVar("AnyWindows")
+
+
+class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
     """The reader's own state, and the group's as of the last report."""
 
-    _reading: ReaderJobs
+    def __init__(
+        self,
+        controller: str | Sequence[str] | AnyConnection,
+        group: str,
+        reader: str,
+        logs: Mapping[str, LogReader],
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+        state: ReaderState | None = None,
+        now_ms: Callable[[], float] = _monotonic_ms,
+        **options: Unpack[OptionsGiven],
+    ) -> None:
+        """Creates the reader named `reader` of the group `group`. `controller` is one or several URLs, or a shared
+        connection, which has its own token and stays open. `token`, `token_file` and `ca_file` come from the
+        environment by default, see `Connection`. Options: see above."""
+        self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
+        self._turns = threading.Lock()  # of work beside an event loop
+        self._connect(controller, token, token_file, ca_file)
 
     @property
     def window(self) -> GroupWindow | None:
@@ -92,8 +116,39 @@ class _Known:
         """Marks an event as processed, for a reader with `acknowledge`."""
         self._reading.done(item)
 
+    def windows(
+        self,
+        kind: WindowKind,
+        *,
+        state: str | Path,
+        key: Key | None = None,
+        value: Value = value_of,
+        time_key: str = DEFAULT_KEY,
+    ) -> AnyWindows:
+        """Returns the windows of the group's events, each once no older event follows: `window.start`, `end`, `key` and
+        `events`. Ends when all streams are sealed and read.
 
-class EventReader(_Known):
+            with EventReader(url, "counting", "reader-1", {"orders": log}, **options) as reader:
+                for window in reader.windows(Tumbling(10_000), state="count.state"):
+                    print(window.start_at, len(window.events))
+
+        The file `state` keeps what was read and the open windows: a program that is killed goes on where it was. The
+        windows that it was working on come again then, with the same events. `key` gives the key of an event's window,
+        `value` what the window keeps of an event: its bytes, or other
+        plain data. `options` have a `time_domain` and an `event_time`. `time_key` is the key of the
+        time, and of the watermark. The reader is the only one of its group. Raises InvalidConfig for a reader that has
+        begun to read, has windows or a state of its own, or no event time; QueueFull; and what `read` raises.
+        """
+        windowing = Windowing.begin(self._reading, kind, state, key, value, time_key)
+        self._reading = windowing.reading
+        return self._closed(windowing)
+
+    def _closed(self, windowing: Windowing) -> AnyWindows:
+        """The windows as they close: an iterator, or for asyncio an asynchronous one."""
+        raise NotImplementedError
+
+
+class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
     """Reads its share of a group's segments: events, with watermarks in between. Use it from one thread at a time.
 
         with EventReader(url, "billing", "reader-1", {"orders": log}, time_domain="event") as reader:
@@ -129,64 +184,22 @@ class EventReader(_Known):
     continue after any of them.
     """
 
-    def __init__(
-        self,
-        controller: str | Sequence[str] | Connection,
-        group: str,
-        reader: str,
-        logs: Mapping[str, LogReader],
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-        state: ReaderState | None = None,
-        now_ms: Callable[[], float] = _monotonic_ms,
-        **options: Unpack[OptionsGiven],
-    ) -> None:
-        """Creates the reader named `reader` of the group `group`. `controller` is one or several URLs, or a shared
-        connection, which has its own token and stays open. `token`, `token_file` and `ca_file` come from the
-        environment by default, see `Connection`. Options: see above."""
-        self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
-        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
-
-    def read(self, wait_ms: float | None = None) -> Item | None:
+    @waits
+    def read(self, wait_ms: float | None = None) -> Job[Item | None]:
         """Returns the next item, or None after `wait_ms` (by default it waits for ever) or at the end of all streams,
         see `end_of_stream`."""
-        return drive(self._reading.read(wait_ms), self._connection, time.sleep)
+        return self._reading.read(wait_ms)
 
-    def get_time_window(self) -> GroupWindow:
+    @waits
+    def get_time_window(self) -> Job[GroupWindow]:
         """Returns the group's current time window, with all events that this reader has returned.
 
         Makes one call, a report of its positions. The event that was returned last counts as read, not yet as settled.
         """
-        return drive(self._reading.current_window(), self._connection, time.sleep)
+        return self._reading.current_window()
 
-    def windows(
-        self,
-        kind: WindowKind,
-        *,
-        state: str | Path,
-        key: Key | None = None,
-        value: Value = value_of,
-        time_key: str = DEFAULT_KEY,
-    ) -> Iterator[Closed[Any]]:
-        """Returns the windows of the group's events, each once no older event follows: `window.start`, `end`, `key` and
-        `events`. Ends when all streams are sealed and read.
-
-            with EventReader(url, "counting", "reader-1", {"orders": log}, **options) as reader:
-                for window in reader.windows(Tumbling(10_000), state="count.state"):
-                    print(window.start_at, len(window.events))
-
-        The file `state` keeps what was read and the open windows: a program that is killed goes on where it was. The
-        windows that it was working on come again then, with the same events. `key` gives the key of an event's window,
-        `value` what the window keeps of an event: its bytes, or other
-        plain data. `options` have a `time_domain` and an `event_time`. `time_key` is the key of the
-        time, and of the watermark. The reader is the only one of its group. Raises InvalidConfig for a reader that has
-        begun to read, has windows or a state of its own, or no event time; QueueFull; and what `read` raises.
-        """
-        windowing = Windowing.begin(self._reading, kind, state, key, value, time_key)
-        self._reading = windowing.reading
-        drive(self._reading.open(), self._connection, time.sleep)
+    def _closed(self, windowing: Windowing) -> Iterator[Closed[Any]]:
+        self._run(self._reading.open())
         ended = False
         while not ended:
             item = self.read()
@@ -204,7 +217,7 @@ class EventReader(_Known):
 
     def __enter__(self) -> Self:
         try:
-            drive(self._reading.open(), self._connection, time.sleep)
+            self._run(self._reading.open())
         except BaseException:
             self._release()
             raise
@@ -222,7 +235,7 @@ class EventReader(_Known):
 
     def _close(self, *, settle: bool) -> None:
         try:
-            drive(self._reading.close(settle=settle), self._connection, time.sleep)
+            self._run(self._reading.close(settle=settle))
         finally:
             self._release()
 
@@ -231,49 +244,17 @@ class EventReader(_Known):
         self._leave()
 
 
-class AsyncEventReader(_Known):
+class AsyncEventReader(_Reading[AsyncConnection, AsyncIterator[Closed[Any]]], AsyncClient):
     """`EventReader` for asyncio. Use it from one task at a time. It reads the logs in other threads, one at a time."""
 
-    def __init__(
-        self,
-        controller: str | Sequence[str] | AsyncConnection,
-        group: str,
-        reader: str,
-        logs: Mapping[str, LogReader],
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-        state: ReaderState | None = None,
-        now_ms: Callable[[], float] = _monotonic_ms,
-        **options: Unpack[OptionsGiven],
-    ) -> None:
-        """See `EventReader`."""
-        self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
-        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._turns = threading.Lock()
+    async def _run(self, job: Job[Result]) -> Result:
+        return await drive_async(job, self._connection, asyncio.sleep, self._turns)
 
-    async def read(self, wait_ms: float | None = None) -> Item | None:
-        """See `EventReader.read`."""
-        return await drive_async(self._reading.read(wait_ms), self._connection, asyncio.sleep, self._turns)
+    read = awaits(EventReader.read)
+    get_time_window = awaits(EventReader.get_time_window)
 
-    async def get_time_window(self) -> GroupWindow:
-        """See `EventReader.get_time_window`."""
-        return await drive_async(self._reading.current_window(), self._connection, asyncio.sleep, self._turns)
-
-    async def windows(
-        self,
-        kind: WindowKind,
-        *,
-        state: str | Path,
-        key: Key | None = None,
-        value: Value = value_of,
-        time_key: str = DEFAULT_KEY,
-    ) -> AsyncIterator[Closed[Any]]:
-        """See `EventReader.windows`."""
-        windowing = Windowing.begin(self._reading, kind, state, key, value, time_key)
-        self._reading = windowing.reading
-        await drive_async(self._reading.open(), self._connection, asyncio.sleep, self._turns)
+    async def _closed(self, windowing: Windowing) -> AsyncIterator[Closed[Any]]:
+        await self._run(self._reading.open())
         ended = False
         while not ended:
             item = await self.read()
@@ -292,7 +273,7 @@ class AsyncEventReader(_Known):
 
     async def __aenter__(self) -> Self:
         try:
-            await drive_async(self._reading.open(), self._connection, asyncio.sleep, self._turns)
+            await self._run(self._reading.open())
         except BaseException:
             await self._release()
             raise
@@ -310,7 +291,7 @@ class AsyncEventReader(_Known):
 
     async def _close(self, *, settle: bool) -> None:
         try:
-            await drive_async(self._reading.close(settle=settle), self._connection, asyncio.sleep, self._turns)
+            await self._run(self._reading.close(settle=settle))
         finally:
             await self._release()
 

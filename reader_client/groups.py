@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from reader_client.steps import AnyConnection, AsyncClient, Awaiting, Blocking, BlockingClient, Client, Job
 from reader_client.windows import PositionAt
 from strandline.client import group_calls
-from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.client.http import AsyncConnection, Connection
+from strandline.client.loop import awaits, remote, waits
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.time_units import Instant
@@ -31,10 +32,11 @@ from strandline.wire.streams import MarksAt
 CHANGEABLE: Final = ("streams", *GROUP_SETTINGS)
 
 
-class _Ownership:
+class _Ownership(Client[AnyConnection]):
     """The state of a registered reader, as of the last answer."""
 
-    def __init__(self, group: str, name: str, answer: ReaderAnswer) -> None:
+    def __init__(self, connection: AnyConnection, group: str, name: str, answer: ReaderAnswer) -> None:
+        self._connection = connection
         self.group = group
         self.name = name
         self._answer = answer
@@ -59,53 +61,44 @@ class _Ownership:
         return self._answer.window
 
 
-class GroupReader(_Ownership):
+class GroupReader(_Ownership[Connection], Blocking):
     """One registered reader of a group. `ReaderGroup.register` returns it."""
 
-    def __init__(self, connection: Connection, group: str, name: str, answer: ReaderAnswer) -> None:
-        super().__init__(group, name, answer)
-        self._connection = connection
-
-    def report(self, positions: Positions, settled: Positions | None = None) -> GroupWindow:
+    @waits
+    def report(self, positions: Positions, settled: Positions | None = None) -> Job[GroupWindow]:
         """Reports how far this reader has read; returns the group's time window.
 
         `settled` is how far its events are processed; by default, all of them. Bounds follow what was read. The next
         reader of these segments continues at the settled positions. Raises Fenced if another reader took over.
         """
-        self._answer = self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions, settled))
+        self._answer = yield from remote(group_calls.report(self.group, self.name, self.epoch, positions, settled))
         return self.window
 
-    def get_time_window(self) -> GroupWindow:
+    @waits
+    def get_time_window(self) -> Job[GroupWindow]:
         """Returns the group's time window as of now."""
-        return self._connection.run(group_calls.group_window(self.group))
+        return (yield from remote(group_calls.group_window(self.group)))
 
-    def acquire(self, most: int = 1) -> Positions:
+    @waits
+    def acquire(self, most: int = 1) -> Job[Positions]:
         """Acquires up to `most` free segments, those furthest behind first; returns all segments that it owns.
 
         Raises OutcomeUnknown if the answer was lost: `report({})` then updates `owned`.
         """
-        self._answer = self._connection.run(group_calls.acquire(self.group, self.name, self.epoch, most))
+        self._answer = yield from remote(group_calls.acquire(self.group, self.name, self.epoch, most))
         return self.owned
 
-    def release(self, positions: Positions, settled: Positions | None = None) -> Positions:
+    @waits
+    def release(self, positions: Positions, settled: Positions | None = None) -> Job[Positions]:
         """Releases segments, each at a position or at its settled one; returns the segments that it still owns."""
-        self._answer = self._connection.run(group_calls.release(self.group, self.name, self.epoch, positions, settled))
+        self._answer = yield from remote(group_calls.release(self.group, self.name, self.epoch, positions, settled))
         return self.owned
 
 
-class ReaderGroup:
-    """A reader group: readers that share the segments of streams, with one watermark for all of them.
-
-    For example:
-
-        with ReaderGroup("http://127.0.0.1:8433", "billing") as group:
-            group.create(["orders"], start=FromTime(datetime(2026, 1, 1, tzinfo=UTC)))
-            group.lag().lag_ms
-    """
-
+class _OfGroup(Client[AnyConnection]):
     def __init__(
         self,
-        controller: str | Sequence[str] | Connection,
+        controller: str | Sequence[str] | AnyConnection,
         group: str,
         *,
         token: str | None = None,
@@ -115,8 +108,20 @@ class ReaderGroup:
         """`controller` is one or several URLs, or a shared connection, which has its own token and stays open. `token`,
         `token_file` and `ca_file` come from the environment by default, see `Connection`."""
         self._group = check_name("group", group)
-        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connect(controller, token, token_file, ca_file)
 
+
+class ReaderGroup(_OfGroup[Connection], BlockingClient):
+    """A reader group: readers that share the segments of streams, with one watermark for all of them.
+
+    For example:
+
+        with ReaderGroup("http://127.0.0.1:8433", "billing") as group:
+            group.create(["orders"], start=FromTime(datetime(2026, 1, 1, tzinfo=UTC)))
+            group.lag().lag_ms
+    """
+
+    @waits
     def create(
         self,
         streams: Iterable[str],
@@ -126,7 +131,7 @@ class ReaderGroup:
         reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS,
         idle_timeout_ms: int | None = None,
         on_all_idle: str = OnAllIdle.HOLD,
-    ) -> bool:
+    ) -> Job[bool]:
         """Creates the group; returns False if it exists already with the same settings.
 
         - `start`: where it begins to read; by default at the head of its streams.
@@ -138,16 +143,17 @@ class ReaderGroup:
         Raises GroupExists if a group of that name has other settings: `change` changes them.
         """
         settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms, on_all_idle)
-        return self._connection.run(group_calls.create_group(self._group, settings))
+        return (yield from remote(group_calls.create_group(self._group, settings)))
 
-    def change(self, *, start: Start | None = None, **settings: object) -> GroupDescription:
+    @waits
+    def change(self, /, *, start: Start | None = None, **settings: object) -> Job[GroupDescription]:
         """Changes any of `streams`, `backlog_threshold_ms`, `reader_timeout_ms`, `idle_timeout_ms` and `on_all_idle`;
         returns the changed group.
 
         Added streams begin at `start`, by default at their heads; the group's watermark never goes back for them.
         Readers lose the segments of removed streams.
         """
-        return self._connection.run(group_calls.change_group(self._group, _changes(settings), start))
+        return (yield from remote(group_calls.change_group(self._group, _changes(settings), start)))
 
     def register(self, reader: str, positions: Positions | None = None) -> GroupReader:
         """Registers a reader, which takes over the segments in `positions`, at these positions."""
@@ -155,109 +161,55 @@ class ReaderGroup:
         answer = self._connection.run(group_calls.register_reader(self._group, reader, taken))
         return GroupReader(self._connection, self._group, reader, answer)
 
-    def get_time_window(self) -> GroupWindow:
+    @waits
+    def get_time_window(self) -> Job[GroupWindow]:
         """Returns the group's time window: for each of its streams by key, and over all of them.
 
         `watermarks` has the least of the streams that are not idle; a join uses each stream's own in `streams`.
         """
-        return self._connection.run(group_calls.group_window(self._group))
+        return (yield from remote(group_calls.group_window(self._group)))
 
-    def offline(self, reader: str, positions: Positions) -> GroupWindow:
+    @waits
+    def offline(self, reader: str, positions: Positions) -> Job[GroupWindow]:
         """Removes a dead reader, and frees its segments at `positions`: up to there the caller knows that its events
         were processed. Returns the group's time window, which may go back."""
-        return self._connection.run(group_calls.offline(self._group, reader, positions))
+        return (yield from remote(group_calls.offline(self._group, reader, positions)))
 
-    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
+    @waits
+    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[dict[str, PositionAt]]:
         """Returns where reading from a time begins, in each stream of the group."""
-        return _positions_at(self._connection.run(group_calls.group_position_at(self._group, time, key)))
+        return _positions_at((yield from remote(group_calls.group_position_at(self._group, time, key))))
 
-    def lag(self) -> GroupLag:
+    @waits
+    def lag(self) -> Job[GroupLag]:
         """Returns how far behind in time the group is, and each segment that can be read now."""
-        return self._connection.run(group_calls.group_lag(self._group))
+        return (yield from remote(group_calls.group_lag(self._group)))
 
-    def describe(self) -> GroupDescription:
+    @waits
+    def describe(self) -> Job[GroupDescription]:
         """Returns the group's settings, streams and readers."""
-        return self._connection.run(group_calls.describe_group(self._group))
+        return (yield from remote(group_calls.describe_group(self._group)))
 
-    def delete(self) -> None:
+    @waits
+    def delete(self) -> Job[None]:
         """Deletes the group and all its positions."""
-        self._connection.run(group_calls.delete_group(self._group))
-
-    def close(self) -> None:
-        """Closes the connection, unless it is shared; the group stays."""
-        self._leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        yield from remote(group_calls.delete_group(self._group))
 
 
-class AsyncGroupReader(_Ownership):
+class AsyncGroupReader(_Ownership[AsyncConnection], Awaiting):
     """`GroupReader` for asyncio."""
 
-    def __init__(self, connection: AsyncConnection, group: str, name: str, answer: ReaderAnswer) -> None:
-        super().__init__(group, name, answer)
-        self._connection = connection
-
-    async def report(self, positions: Positions, settled: Positions | None = None) -> GroupWindow:
-        """See `GroupReader.report`."""
-        call = group_calls.report(self.group, self.name, self.epoch, positions, settled)
-        self._answer = await self._connection.run(call)
-        return self.window
-
-    async def get_time_window(self) -> GroupWindow:
-        """See `GroupReader.get_time_window`."""
-        return await self._connection.run(group_calls.group_window(self.group))
-
-    async def acquire(self, most: int = 1) -> Positions:
-        """See `GroupReader.acquire`."""
-        self._answer = await self._connection.run(group_calls.acquire(self.group, self.name, self.epoch, most))
-        return self.owned
-
-    async def release(self, positions: Positions, settled: Positions | None = None) -> Positions:
-        """See `GroupReader.release`."""
-        left = group_calls.release(self.group, self.name, self.epoch, positions, settled)
-        self._answer = await self._connection.run(left)
-        return self.owned
+    report = awaits(GroupReader.report)
+    get_time_window = awaits(GroupReader.get_time_window)
+    acquire = awaits(GroupReader.acquire)
+    release = awaits(GroupReader.release)
 
 
-class AsyncReaderGroup:
+class AsyncReaderGroup(_OfGroup[AsyncConnection], AsyncClient):
     """`ReaderGroup` for asyncio."""
 
-    def __init__(
-        self,
-        controller: str | Sequence[str] | AsyncConnection,
-        group: str,
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-    ) -> None:
-        """See `ReaderGroup`."""
-        self._group = check_name("group", group)
-        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
-
-    async def create(
-        self,
-        streams: Iterable[str],
-        *,
-        start: Start | None = None,
-        backlog_threshold_ms: int | None = None,
-        reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS,
-        idle_timeout_ms: int | None = None,
-        on_all_idle: str = OnAllIdle.HOLD,
-    ) -> bool:
-        """See `ReaderGroup.create`."""
-        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms, on_all_idle)
-        return await self._connection.run(group_calls.create_group(self._group, settings))
-
-    async def change(self, *, start: Start | None = None, **settings: object) -> GroupDescription:
-        """See `ReaderGroup.change`."""
-        return await self._connection.run(group_calls.change_group(self._group, _changes(settings), start))
+    create = awaits(ReaderGroup.create)
+    change = awaits(ReaderGroup.change)
 
     async def register(self, reader: str, positions: Positions | None = None) -> AsyncGroupReader:
         """See `ReaderGroup.register`."""
@@ -265,41 +217,12 @@ class AsyncReaderGroup:
         answer = await self._connection.run(group_calls.register_reader(self._group, reader, taken))
         return AsyncGroupReader(self._connection, self._group, reader, answer)
 
-    async def get_time_window(self) -> GroupWindow:
-        """See `ReaderGroup.get_time_window`."""
-        return await self._connection.run(group_calls.group_window(self._group))
-
-    async def offline(self, reader: str, positions: Positions) -> GroupWindow:
-        """See `ReaderGroup.offline`."""
-        return await self._connection.run(group_calls.offline(self._group, reader, positions))
-
-    async def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
-        """See `ReaderGroup.position_at`."""
-        return _positions_at(await self._connection.run(group_calls.group_position_at(self._group, time, key)))
-
-    async def lag(self) -> GroupLag:
-        """See `ReaderGroup.lag`."""
-        return await self._connection.run(group_calls.group_lag(self._group))
-
-    async def describe(self) -> GroupDescription:
-        """See `ReaderGroup.describe`."""
-        return await self._connection.run(group_calls.describe_group(self._group))
-
-    async def delete(self) -> None:
-        """See `ReaderGroup.delete`."""
-        await self._connection.run(group_calls.delete_group(self._group))
-
-    async def close(self) -> None:
-        """See `ReaderGroup.close`."""
-        await self._leave()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    get_time_window = awaits(ReaderGroup.get_time_window)
+    offline = awaits(ReaderGroup.offline)
+    position_at = awaits(ReaderGroup.position_at)
+    lag = awaits(ReaderGroup.lag)
+    describe = awaits(ReaderGroup.describe)
+    delete = awaits(ReaderGroup.delete)
 
 
 def _positions_at(found: Mapping[str, MarksAt]) -> dict[str, PositionAt]:

@@ -1,4 +1,4 @@
-"""The jobs of readers, as generators of steps that a sync and an async loop run.
+"""The jobs of readers, as generators of steps that a sync and an async loop run; and what their classes share.
 
 job yields                   the loop
   Remote(call)               makes the call over its connection
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, TypeAlias, TypeVar, assert_never
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeAlias, TypeVar, assert_never
 
 from strandline.client import loop
-from strandline.client.http import AsyncConnection, Connection
+from strandline.client.http import AsyncConnection, Connection, reach, reach_async
 from strandline.client.loop import Local, Remote
 from strandline.client.retry import Pause
 
 Value = TypeVar("Value")
-
+AnyConnection = TypeVar("AnyConnection")
 
 Step: TypeAlias = Remote | Local | Pause
 Job: TypeAlias = Generator[Step, Any, Value]
@@ -69,3 +71,83 @@ async def drive_async(
 def _in_turn(turns: threading.Lock, work: Callable[[], Any]) -> Any:
     with turns:
         return work()
+
+
+class Client(Generic[AnyConnection]):
+    """A client of the controller: what its blocking and its asyncio class share."""
+
+    _connection: AnyConnection
+    _leave: Callable[[], Any]  # releases the connection
+
+    def _connect(
+        self,
+        controller: str | Sequence[str] | AnyConnection,
+        token: str | None,
+        token_file: str | None,
+        ca_file: str | None,
+    ) -> None:
+        raise NotImplementedError
+
+
+class Blocking(Client[Connection]):
+    """Waits for the steps of its jobs."""
+
+    def _connect(
+        self,
+        controller: str | Sequence[str] | Connection,
+        token: str | None,
+        token_file: str | None,
+        ca_file: str | None,
+    ) -> None:
+        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+
+    def _run(self, job: Job[Value]) -> Value:
+        return drive(job, self._connection, time.sleep)
+
+
+class BlockingClient(Blocking):
+    """One that closes its connection."""
+
+    def close(self) -> None:
+        """Closes the connection, unless it is shared."""
+        self._leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Awaiting(Client[AsyncConnection]):
+    """`Blocking` for asyncio."""
+
+    def _connect(
+        self,
+        controller: str | Sequence[str] | AsyncConnection,
+        token: str | None,
+        token_file: str | None,
+        ca_file: str | None,
+    ) -> None:
+        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
+
+    async def _run(self, job: Job[Value]) -> Value:
+        return await drive_async(job, self._connection, asyncio.sleep)
+
+
+class AsyncClient(Awaiting):
+    """`BlockingClient` for asyncio."""
+
+    async def close(self) -> None:
+        """Closes the connection, unless it is shared."""
+        await self._leave()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

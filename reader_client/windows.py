@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self, assert_never
+from typing import Final, Generic, TypeVar
 
 from reader_client.mark_cache import CACHED_MARKS_DEFAULT, MarkCache
 from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
+from reader_client.steps import AnyConnection, AsyncClient, BlockingClient, Client, Job
 from strandline.client import calls
-from strandline.client.http import AsyncConnection, Connection, reach, reach_async
-from strandline.client.loop import Remote, drive, drive_async
-from strandline.client.retry import Pause
+from strandline.client.http import AsyncConnection, Connection
+from strandline.client.loop import awaits, remote, waits
 from strandline.client.time_wait import WAIT_UNTIL_DEFAULT_MS, OnWait, wait_until_there
 from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key
@@ -28,6 +27,8 @@ from strandline.wire.streams import MarksAt, MarksPage, TimeIndexPage, WireMark
 FOLLOWED_KEYS: Final = 16  # of one stream; windows of further keys take a call
 STALE_AFTER_DEFAULT_MS: Final = 15_000  # how long cached marks are valid after the controller's last answer
 
+AnyFollowing = TypeVar("AnyFollowing", FollowingThread, FollowingTask)
+
 
 @dataclass(frozen=True, slots=True)
 class PositionAt:
@@ -37,16 +38,38 @@ class PositionAt:
     exact: bool
 
 
-class _WithCache:
+class _WithCache(Client[AnyConnection], Generic[AnyConnection, AnyFollowing]):
     """The followers, by key: the part that the sync and the async class share."""
 
-    def __init__(self, stream: str, cached: bool, stale_after_ms: int, keep_marks: int) -> None:
+    def __init__(
+        self,
+        controller: str | Sequence[str] | AnyConnection,
+        stream: str,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+        cached: bool = False,
+        stale_after_ms: int = STALE_AFTER_DEFAULT_MS,
+        keep_marks: int = CACHED_MARKS_DEFAULT,
+    ) -> None:
+        """Creates the time windows of the stream `stream`.
+
+        - `controller`: one or several URLs, see `Connection`, or a shared connection, which has its own token and stays
+          open.
+        - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
+        - `cached`, `stale_after_ms`: see above.
+        - `keep_marks`: how many marks of each key are cached, the newest ones; older positions take a call.
+        """
         self._stream = check_name("stream", stream)
         self._cached = cached
         self._stale_after_ms = check_whole("stale_after_ms", stale_after_ms, least=1)
         self._keep_marks = check_whole("keep_marks", keep_marks, least=1)
         self._origin = OwningProcess(f"time windows of stream {stream!r}")
         self._followers: dict[str, Follower] = {}
+        self._following: list[AnyFollowing] = []
+        self._starting = threading.Lock()
+        self._connect(controller, token, token_file, ca_file)
 
     @property
     def following(self) -> Mapping[str, Following]:
@@ -71,6 +94,11 @@ class _WithCache:
         if times and (follower := self._followers.get(key)) is not None:
             follower.note_mark(max(times))
 
+    def _marks_at(self, time: Instant, key: str) -> Job[MarksAt]:
+        found = yield from remote(calls.marks_at(self._stream, time, key=key))
+        self._record_marks(key, found.floor, found.ceiling)
+        return found
+
     def _wants_follower(self, key: str) -> bool:
         return self._cached and key not in self._followers and len(self._followers) < FOLLOWED_KEYS
 
@@ -80,7 +108,7 @@ class _WithCache:
         return follower
 
 
-class TimeWindows(_WithCache):
+class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
     """Time windows and marks of one stream. Threads may share an instance.
 
         with TimeWindows("http://127.0.0.1:8433", "orders") as windows:
@@ -93,31 +121,6 @@ class TimeWindows(_WithCache):
     the error if there is one. `following` shows the status of the cache.
     """
 
-    def __init__(
-        self,
-        controller: str | Sequence[str] | Connection,
-        stream: str,
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-        cached: bool = False,
-        stale_after_ms: int = STALE_AFTER_DEFAULT_MS,
-        keep_marks: int = CACHED_MARKS_DEFAULT,
-    ) -> None:
-        """Creates the time windows of the stream `stream`.
-
-        - `controller`: one or several URLs, see `Connection`, or a shared connection, which has its own token and stays
-          open.
-        - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
-        - `cached`, `stale_after_ms`: see above.
-        - `keep_marks`: how many marks of each key are cached, the newest ones; older positions take a call.
-        """
-        super().__init__(stream, cached, stale_after_ms, keep_marks)
-        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._threads: list[FollowingThread] = []
-        self._starting = threading.Lock()
-
     def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """Returns the time window of a position: all events below its `lower` have been read. A bound of None is
         unknown."""
@@ -127,28 +130,33 @@ class TimeWindows(_WithCache):
         if self._wants_follower(check_key(key)):
             with self._starting:
                 if self._wants_follower(key):
-                    self._threads.append(FollowingThread(self._follower(key), self._connection))
+                    self._following.append(FollowingThread(self._follower(key), self._connection))
         called = self._connection.run(calls.time_window(self._stream, position, key=key))
         return self._record_window(position, key, called)
 
-    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> PositionAt:
+    @waits
+    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[PositionAt]:
         """Returns where reading from a time begins: every event with time >= it lies at or past that position, if the
         answer is `exact`."""
-        return _position_at(self.marks_at(time, key))
+        found = yield from self._marks_at(time, key)
+        return PositionAt(found.start, found.exact)
 
-    def marks(self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0) -> MarksPage:
+    @waits
+    def marks(
+        self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0
+    ) -> Job[MarksPage]:
         """Returns the marks after a seq, oldest first. With `wait_ms` (at most 30 000) it waits for the next mark, and
         returns an empty page on timeout."""
-        page = self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
+        page = yield from remote(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
         self._record_marks(key, *page.marks[-1:])
         return page
 
-    def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> MarksAt:
+    @waits
+    def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[MarksAt]:
         """Returns the marks around a time, and where reading from that time begins."""
-        found = self._connection.run(calls.marks_at(self._stream, time, key=key))
-        self._record_marks(key, found.floor, found.ceiling)
-        return found
+        return (yield from self._marks_at(time, key))
 
+    @waits
     def wait_until(
         self,
         time: Instant,
@@ -157,7 +165,7 @@ class TimeWindows(_WithCache):
         timeout_ms: int = WAIT_UNTIL_DEFAULT_MS,
         allow_incomplete: bool = False,
         on_wait: OnWait | None = None,
-    ) -> MarksAt:
+    ) -> Job[MarksAt]:
         """Waits until every event older than a time is there, and returns the marks around that time.
 
         Without `allow_incomplete`, a mark that leaves writers out is not enough. `on_wait` is called every ten seconds
@@ -165,20 +173,11 @@ class TimeWindows(_WithCache):
         controller that is away. Raises TimeNotReached after `timeout_ms`, at most seven days.
         """
         job = _waiting(self._stream, time, key, timeout_ms, on_wait, allow_incomplete=allow_incomplete)
-        found = drive(job, self._take)
+        found = yield from job
         self._record_marks(key, found.floor, found.ceiling)
         return found
 
-    def _take(self, step: Remote | Pause) -> object:
-        match step:
-            case Remote(call):
-                return self._connection.run(call)
-            case Pause(pause_ms):
-                time.sleep(pause_ms / 1000)
-                return None
-            case _:
-                assert_never(step)
-
+    @waits
     def time_index(
         self,
         segment: str,
@@ -187,48 +186,23 @@ class TimeWindows(_WithCache):
         token: int | None = None,
         limit: int | None = None,
         key: str = DEFAULT_KEY,
-    ) -> TimeIndexPage:
+    ) -> Job[TimeIndexPage]:
         """Returns offsets and times within a segment: every event at or past an entry's offset has time >= the entry's.
 
         Begins with the entry at or below `from_offset`, or, with the `token` of an answer, after that answer's entries.
         """
         call = calls.time_index(self._stream, segment, key=key, from_offset=from_offset, token=token, limit=limit)
-        return self._connection.run(call)
+        return (yield from remote(call))
 
     def close(self) -> None:
         """Stops the cache, and closes the connection unless it is shared. A poll under way ends in the background."""
-        for thread in self._threads:
+        for thread in self._following:
             thread.stop()
-        self._leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().close()
 
 
-class AsyncTimeWindows(_WithCache):
+class AsyncTimeWindows(_WithCache[AsyncConnection, FollowingTask], AsyncClient):
     """`TimeWindows` for asyncio."""
-
-    def __init__(
-        self,
-        controller: str | Sequence[str] | AsyncConnection,
-        stream: str,
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-        cached: bool = False,
-        stale_after_ms: int = STALE_AFTER_DEFAULT_MS,
-        keep_marks: int = CACHED_MARKS_DEFAULT,
-    ) -> None:
-        """See `TimeWindows`."""
-        super().__init__(stream, cached, stale_after_ms, keep_marks)
-        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._tasks: list[FollowingTask] = []
 
     async def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """See `TimeWindows.get_time_window`."""
@@ -236,87 +210,25 @@ class AsyncTimeWindows(_WithCache):
         if window is not None:
             return window
         if self._wants_follower(check_key(key)):
-            self._tasks.append(FollowingTask(self._follower(key), self._connection))
+            self._following.append(FollowingTask(self._follower(key), self._connection))
         called = await self._connection.run(calls.time_window(self._stream, position, key=key))
         return self._record_window(position, key, called)
 
-    async def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> PositionAt:
-        """See `TimeWindows.position_at`."""
-        return _position_at(await self.marks_at(time, key))
-
-    async def marks(
-        self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0
-    ) -> MarksPage:
-        """See `TimeWindows.marks`."""
-        page = await self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
-        self._record_marks(key, *page.marks[-1:])
-        return page
-
-    async def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> MarksAt:
-        """See `TimeWindows.marks_at`."""
-        found = await self._connection.run(calls.marks_at(self._stream, time, key=key))
-        self._record_marks(key, found.floor, found.ceiling)
-        return found
-
-    async def wait_until(
-        self,
-        time: Instant,
-        key: str = DEFAULT_KEY,
-        *,
-        timeout_ms: int = WAIT_UNTIL_DEFAULT_MS,
-        allow_incomplete: bool = False,
-        on_wait: OnWait | None = None,
-    ) -> MarksAt:
-        """See `TimeWindows.wait_until`."""
-        job = _waiting(self._stream, time, key, timeout_ms, on_wait, allow_incomplete=allow_incomplete)
-        found = await drive_async(job, self._take)
-        self._record_marks(key, found.floor, found.ceiling)
-        return found
-
-    async def _take(self, step: Remote | Pause) -> object:
-        match step:
-            case Remote(call):
-                return await self._connection.run(call)
-            case Pause(pause_ms):
-                await asyncio.sleep(pause_ms / 1000)
-                return None
-            case _:
-                assert_never(step)
-
-    async def time_index(
-        self,
-        segment: str,
-        *,
-        from_offset: int = 0,
-        token: int | None = None,
-        limit: int | None = None,
-        key: str = DEFAULT_KEY,
-    ) -> TimeIndexPage:
-        """See `TimeWindows.time_index`."""
-        call = calls.time_index(self._stream, segment, key=key, from_offset=from_offset, token=token, limit=limit)
-        return await self._connection.run(call)
+    position_at = awaits(TimeWindows.position_at)
+    marks = awaits(TimeWindows.marks)
+    marks_at = awaits(TimeWindows.marks_at)
+    wait_until = awaits(TimeWindows.wait_until)
+    time_index = awaits(TimeWindows.time_index)
 
     async def close(self) -> None:
         """Stops the cache, and closes the connection unless it is shared."""
-        await asyncio.gather(*(task.stop() for task in self._tasks))
-        await self._leave()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-
-def _position_at(found: MarksAt) -> PositionAt:
-    return PositionAt(found.start, found.exact)
+        await asyncio.gather(*(task.stop() for task in self._following))
+        await super().close()
 
 
 def _waiting(
     stream: str, until: Instant, key: str, timeout_ms: int, on_wait: OnWait | None, *, allow_incomplete: bool
-) -> Generator[Remote | Pause, Any, MarksAt]:
+) -> Job[MarksAt]:
     time = milliseconds("time", until, up=True)
     return wait_until_there(
         lambda wait_ms: calls.marks_at(stream, time, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete),

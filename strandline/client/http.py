@@ -88,16 +88,38 @@ class _Connection(Generic[AnyTransport]):
     def __init__(
         self,
         controller: str | Sequence[str],
-        transport: AnyTransport,
-        patience: Patience | None,
-        seams: Seams | None,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+        patience: Patience | None = None,
+        transport: AnyTransport | None = None,
+        seams: Seams | None = None,
     ) -> None:
+        """`controller` is a URL, or several of them: a list, or one text with commas.
+
+        Without `token` and `token_file` the environment's STRANDLINE_TOKEN and STRANDLINE_TOKEN_FILE count, without
+        `ca_file`, which has the certificates to trust, its STRANDLINE_CA_FILE and SSL_CERT_FILE. A transport brings its
+        own of both. Raises InvalidConfig for a URL that is none, http beside https, a token that cannot be sent, files
+        without either.
+        """
+        if transport is None:
+            transport = self._over_http(controller, find_token(token, token_file), trust(ca_file))
         self.controller = check_controller(controller)
         self.patience = patience if patience is not None else Patience()
         self._origin = OwningProcess(f"a connection to {self.controller}")
         self._transport = transport
         self._seams = seams if seams is not None else Seams()
         self._log = PacedLog("strandline")
+
+    def with_patience(self, patience: Patience) -> Self:
+        """A connection over the same transport, whose calls try for a longer or shorter time."""
+        return type(self)(self.controller, patience=patience, transport=self._transport, seams=self._seams)
+
+    def _over_http(
+        self, controller: str | Sequence[str], token: str | None, trusted: ssl.SSLContext | None
+    ) -> AnyTransport:
+        raise NotImplementedError
 
     def _waiting(self) -> Waiting:
         return Waiting(self._log, lambda: self._seams.now_ms() / 1000)
@@ -119,31 +141,10 @@ class Connection(_Connection[Transport]):
     With several addresses a call goes to the one that answered last, and to the next one if that cannot be reached.
     """
 
-    def __init__(
-        self,
-        controller: str | Sequence[str],
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-        patience: Patience | None = None,
-        transport: Transport | None = None,
-        seams: Seams | None = None,
-    ) -> None:
-        """`controller` is a URL, or several of them: a list, or one text with commas.
-
-        Without `token` and `token_file` the environment's STRANDLINE_TOKEN and STRANDLINE_TOKEN_FILE count, without
-        `ca_file`, which has the certificates to trust, its STRANDLINE_CA_FILE and SSL_CERT_FILE. A transport brings its
-        own of both. Raises InvalidConfig for a URL that is none, http beside https, a token that cannot be sent, files
-        without either.
-        """
-        if transport is None:
-            transport = HttpTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
-        super().__init__(controller, transport, patience, seams)
-
-    def with_patience(self, patience: Patience) -> Connection:
-        """A connection over the same transport, whose calls try for a longer or shorter time."""
-        return Connection(self.controller, patience=patience, transport=self._transport, seams=self._seams)
+    def _over_http(
+        self, controller: str | Sequence[str], token: str | None, trusted: ssl.SSLContext | None
+    ) -> Transport:
+        return HttpTransport(controller, token=token, trusted=trusted)
 
     def run(self, call: Call[Value]) -> Value:
         """Makes a call; returns its result, or raises its error, ControllerAway or OutcomeUnknown. Raises UsedAfterFork
@@ -180,25 +181,10 @@ class Connection(_Connection[Transport]):
 class AsyncConnection(_Connection[AsyncTransport]):
     """The same for one event loop."""
 
-    def __init__(
-        self,
-        controller: str | Sequence[str],
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-        patience: Patience | None = None,
-        transport: AsyncTransport | None = None,
-        seams: Seams | None = None,
-    ) -> None:
-        """See `Connection`."""
-        if transport is None:
-            transport = AsyncHttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
-        super().__init__(controller, transport, patience, seams)
-
-    def with_patience(self, patience: Patience) -> AsyncConnection:
-        """See `Connection.with_patience`."""
-        return AsyncConnection(self.controller, patience=patience, transport=self._transport, seams=self._seams)
+    def _over_http(
+        self, controller: str | Sequence[str], token: str | None, trusted: ssl.SSLContext | None
+    ) -> AsyncTransport:
+        return AsyncHttpxTransport(controller, token=token, trusted=trusted)
 
     async def run(self, call: Call[Value]) -> Value:
         """See `Connection.run`."""

@@ -9,14 +9,18 @@ may have others, and takes those itself.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from strandline.client.calls import Call
 
 Step = TypeVar("Step")
 Value = TypeVar("Value")
+Client = TypeVar("Client")
+Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +77,31 @@ async def drive_async(job: Generator[Step, Any, Value], take: Callable[[Step], A
         return stop.value  # type: ignore[no-any-return]  # it is the job's own
     finally:
         job.close()
+
+
+def waits(
+    job: Callable[Concatenate[Client, Given], Generator[Any, Any, Value]],
+) -> Callable[Concatenate[Client, Given], Value]:
+    """Makes a method that runs a job with `_run` of its object, and returns what the job does."""
+
+    @wraps(job)
+    def method(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Any:
+        return self._run(job(self, *args, **kwargs))
+
+    signature = inspect.signature(job)
+    returned = str(signature.return_annotation).removeprefix("Job[").removesuffix("]")
+    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]  # for help()
+    return method
+
+
+def awaits(
+    method: Callable[Concatenate[Any, Given], Value],
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Value]]:
+    """The same method for a class whose `_run` is a coroutine function."""
+
+    @wraps(method)
+    async def awaiting(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Value:
+        return await method(self, *args, **kwargs)  # type: ignore[misc,no-any-return]  # what this `_run` gives
+
+    awaiting.__doc__ = f"See `{method.__qualname__}`."
+    return awaiting
