@@ -23,8 +23,9 @@ from strandline.core.note import DEFAULT_KEY, check_key, position_cut
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import TimeWindow, window_between
 from strandline.errors import NotOwner, UnknownSeq
-from strandline.wire.streams import MarksPage, marks_page
+from strandline.wire.streams import MarksPage, WireMark, wire_mark
 
+PORTION_MARKS: Final = 128  # of a page, read at once
 REST_TELLING_MS: Final = 1_000  # how often a waiting reader of a stream at rest gets its time
 
 
@@ -117,9 +118,18 @@ class Reads:
                 deadline = loop.time()  # only time has moved: return it now
 
     async def _page(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarksPage:
-        graph, resting = loaded.stream.graph, self.resting_time(loaded, key)
-        found = await self.after(loaded, key, after, limit)
-        return marks_page(found, graph, loaded.origin.identity, resting)
+        """The marks that there are now, read in portions: other calls have their turn in between."""
+        graph, identity, resting = loaded.stream.graph, loaded.origin.identity, self.resting_time(loaded, key)
+        newest = _newest_seq(loaded, key)
+        made: list[WireMark] = []
+        while after < newest and len(made) < limit:
+            found = await self.after(loaded, key, after, min(PORTION_MARKS, limit - len(made)))
+            if not found:
+                break
+            made += [wire_mark(mark, graph) for mark in found if mark.seq <= newest]
+            after = found[-1].seq
+            await asyncio.sleep(0)
+        return MarksPage(tuple(made), identity, resting)
 
     async def after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, from memory or from the store."""
