@@ -29,9 +29,8 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._messages: queue.SimpleQueue[dict[str, Any]] = (
-            queue.SimpleQueue()
-        )  # its put may be called in signal handlers
+        # Its put may be called in signal handlers.
+        self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._running: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, name: str, module: str, *arguments: str) -> None:

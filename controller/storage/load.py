@@ -121,7 +121,7 @@ FoundStream: TypeAlias = StoredStream | StoreCorrupt | Large | None
 
 
 def ready_streams(connection: Connection, wanted: Sequence[tuple[str, Unserved]]) -> list[FoundStream]:
-    """Loads several streams from one snapshot, as far as STEPS_AT_HAND suffice for all of them. One whose rows
+    """Loads several streams from one snapshot, as far as FIRST_STEPS suffice for all of them. One whose rows
     cannot be read is found as its error."""
     with connection.begin():
         steps_left = iter(range(FIRST_STEPS))

@@ -396,7 +396,7 @@ def test_a_fence_that_the_store_never_gave_keeps_no_owner_from_answering() -> No
         assert route(BEAT_MS, 0, fence=10**18, since=BEAT_MS - 1, passed_on_to=passed_on_to) == Serve(3)
 
 
-def test_a_call_that_found_no_owner_makes_the_member_look_soon() -> None:
+def test_a_call_that_found_no_owner_makes_the_member_check_soon() -> None:
     driver = Driver(shard(0, 1))
     driver.member.check_soon(10)
     assert driver.member.next_due() == 10 + FREE_SHARDS_LOOK_MS

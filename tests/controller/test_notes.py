@@ -215,7 +215,7 @@ def test_the_streams_of_one_request_are_loaded_together(start: Any, monkeypatch:
         read.append(sorted(name for name, _ in wanted))
         return ready_streams(connection, wanted)
 
-    monkeypatch.setattr("controller.streams.loading.streams_at_hand", counted)
+    monkeypatch.setattr("controller.streams.loading.ready_streams", counted)
     notes = [{"stream": each, "writer": "a", "time": 1, "position": {}} for each in [*streams, "nowhere"]]
 
     results = start().call("POST", "/v1/notes", {"notes": notes})["results"]

@@ -35,8 +35,8 @@ from pathlib import Path
 from strandline_demo.processes import Processes
 with Processes(Path(sys.argv[1])) as processes:
     processes.start("lasting", "part")
-    print(processes.hear(120)["text"], flush=True)
-    processes.hear(600)
+    print(processes.receive(120)["text"], flush=True)
+    processes.receive(600)
 """
 
 

@@ -62,7 +62,7 @@ def test_other_calls_say_that_they_are_stored(group: Two) -> None:
     assert (acquired.status_code, acquired.json()["code"]) == (503, "stream_away")
 
 
-def test_whoever_passed_a_groups_call_on_does_not_look_again(group: Two, cluster: Cluster, make: Make) -> None:
+def test_whoever_passed_a_groups_call_on_does_not_ask_again(group: Two, cluster: Cluster, make: Make) -> None:
     first, second = group
     third = make(3)
     cluster.give("g", 1, kind=Kind.GROUP)

@@ -183,7 +183,7 @@ def test_a_controller_that_was_ended_meanwhile_writes_nothing(postgres_url: str)
     play(postgres_url, scene)
 
 
-def test_all_begin_anew_after_the_sessions_were_ended(postgres: Postgres, postgres_url: str) -> None:
+def test_all_start_over_after_the_sessions_were_ended(postgres: Postgres, postgres_url: str) -> None:
     async def scene(all_nodes: Nodes) -> None:
         await all_nodes.start("one", "two")
         await all_nodes.create(STREAMS)

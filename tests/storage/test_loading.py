@@ -185,7 +185,7 @@ def test_a_stream_goes_from_memory_without_help_of_the_collector(served: Served)
         gc.enable()
 
 
-def test_streams_at_hand_are_loaded_from_one_read_each_as_it_is(served: Served) -> None:
+def test_ready_streams_are_loaded_from_one_read_each_as_it_is(served: Served) -> None:
     fill(served, 10 * STEP_ITEMS, 1)
     for name in ("a", "b", "z"):
         live = new(name=name)
