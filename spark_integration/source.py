@@ -23,9 +23,9 @@ from pyspark.sql.types import StructType
 
 from spark_integration.batches import plan_end, split
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
-from spark_integration.group_reports import GroupFollower
+from spark_integration.group_reports import GroupFollower, followed
 from spark_integration.log_location import SqliteFile, open_reader
-from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun
+from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, later
 from spark_integration.options import SourceOptions
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strandline.logs import LogReader
+    from strandline.wire.groups import GroupWindow
+    from strandline.wire.shapes import Positions
 
 _log = logging.getLogger(__name__)
 
@@ -101,6 +103,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._by_size = RemainingOffsetsStrategy(options.backlog_remaining_offsets)
         self._strategies = strategies
         self._target: SourceOffset | None = None  # set for availableNow: where to stop
+        self._read: Positions | None = None  # the group's positions when its watermark was last followed
         self._last: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark planned last
         self._shown: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark read last
 
@@ -136,19 +139,17 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         For an `availableNow` run Spark then asks before it shows where the query stands, and again before it reads.
         """
         if start is None:
-            self._report(self._shown)
-            self._last = self._end_of_batch(self._last or self.initialOffset(), ReadAllAvailable())
+            self._last = self._end_of_batch(self._last or self.initialOffset(), self._shown, ReadAllAvailable())
             return self._last
-        self._report(start)
-        return self._end_of_batch(start, limit)
+        return self._end_of_batch(start, start, limit)
 
-    def _report(self, read: dict[str, Any] | None) -> None:
-        """Reports to the group that everything up to this offset is read."""
-        if self._options.group is not None and read is not None:
-            self._follower(self._options.group).report(SourceOffset.from_json(read).positions)
-
-    def _end_of_batch(self, start: dict[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
+    def _end_of_batch(
+        self, start: dict[str, Any], processed: dict[str, Any] | None, limit: ReadLimit | None
+    ) -> dict[str, Any]:
         begin = SourceOffset.from_json(start)
+        settled = {} if processed is None else SourceOffset.from_json(processed).positions
+        follower = None if processed is None else self._follower()
+        shared = follower is not None and len(follower.report(settled).streams) > 1
         segments = self._log().segments()
         ends = self._ends(begin)
         if self._target is not None:
@@ -159,10 +160,28 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         mark, identity = self._bound(planned, begin.identity)
         if self._target is not None:  # the mark may move for ever, but this run must end
             mark = None if mark is None or self._target.mark is None else min(mark, self._target.mark)
-        end = SourceOffset(planned, _later(begin.mark, mark), backlog, self._run, identity)
+        if follower is not None and shared:
+            # Every source reports what it plans: an `availableNow` run ends with the first plan that brings nothing
+            # new, and has to see the positions of its last batch by then.
+            window = follower.report(planned, {name: settled[name] for name in planned.keys() & settled.keys()})
+            mark = later(mark, self._followed(window))
+        end = SourceOffset(planned, later(begin.mark, mark), backlog, self._run, identity)
         if end.run == begin.run and end.mark == begin.mark and not _moved(begin, planned):
             return start  # a change of the backlog alone needs no batch
         return end.to_json()
+
+    def _followed(self, window: GroupWindow) -> int | None:
+        """Returns the watermark of the group that other sources of the query share, if it leaves this stream out.
+
+        In an `availableNow` run it moves only with the positions, since the run must end.
+        """
+        asking = self._options.asking
+        bound = followed(window, asking.stream, asking.time_key)
+        read = {stream: each.position for stream, each in window.streams.items()}
+        if bound is None or (self._target is not None and read == self._read):
+            return None
+        self._read = read
+        return EventTimeLag(self._options.max_event_time_lag_ms).apply(bound)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Returns where the log ends, without the mark there: only progress reports use it."""
@@ -208,13 +227,12 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             self._open_windows = ControllerWindows(self._options.asking)
         return self._open_windows
 
-    def _follower(self, group: str) -> GroupFollower:
-        if self._open_follower is None:
+    def _follower(self) -> GroupFollower | None:
+        options = self._options
+        if self._open_follower is None and options.group is not None:
+            threshold_ms, stream = options.backlog_threshold_ms, options.asking.stream
             self._open_follower = GroupFollower(
-                self._windows(),
-                group,
-                self._options.asking.stream,
-                backlog_threshold_ms=self._options.backlog_threshold_ms,
+                self._windows(), options.group, stream, backlog_threshold_ms=threshold_ms
             )
         return self._open_follower
 
@@ -253,9 +271,10 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _follow_threshold(self) -> None:
         """Takes the group's threshold: it begins with the query's, and an operator may change it meanwhile."""
-        if self._options.group is None:
+        follower = self._follower()
+        if follower is None:
             return
-        threshold_ms = self._follower(self._options.group).threshold_ms()
+        threshold_ms = follower.threshold_ms()
         if threshold_ms != self._by_lag.threshold_ms:
             self._by_lag = BacklogDetector(threshold_ms)
 
@@ -295,10 +314,3 @@ def _budget(limit: ReadLimit | None) -> int | None:
             return rows
         case other:
             raise UnsupportedLimit(limit=repr(other))
-
-
-def _later(one: int | None, other: int | None) -> int | None:
-    """Returns the later mark: a query's mark never goes back, even if the controller's does."""
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)
