@@ -57,15 +57,6 @@ class GroupFollower:
         self._reported = settled, settled
         return self._windows.ask(lambda: group_calls.group_window(self._group))
 
-    def threshold_ms(self) -> int | None:
-        """Returns the group's current backlog threshold, which an operator may have changed since the query started;
-        before the first report, the query's own."""
-        from strandline.client import group_calls
-
-        if self._epoch is None:
-            return self._backlog_threshold_ms
-        return self._windows.ask(lambda: group_calls.describe_group(self._group)).backlog_threshold_ms
-
     def register(self, positions: Mapping[str, int]) -> int:
         """Takes over the group at these positions, even if they are before the reported ones. Returns the epoch.
 

@@ -33,6 +33,7 @@ from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.core.event_time_lag import EventTimeLag
+from strandline.core.writer import WriterState
 from strandline.limits import PARTITION_ROWS, WINDOW_FIRST_PAUSE_MS
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._open_log: LogReader | None = None
         self._open_windows: ControllerWindows | None = None
         self._open_follower: GroupFollower | None = None
-        self._by_lag = BacklogDetector(options.backlog_threshold_ms)
+        self._by_lag = BacklogDetector(options.backlog_threshold_ms)  # without a group, which has a status of its own
+        self._behind = self._by_lag.backlog
         self._by_size = RemainingOffsetsStrategy(options.backlog_remaining_offsets)
         self._strategies = strategies
         self._target: SourceOffset | None = None  # set for availableNow: where to stop
@@ -149,18 +151,18 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         begin = SourceOffset.from_json(start)
         settled = {} if processed is None else SourceOffset.from_json(processed).positions
         follower = None if processed is None else self._follower()
-        shared = follower is not None and len(follower.report(settled).streams) > 1
+        group = None if follower is None else follower.report(settled)
         segments = self._log().segments()
         ends = self._ends(begin)
         if self._target is not None:
             ends = {segment: min(end, self._target.position(segment)) for segment, end in ends.items()}
         # A segment that was created between the two reads of the log is left for a later batch.
-        backlog = self._in_backlog(begin, ends)
+        backlog = self._in_backlog(begin, ends, group)
         planned = plan_end(begin.positions, ends, segments, self._rows(limit, backlog))
         mark, identity = self._bound(planned, begin.identity)
         if self._target is not None:  # the mark may move for ever, but this run must end
             mark = None if mark is None or self._target.mark is None else min(mark, self._target.mark)
-        if follower is not None and shared:
+        if follower is not None and group is not None and len(group.streams) > 1:
             # Every source reports what it plans: an `availableNow` run ends with the first plan that brings nothing
             # new, and has to see the positions of its last batch by then.
             window = follower.report(planned, {name: settled[name] for name in planned.keys() & settled.keys()})
@@ -255,28 +257,21 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 )
             windows.pause(WINDOW_FIRST_PAUSE_MS)
 
-    def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int]) -> bool:
-        """Whether the job is in backlog. If nothing remains to be read, it is not by lag or by size."""
+    def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int], group: GroupWindow | None) -> bool:
+        """Whether the job is in backlog. By lag it goes by its group, if it has one. Once out of backlog it stays out
+        until its stream is idle and read to its end."""
         remaining = sum(max(0, end - begin.position(segment)) for segment, end in ends.items())
         self._by_size.update(remaining)
-        if remaining == 0:
-            self._by_lag.went_idle()
+        if group is not None:
+            self._behind = group.backlog
+        elif self._by_lag.threshold_ms is not None and remaining == 0 and _at_rest(self._windows().describe().writers):
+            self._behind = self._by_lag.went_idle()
         else:
-            self._follow_threshold()
-            self._by_lag.woke(begin.mark, time.time_ns() // 1_000_000)
+            self._behind = self._by_lag.woke(begin.mark, time.time_ns() // 1_000_000)
         return self._backlog()
 
     def _backlog(self) -> bool:
-        return AnyBacklog((self._by_lag, self._by_size, *self._strategies)).backlog
-
-    def _follow_threshold(self) -> None:
-        """Takes the group's threshold: it begins with the query's, and an operator may change it meanwhile."""
-        follower = self._follower()
-        if follower is None:
-            return
-        threshold_ms = follower.threshold_ms()
-        if threshold_ms != self._by_lag.threshold_ms:
-            self._by_lag = BacklogDetector(threshold_ms)
+        return self._behind or AnyBacklog((self._by_size, *self._strategies)).backlog
 
     def _rows(self, limit: ReadLimit | None, backlog: bool) -> int | None:
         """Returns the row limit of the next batch: Spark's, or a smaller one if the job is not in backlog."""
@@ -300,6 +295,12 @@ def _ranges(start: Mapping[str, int], end: Mapping[str, int], floor: int | None)
         for segment, offset in end.items()
         for low, high in split(start.get(segment, 0), max(offset, start.get(segment, 0)), PARTITION_ROWS)
     ]
+
+
+def _at_rest(writers: Mapping[str, int]) -> bool:
+    """Whether a stream has writers, and none of them goes on."""
+    states = {state for state, count in writers.items() if count}
+    return bool(states) and states <= {WriterState.IDLE, WriterState.CLOSED, WriterState.EXCLUDED}
 
 
 def _moved(begin: SourceOffset, planned: Mapping[str, int]) -> bool:
