@@ -27,6 +27,7 @@ from strandline.core.event_windows import EventWindows as EventWindows
 from strandline.core.event_windows import Session as Session
 from strandline.core.event_windows import Sliding as Sliding
 from strandline.core.event_windows import Tumbling as Tumbling
+from strandline.core.ordering_buffer import EventTimeOrdering as EventTimeOrdering
 from strandline.core.window import TimeWindow as TimeWindow
 from strandline.version import __version__ as __version__
 from strandline.wire.groups import FromHead as FromHead

@@ -9,13 +9,12 @@ from typing import Final, TypeVar, assert_never
 from reader_client.events import AsyncEventReader
 from reader_client.items import EventItem, IdleItem, Item, WatermarkItem
 from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
-from strandline.core.coalesce import Watermark
-from strandline.errors import InvalidConfig
 
 WORK_CAPACITY_DEFAULT: Final = 100  # events under way at a time
 
 Result = TypeVar("Result")
-Output = Completed[EventItem, Result] | WatermarkItem
+Signal = WatermarkItem | IdleItem
+Output = Completed[EventItem, Result] | Signal
 
 
 async def map_async(
@@ -27,7 +26,8 @@ async def map_async(
     acknowledge: AsyncEventReader | None = None,
 ) -> AsyncIterator[Output[Result]]:
     """Applies `work` to each event. Yields each event with its result, and watermarks in between: a watermark follows
-    as soon as no work on an earlier event is under way.
+    as soon as no work on an earlier event is under way. So does an item that says that a stream is idle, of a reader
+    with `by_stream`, unless an event of that stream has come since.
 
         async for item in map_async(reader, fetch, capacity=16):
             ...
@@ -39,10 +39,11 @@ async def map_async(
 
     An error in `work` is raised here, and cancels the work under way.
     """
-    queue: Work[EventItem, Result] = OrderedWork(capacity) if ordered else UnorderedWork(capacity)
+    queue: Work[EventItem, Result, Signal] = OrderedWork(capacity) if ordered else UnorderedWork(capacity)
     source = aiter(items)
     reading: asyncio.Task[Item] | None = None
     working: dict[asyncio.Task[Result], Ticket] = {}
+    idle: dict[str, IdleItem] = {}  # the streams that had no event since
     ended = False
     try:
         while not ended or working:
@@ -50,7 +51,7 @@ async def map_async(
                 reading = asyncio.ensure_future(anext(source))
             pending = {*working, *([reading] if reading is not None else [])}
             finished, _ = await asyncio.wait(pending, return_when="FIRST_COMPLETED")
-            outputs: list[Completed[EventItem, Result] | Watermark] = []
+            outputs: list[Output[Result]] = []
             for task in [each for each in working if each in finished]:
                 outputs += queue.complete(working.pop(task), task.result())
             if reading is not None and reading in finished:
@@ -60,9 +61,11 @@ async def map_async(
                 except StopAsyncIteration:
                     ended = True
                 else:
-                    outputs += _begin(item, queue, work, working)
+                    outputs += _begin(item, queue, work, working, idle)
             for output in outputs:
-                yield _shown(output)
+                if isinstance(output, IdleItem) and idle.get(output.stream) is not output:
+                    continue
+                yield output
                 if acknowledge is not None and isinstance(output, Completed):
                     acknowledge.done(output.item)
     finally:
@@ -74,22 +77,20 @@ async def map_async(
 
 def _begin(
     item: Item,
-    queue: Work[EventItem, Result],
+    queue: Work[EventItem, Result, Signal],
     work: Callable[[EventItem], Awaitable[Result]],
     working: dict[asyncio.Task[Result], Ticket],
-) -> list[Completed[EventItem, Result] | Watermark]:
+    idle: dict[str, IdleItem],
+) -> list[Output[Result]]:
     match item:
         case EventItem():
+            idle.pop(item.stream, None)
             working[asyncio.ensure_future(work(item))] = queue.submit(item)
             return []
-        case WatermarkItem(watermark, key, None):
-            return queue.watermark(key, watermark)
-        case WatermarkItem() | IdleItem():
-            wanted = "leave it out: map_async needs one watermark for all streams"
-            raise InvalidConfig(name="by_stream", value=True, wanted=wanted)
+        case WatermarkItem():
+            return queue.behind((item.stream, item.key), item)
+        case IdleItem():
+            idle[item.stream] = item
+            return queue.behind(item.stream, item)
         case _:
             assert_never(item)
-
-
-def _shown(output: Completed[EventItem, Result] | Watermark) -> Output[Result]:
-    return WatermarkItem(output.value, output.key) if isinstance(output, Watermark) else output

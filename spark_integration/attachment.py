@@ -65,7 +65,8 @@ def attach(
     - `positions`: for another source, a function from its progress to a position; `FilePositions` is one for files.
     - `time_key`: the stream's time key.
     - `group`: the reader group that shows the query's position on the controller, one for each checkpoint by default.
-      Leave it out to read the result twice. `spark.strandline.backlog.watermarkLagThreshold` is its threshold.
+      Leave it out to read the result twice. Sources of one query that share it, each with its own stream, follow its
+      watermark while their stream is idle. `spark.strandline.backlog.watermarkLagThreshold` is its threshold.
     - `max_event_time_lag`: in the ingestion domain, the longest time from an event to its write, in milliseconds or as
       "5 minutes". The watermark is each mark less this lag; an event that took longer is late.
     - `backlog`: updated after each batch: in backlog while the group is, while more offsets remain than it allows

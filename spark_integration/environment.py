@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import subprocess
@@ -16,7 +15,6 @@ from spark_integration.errors import JavaMissing, PythonMismatch
 from spark_integration.listener import is_classic, listen
 from spark_integration.mark_watch import MarkWatch
 from spark_integration.options import BACKLOG_THRESHOLD
-from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from spark_integration.source import StrandlineSource
 from strandline.core.backlog import BacklogStrategy
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 PROGRAM_CHECK_S: Final = 60  # how long Java or Python may take to report its version
-
-_log = logging.getLogger(__name__)
 
 _KNOWN: Final[WeakSet[SparkSession]] = WeakSet()
 _PROBE: Final = "import sys, pyarrow, spark_integration.source; print(*sys.version_info[:2])"
@@ -47,12 +43,6 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
         check_python(spark.sparkContext.pythonExec)
         listen(spark, MarkWatch())
         _KNOWN.add(spark)
-        if not HAS_LIMITS and spark.conf.get(AVAILABLE_NOW, "false") != "true":
-            _log.warning(
-                "with Spark %s, an availableNow run ends before its last windows close: set %s to true for such runs",
-                INSTALLED,
-                AVAILABLE_NOW,
-            )
     register_source(spark, _source_for(spark, tuple(backlog_strategies)))
 
 

@@ -16,7 +16,7 @@ from spark_integration.log_location import open_reader
 from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions, controller_text
 from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
-from spark_integration.watermark import OBSERVATION, exact_watermark
+from spark_integration.watermark import OBSERVATION, exact_watermark, field_within
 from spark_integration.window_calls import ControllerWindows, check_call
 from strandline.core.backlog import BacklogStrategy
 
@@ -133,7 +133,16 @@ def _parsed(raw: DataFrame, schema: str | StructType, event_time: str, keep: tup
                 column=name, found="is a field of the schema", wanted="rename it: the watermark uses that name"
             )
     if event_time not in names:
-        raise WrongColumn(column=event_time, found="is not there", wanted=f"the schema has {', '.join(names)}")
+        path = field_within(_struct(opened, "value"), event_time)
+        if path is None:
+            raise WrongColumn(column=event_time, found="is not there", wanted=f"the schema has {', '.join(names)}")
+        name = path.rpartition(".")[2]
+        raise WrongColumn(
+            column=event_time,
+            found="is a field of another one",
+            wanted=f'load the source yourself, parse the values, pull it up with df.withColumn("{name}", '
+            f'functions.col("{path}")), and call exact_watermark',
+        )
     log_columns = [name for name in SCHEMA.names if name not in ("value", MARK, FLOOR, *names)]
     columns = [functions.col("value")[name].alias(name) for name in names]
     parsed = opened.select(*columns, *log_columns, *keep)
@@ -144,7 +153,7 @@ def _parsed(raw: DataFrame, schema: str | StructType, event_time: str, keep: tup
         raise WrongColumn(
             column=event_time,
             found=f"is of type {kind.simpleString()}",
-            wanted="timestamp, or whole epoch milliseconds",
+            wanted=f'the schema needs "{event_time} timestamp", or whole epoch milliseconds',
         )
     return parsed
 

@@ -1,4 +1,9 @@
-"""Reports a query's positions to a reader group of the controller, which shows operators its progress and backlog."""
+"""Reports a query's positions to a reader group of the controller, which shows operators its progress and backlog.
+
+The sources of one query may share a group, each with a stream of its own. Each is then a reader, named like its stream,
+and follows the group's watermark while the group leaves its stream out, because the stream is idle. Spark takes the
+least watermark of all sources, so what one follows never makes an event of another late.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +18,14 @@ if TYPE_CHECKING:
     from spark_integration.window_calls import ControllerWindows
     from strandline.wire.groups import GroupWindow
 
-READER: Final = "spark"
-_CHANGED: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms")  # the settings that an existing group gets
+_CHANGED: Final = ("backlog_threshold_ms", "reader_timeout_ms")  # the settings that an existing group gets
 
 
 class GroupFollower:
-    """Reports the positions of one query, the only reader of its group.
+    """Reports the positions of one source, the only reader of its stream in the group.
 
-    If two queries report to one group, the one that registered last fences the other, which fails with Fenced.
+    If two queries report one stream to one group, the one that registered last fences the other, which fails with
+    Fenced.
     """
 
     def __init__(
@@ -32,34 +37,31 @@ class GroupFollower:
         self._backlog_threshold_ms = backlog_threshold_ms
         self._configured = False
         self._epoch: int | None = None
-        self._told: dict[str, int] | None = None
+        self._reported: tuple[Mapping[str, int], Mapping[str, int]] | None = None
 
-    def report(self, positions: Mapping[str, int]) -> None:
-        """Reports that all events below these positions are processed. The first call registers; a report without a
-        change makes no call."""
-        if self._epoch is None:
-            self._epoch = self.register(positions)
-        elif dict(positions) != self._told:
-            try:
-                report(self._windows, self._group, self._stream, self._epoch, positions)
-            except (UnknownGroup, UnknownReader, PositionWentBack):  # it was created again, or an operator moved it
-                self._epoch = self.register(positions)
-        self._told = dict(positions)
-
-    def threshold_ms(self) -> int | None:
-        """Returns the group's current backlog threshold, which an operator may have changed since the query started;
-        before the first report, the query's own."""
+    def report(self, positions: Mapping[str, int], settled: Mapping[str, int] | None = None) -> GroupWindow:
+        """Reports that all events below these positions are read, and those below `settled` processed: by default, all.
+        Returns the group's window. The first call registers at what is settled."""
         from strandline.client import group_calls
 
-        if self._epoch is None:
-            return self._backlog_threshold_ms
-        return self._windows.ask(lambda: group_calls.describe_group(self._group)).backlog_threshold_ms
+        settled = positions if settled is None else settled
+        try:
+            if self._epoch is not None and (positions, settled) != self._reported:
+                self._reported = positions, settled
+                return report(self._windows, self._group, self._stream, self._epoch, positions, settled)
+            if self._epoch is not None:
+                return self._windows.ask(lambda: group_calls.group_window(self._group))
+        except (UnknownGroup, UnknownReader, PositionWentBack):  # it was created again, or an operator moved it
+            pass
+        self._epoch = self.register(settled)
+        self._reported = settled, settled
+        return self._windows.ask(lambda: group_calls.group_window(self._group))
 
     def register(self, positions: Mapping[str, int]) -> int:
         """Takes over the group at these positions, even if they are before the reported ones. Returns the epoch.
 
-        Creates the group if there is none. An existing group gets the query's settings once in each run, so that later
-        changes by an operator stay.
+        Creates the group if there is none. An existing group gets the stream, if it does not have it, and the query's
+        settings once in each run, so that later changes by an operator stay.
         """
         from strandline.client import calls, group_calls
         from strandline.wire.groups import GroupSettings, settings_of_group
@@ -71,13 +73,16 @@ class GroupFollower:
             self._windows.ask(lambda: group_calls.create_group(self._group, settings))
         except GroupExists:  # the group has other settings
             if not self._configured:
+                streams = self._windows.ask(lambda: group_calls.describe_group(self._group)).streams
                 changes = {name: value for name, value in settings_of_group(settings).items() if name in _CHANGED}
+                changes["streams"] = list(dict.fromkeys([*streams, self._stream]))
                 self._windows.ask(lambda: group_calls.change_group(self._group, changes))
         self._configured = True
         stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
         segments = [one.segment for one in self._windows.ask(lambda: calls.describe(self._stream)).segments]
         named = _named(positions, stands, segments)
-        return self._windows.ask(lambda: group_calls.register_reader(self._group, READER, {self._stream: named})).epoch
+        taken = {self._stream: named}
+        return self._windows.ask(lambda: group_calls.register_reader(self._group, self._stream, taken)).epoch
 
 
 def report(
@@ -86,16 +91,21 @@ def report(
     stream: str,
     epoch: int,
     positions: Mapping[str, int],
-    *,
-    settles: bool = True,
+    settled: Mapping[str, int] | None = None,
 ) -> GroupWindow:
-    """Reports positions for the registration `epoch`; returns the group's window. Raises Fenced for an older epoch, and
-    PositionWentBack. Unless it `settles` them, what is settled stays as it was."""
+    """Reports positions for the registration `epoch`, and what is settled of them, by default all; returns the group's
+    window. A segment that `settled` leaves out stays settled as it was. Raises Fenced for an older epoch, and
+    PositionWentBack."""
     from strandline.client import group_calls
 
-    named = {stream: begun(positions)}
-    settled: Mapping[str, Mapping[str, int]] | None = None if settles else {}
-    return windows.ask(lambda: group_calls.report(group, READER, epoch, named, settled)).window
+    read = {stream: begun(positions)}
+    of_these = None if settled is None or settled == positions else {stream: begun(settled)}
+    return windows.ask(lambda: group_calls.report(group, stream, epoch, read, of_these)).window
+
+
+def followed(window: GroupWindow, stream: str, key: str) -> int | None:
+    """Returns the group's watermark, if it leaves out this stream; None if it waits for it."""
+    return window.watermarks.get(key) if stream in window.idle else None
 
 
 def _named(positions: Mapping[str, int], stands: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """The data source `strandline-marks`: only mark rows, for a query that reads its events from another source.
 
 The marks must stay behind the events. When a batch is finished, a listener reports the query's positions to a reader
-group of the controller (`spark_integration.position_reporter`). This source yields the lower bound of that group, less
-`maxEventTimeLag`. So it is one batch late and never early.
+group of the controller (`spark_integration.position_reporter`). This source yields the lower bound of its stream in
+that group, or the group's watermark while the stream is idle, less `maxEventTimeLag`. So it is one batch late and never
+early.
 
 Its offset in Spark's checkpoint:
 
@@ -36,8 +37,8 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
-from spark_integration.group_reports import GroupFollower
-from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.group_reports import GroupFollower, followed
+from spark_integration.offsets import END_OF_TIME_MS, later
 from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
 from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.rows import MARK, column_of
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strandline.wire.groups import GroupDescription, GroupMember
+    from strandline.wire.shapes import Positions
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +147,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: MarkOptions) -> None:
         self._options = options
         self._open_windows: ControllerWindows | None = None  # until the process ends: Spark does not stop this reader
-        self._last: tuple[Mapping[str, int], int | None] | None = None  # position and mark of this run's last read
+        self._last: tuple[Positions, int | None] | None = None  # the group's positions and the mark, as read last
         self._awaits_reports = False  # in an availableNow run
         self._heard_at = 0  # when the group last heard of this run
         self._initial: dict[str, Any] | None = None  # Spark requests it several times
@@ -192,12 +194,12 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._register(begin, end)
         elif self._awaits_reports:
             self._await_report(begin)
-        position, mark = self._last = self._stand(begin.group)
-        if (position, mark) != last:
+        positions, mark = self._last = self._stand(begin.group)
+        if (positions, mark) != last:
             self._check(end)  # after the question: so it was this run's position
-        if self._awaits_reports and last is not None and position == last[0]:
+        if self._awaits_reports and last is not None and positions == last[0]:
             return end
-        return replace(end, mark=max((each for each in (begin.mark, mark) if each is not None), default=None))
+        return replace(end, mark=later(begin.mark, mark))
 
     def _register(self, begin: MarkOffset, end: MarkOffset) -> MarkOffset:
         """Registers this run with the group, at positions that the checkpoint certainly has."""
@@ -246,23 +248,25 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             self._open_windows = ControllerWindows(self._options.asking)
         return self._open_windows
 
-    def _stand(self, group: str) -> tuple[Mapping[str, int], int | None]:
-        """Returns the group's position, and the mark there."""
+    def _stand(self, group: str) -> tuple[Positions, int | None]:
+        """Returns the group's positions, and the mark there."""
         from strandline.client import group_calls
 
         asking = self._options.asking
-        window = self._windows().ask(lambda: group_calls.group_window(group)).streams.get(asking.stream)
-        if window is None:
+        window = self._windows().ask(lambda: group_calls.group_window(group))
+        own = window.streams.get(asking.stream)
+        if own is None:
             raise InvalidOption(
                 name="group",
                 value=group,
                 wanted=f"it no longer reads {asking.stream!r}; start the query again to add it",
             )
-        if window.end_of_stream:
-            return window.position, END_OF_TIME_MS
-        by_key = window.keys.get(asking.time_key)
-        lag = EventTimeLag(self._options.max_event_time_lag_ms)
-        return window.position, lag.apply(None if by_key is None else by_key.lower)
+        positions = {stream: each.position for stream, each in window.streams.items()}
+        if own.end_of_stream:
+            return positions, END_OF_TIME_MS
+        by_key = own.keys.get(asking.time_key)
+        bound = later(None if by_key is None else by_key.lower, followed(window, asking.stream, asking.time_key))
+        return positions, EventTimeLag(self._options.max_event_time_lag_ms).apply(bound)
 
 
 def _registered(offset: MarkOffset, group: GroupDescription | None) -> GroupMember | None:

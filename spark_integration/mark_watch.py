@@ -20,6 +20,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration.errors import InvalidOffset
 from spark_integration.offsets import SourceOffset
+from spark_integration.progress import watermark_of
+from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -37,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 class MarkWatch(StreamingQueryListener):
     """Logs a warning, once for each run of a query, if a mark row did not arrive at `exact_watermark`, and one if no
-    event of a batch has an event time.
+    event of a batch has an event time. On Spark 4.0 and 4.1, also if a run ended before its last windows closed.
 
     `register` adds one to a classic session. With Spark Connect, start one yourself and close it before the session
     stops: `listening = listen(spark, MarkWatch())`, from `spark_integration.listener`.
@@ -46,9 +48,12 @@ class MarkWatch(StreamingQueryListener):
     is a missing mark certainly lost.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_limits: bool = HAS_LIMITS) -> None:
+        self._closes_all = has_limits  # then Spark ends no `availableNow` run early
         self._warned: set[tuple[str, str]] = set()  # current runs and their observations
         self._told_unreadable: set[tuple[str, str]] = set()
+        self._marks: dict[str, dict[str, int]] = {}  # the last mark of each observation, by current run
+        self._to_close: dict[str, str] = {}  # current runs that have windows to close, and what they are called
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         """Does nothing: there is no batch yet."""
@@ -82,11 +87,33 @@ class MarkWatch(StreamingQueryListener):
                     observation,
                 )
 
+        if not self._closes_all:
+            self._look_for_windows(progress)
+
+    def _look_for_windows(self, progress: StreamingQueryProgress) -> None:
+        """Records whether the last batch brought a watermark by which windows are still to be closed."""
+        marks = self._marks.setdefault(str(progress.runId), {})
+        marks |= {name: mark for name, mark in arrived_marks(progress).items() if mark is not None}
+        if marks and progress.stateOperators and min(marks.values()) - 1 > (watermark_of(progress) or 0):
+            self._to_close[str(progress.runId)] = progress.name or str(progress.id)
+        else:
+            self._to_close.pop(str(progress.runId), None)
+
     def onQueryIdle(self, event: object) -> None:  # noqa: N802  # Spark's name
         """Does nothing: an idle query yields no rows."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         ended = str(event.runId)
+        self._marks.pop(ended, None)
+        query = self._to_close.pop(ended, None)
+        if query is not None and event.exception is None:
+            _log.warning(
+                "query %s: the run ended before its last windows were closed, which come with the next run: so Spark "
+                "%s ends an availableNow run, unless %s is true",
+                query,
+                INSTALLED,
+                AVAILABLE_NOW,
+            )
         self._warned = {run for run in self._warned if run[0] != ended}
         self._told_unreadable = {run for run in self._told_unreadable if run[0] != ended}
 
@@ -97,10 +124,15 @@ def lost_marks(progress: StreamingQueryProgress) -> dict[str, int]:
     marks = [mark for mark in yielded if mark is not None]
     if not marks or len(marks) < len(yielded):
         return {}
+    return {name: max(marks) for name, mark in arrived_marks(progress).items() if mark is None}
+
+
+def arrived_marks(progress: StreamingQueryProgress) -> dict[str, int | None]:
+    """Returns the mark that arrived at each `exact_watermark`, by observation; None if there was none."""
     return {
-        name: max(marks)
+        name: metrics["mark"]
         for name, metrics in progress.observedMetrics.items()
-        if tuple(metrics.asDict()) == METRICS and metrics["mark"] is None
+        if tuple(metrics.asDict()) == METRICS
     }
 
 

@@ -3,9 +3,10 @@
     {"v": 1, "positions": {"0": 120, "1": 80}, "mark": 1700000000000, "run": "3f9c01ab",
      "identity": "8d1f20c94be07a35"}
 
-`mark` is the lower bound of the time window at exactly these positions, requested when the batch was planned. It is
-kept here so that a batch that runs again after a failure yields the same rows, and so that a mark that moves without
-data makes a batch. It is null until a mark is passed. Offsets of a job in backlog also have `"backlog": true`.
+`mark` is the lower bound of the time window at exactly these positions, requested when the batch was planned, or the
+watermark of the source's group, if its stream is idle. It is kept here so that a batch that runs again after a failure
+yields the same rows, and so that a mark that moves without data makes a batch. It is null until a mark is passed.
+Offsets of a job in backlog also have `"backlog": true`.
 
 `run` names the start of the query that planned the batch, so each start makes a batch, even an empty one. Spark closes
 windows in the batch after the one that brought the mark. If that one would have no data, a restarted Spark forgets it.
@@ -34,6 +35,11 @@ END_OF_TIME_MS: Final = TIME_BOUND_MS - 1
 def begun(positions: Mapping[str, int]) -> dict[str, int]:
     """Returns the positions above 0: to name a segment, even at 0, says that its predecessors are read."""
     return {segment: offset for segment, offset in positions.items() if offset}
+
+
+def later(one: int | None, other: int | None) -> int | None:
+    """Returns the later of two marks, either of which may be missing."""
+    return max((mark for mark in (one, other) if mark is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

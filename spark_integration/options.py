@@ -43,7 +43,8 @@ OPTIONS: Final = {
     BACKLOG_THRESHOLD: "the job is in backlog while its watermark is further behind the clock, as `5 minutes`",
     "backlogRemainingOffsets": "the job is in backlog, too, while more events than this remain to be read",
     "maxEventTimeLag": "in the ingestion domain: the longest time from an event to its write",
-    "group": "a reader group that shows the job's position on the controller; it is created if there is none",
+    "group": "a reader group that shows the job's position on the controller; sources of one query that share it "
+    "follow its watermark while their own stream is idle. It is created if there is none",
     "controllerWaitMs": "how long a job waits for an unreachable controller before it fails",
 }
 KNOWN: Final = tuple(OPTIONS)

@@ -140,7 +140,10 @@ class OutputNotes(StreamingQueryListener):
         except StreamSealed:
             if not seal_at_end:
                 raise
-            self._end_is_noted = True  # by an earlier run of this job
+            self._end_is_noted = True
+            _log.warning(
+                "stream %s is sealed: an earlier run of this job finished it, and this one adds nothing", stream
+            )
         self._outbox = ReportSender(f"strandline notes of {writer}")
         self._listening = listen(spark, self)
 

@@ -112,8 +112,9 @@ class PositionReporter(StreamingQueryListener):
         """Does nothing: the last batch reported its position."""
 
     def hear(self, progress: StreamingQueryProgress) -> None:
-        """Reports a finished batch."""
-        for source in progress.sources:
+        """Reports a finished batch. The source that Spark plans first is reported last: it may wait for that, and then
+        see all of its group."""
+        for source in reversed(progress.sources):
             marks, before = offset_of(source.endOffset), offset_of(source.startOffset)
             if marks is None:
                 continue
@@ -137,7 +138,8 @@ class PositionReporter(StreamingQueryListener):
         if isinstance(attached.positions, KafkaPositions):
             counts = [attached.positions.remaining(source) for source, _ in known]
             remaining = max((count for count in counts if count is not None), default=None)
-        self._outbox.put(marks.group, lambda: self._report(marks, attached, position, remaining, is_first=is_first))
+        subject = marks.group, marks.stream
+        self._outbox.put(subject, lambda: self._report(marks, attached, position, remaining, is_first=is_first))
 
     def _report(
         self,
@@ -152,6 +154,7 @@ class PositionReporter(StreamingQueryListener):
         asking = attached.asking
         if asking not in self._windows:
             self._windows[asking] = ControllerWindows(asking)
-        window = report(self._windows[asking], marks.group, marks.stream, marks.epoch, position, settles=is_first)
+        settled = position if is_first else {}
+        window = report(self._windows[asking], marks.group, marks.stream, marks.epoch, position, settled)
         if attached.backlog is not None:
             attached.backlog.update(window, remaining)

@@ -23,9 +23,9 @@ from pyspark.sql.types import StructType
 
 from spark_integration.batches import plan_end, split
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
-from spark_integration.group_reports import GroupFollower
+from spark_integration.group_reports import GroupFollower, followed
 from spark_integration.log_location import SqliteFile, open_reader
-from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun
+from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, later
 from spark_integration.options import SourceOptions
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -33,12 +33,15 @@ from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.core.event_time_lag import EventTimeLag
+from strandline.core.writer import WriterState
 from strandline.limits import PARTITION_ROWS, WINDOW_FIRST_PAUSE_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from strandline.logs import LogReader
+    from strandline.wire.groups import GroupWindow
+    from strandline.wire.shapes import Positions
 
 _log = logging.getLogger(__name__)
 
@@ -97,10 +100,12 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._open_log: LogReader | None = None
         self._open_windows: ControllerWindows | None = None
         self._open_follower: GroupFollower | None = None
-        self._by_lag = BacklogDetector(options.backlog_threshold_ms)
+        self._by_lag = BacklogDetector(options.backlog_threshold_ms)  # without a group, which has a status of its own
+        self._behind = self._by_lag.backlog
         self._by_size = RemainingOffsetsStrategy(options.backlog_remaining_offsets)
         self._strategies = strategies
         self._target: SourceOffset | None = None  # set for availableNow: where to stop
+        self._read: Positions | None = None  # the group's positions when its watermark was last followed
         self._last: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark planned last
         self._shown: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark read last
 
@@ -136,33 +141,49 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         For an `availableNow` run Spark then asks before it shows where the query stands, and again before it reads.
         """
         if start is None:
-            self._report(self._shown)
-            self._last = self._end_of_batch(self._last or self.initialOffset(), ReadAllAvailable())
+            self._last = self._end_of_batch(self._last or self.initialOffset(), self._shown, ReadAllAvailable())
             return self._last
-        self._report(start)
-        return self._end_of_batch(start, limit)
+        return self._end_of_batch(start, start, limit)
 
-    def _report(self, read: dict[str, Any] | None) -> None:
-        """Reports to the group that everything up to this offset is read."""
-        if self._options.group is not None and read is not None:
-            self._follower(self._options.group).report(SourceOffset.from_json(read).positions)
-
-    def _end_of_batch(self, start: dict[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
+    def _end_of_batch(
+        self, start: dict[str, Any], processed: dict[str, Any] | None, limit: ReadLimit | None
+    ) -> dict[str, Any]:
         begin = SourceOffset.from_json(start)
+        settled = {} if processed is None else SourceOffset.from_json(processed).positions
+        follower = None if processed is None else self._follower()
+        group = None if follower is None else follower.report(settled)
         segments = self._log().segments()
         ends = self._ends(begin)
         if self._target is not None:
             ends = {segment: min(end, self._target.position(segment)) for segment, end in ends.items()}
         # A segment that was created between the two reads of the log is left for a later batch.
-        backlog = self._in_backlog(begin, ends)
+        backlog = self._in_backlog(begin, ends, group)
         planned = plan_end(begin.positions, ends, segments, self._rows(limit, backlog))
         mark, identity = self._bound(planned, begin.identity)
         if self._target is not None:  # the mark may move for ever, but this run must end
             mark = None if mark is None or self._target.mark is None else min(mark, self._target.mark)
-        end = SourceOffset(planned, _later(begin.mark, mark), backlog, self._run, identity)
+        if follower is not None and group is not None and len(group.streams) > 1:
+            # Every source reports what it plans: an `availableNow` run ends with the first plan that brings nothing
+            # new, and has to see the positions of its last batch by then.
+            window = follower.report(planned, {name: settled[name] for name in planned.keys() & settled.keys()})
+            mark = later(mark, self._followed(window))
+        end = SourceOffset(planned, later(begin.mark, mark), backlog, self._run, identity)
         if end.run == begin.run and end.mark == begin.mark and not _moved(begin, planned):
             return start  # a change of the backlog alone needs no batch
         return end.to_json()
+
+    def _followed(self, window: GroupWindow) -> int | None:
+        """Returns the watermark of the group that other sources of the query share, if it leaves this stream out.
+
+        In an `availableNow` run it moves only with the positions, since the run must end.
+        """
+        asking = self._options.asking
+        bound = followed(window, asking.stream, asking.time_key)
+        read = {stream: each.position for stream, each in window.streams.items()}
+        if bound is None or (self._target is not None and read == self._read):
+            return None
+        self._read = read
+        return EventTimeLag(self._options.max_event_time_lag_ms).apply(bound)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Returns where the log ends, without the mark there: only progress reports use it."""
@@ -208,13 +229,12 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             self._open_windows = ControllerWindows(self._options.asking)
         return self._open_windows
 
-    def _follower(self, group: str) -> GroupFollower:
-        if self._open_follower is None:
+    def _follower(self) -> GroupFollower | None:
+        options = self._options
+        if self._open_follower is None and options.group is not None:
+            threshold_ms, stream = options.backlog_threshold_ms, options.asking.stream
             self._open_follower = GroupFollower(
-                self._windows(),
-                group,
-                self._options.asking.stream,
-                backlog_threshold_ms=self._options.backlog_threshold_ms,
+                self._windows(), options.group, stream, backlog_threshold_ms=threshold_ms
             )
         return self._open_follower
 
@@ -237,27 +257,21 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 )
             windows.pause(WINDOW_FIRST_PAUSE_MS)
 
-    def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int]) -> bool:
-        """Whether the job is in backlog. If nothing remains to be read, it is not by lag or by size."""
+    def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int], group: GroupWindow | None) -> bool:
+        """Whether the job is in backlog. By lag it goes by its group, if it has one. Once out of backlog it stays out
+        until its stream is idle and read to its end."""
         remaining = sum(max(0, end - begin.position(segment)) for segment, end in ends.items())
         self._by_size.update(remaining)
-        if remaining == 0:
-            self._by_lag.went_idle()
+        if group is not None:
+            self._behind = group.backlog
+        elif self._by_lag.threshold_ms is not None and remaining == 0 and _at_rest(self._windows().describe().writers):
+            self._behind = self._by_lag.went_idle()
         else:
-            self._follow_threshold()
-            self._by_lag.woke(begin.mark, time.time_ns() // 1_000_000)
+            self._behind = self._by_lag.woke(begin.mark, time.time_ns() // 1_000_000)
         return self._backlog()
 
     def _backlog(self) -> bool:
-        return AnyBacklog((self._by_lag, self._by_size, *self._strategies)).backlog
-
-    def _follow_threshold(self) -> None:
-        """Takes the group's threshold: it begins with the query's, and an operator may change it meanwhile."""
-        if self._options.group is None:
-            return
-        threshold_ms = self._follower(self._options.group).threshold_ms()
-        if threshold_ms != self._by_lag.threshold_ms:
-            self._by_lag = BacklogDetector(threshold_ms)
+        return self._behind or AnyBacklog((self._by_size, *self._strategies)).backlog
 
     def _rows(self, limit: ReadLimit | None, backlog: bool) -> int | None:
         """Returns the row limit of the next batch: Spark's, or a smaller one if the job is not in backlog."""
@@ -283,6 +297,12 @@ def _ranges(start: Mapping[str, int], end: Mapping[str, int], floor: int | None)
     ]
 
 
+def _at_rest(writers: Mapping[str, int]) -> bool:
+    """Whether a stream has writers, and none of them goes on."""
+    states = {state for state, count in writers.items() if count}
+    return bool(states) and states <= {WriterState.IDLE, WriterState.CLOSED, WriterState.EXCLUDED}
+
+
 def _moved(begin: SourceOffset, planned: Mapping[str, int]) -> bool:
     return any(offset != begin.position(segment) for segment, offset in planned.items())
 
@@ -295,10 +315,3 @@ def _budget(limit: ReadLimit | None) -> int | None:
             return rows
         case other:
             raise UnsupportedLimit(limit=repr(other))
-
-
-def _later(one: int | None, other: int | None) -> int | None:
-    """Returns the later mark: a query's mark never goes back, even if the controller's does."""
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from spark_integration.errors import MarkDropped, WrongColumn
 from spark_integration.late_rows import keep_late
@@ -108,7 +108,33 @@ def _check(df: DataFrame, event_time: str) -> None:
 
 def _check_timestamp(df: DataFrame, column: str, wanted: str) -> None:
     if column not in df.columns:
-        raise WrongColumn(column=column, found="is not there", wanted=f"the DataFrame has {', '.join(df.columns)}")
+        path = field_within(df.schema, column)
+        if path is None:
+            raise WrongColumn(column=column, found="is not there", wanted=f"the DataFrame has {', '.join(df.columns)}")
+        name = path.rpartition(".")[2]
+        raise WrongColumn(
+            column=column,
+            found="is a field of another column",
+            wanted=f'pull it up first, with df.withColumn("{name}", functions.col("{path}"))',
+        )
     kind = df.schema[column].dataType
+    if isinstance(kind, TimestampNTZType):
+        raise WrongColumn(
+            column=column,
+            found="is of type timestamp_ntz, which has no time zone",
+            wanted=f'convert it first, with df.withColumn("{column}", functions.col("{column}").cast("timestamp")), '
+            "which takes it for a time in the session's zone",
+        )
     if not isinstance(kind, TimestampType):
         raise WrongColumn(column=column, found=f"is of type {kind.simpleString()}, not timestamp", wanted=wanted)
+
+
+def field_within(schema: StructType, name: str) -> str | None:
+    """Returns the path of a field within other columns, which is given by its own name or by its path."""
+    for field in schema.fields:
+        if isinstance(field.dataType, StructType):
+            within = name.removeprefix(f"{field.name}.")
+            path = within if within in field.dataType.names else field_within(field.dataType, within)
+            if path is not None:
+                return f"{field.name}.{path}"
+    return None

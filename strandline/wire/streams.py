@@ -383,7 +383,8 @@ def _result(result: bytes, number: int, keyed: bool) -> NoteAnswer | StrandlineE
 
 
 class SegmentReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment. `low` and `high` bound its keys in a ranged stream; sealed, it has a final offset."""
+    """A segment. `low` and `high` bound its keys in a ranged stream; sealed, it has a final offset. `time_at_end` is
+    the time that an event appended now gets in the time index: null in a sealed segment, and before the first mark."""
 
     id: str
     low: float | None
@@ -392,6 +393,7 @@ class SegmentReply(msgspec.Struct, frozen=True, kw_only=True):
     final_offset: int | None
     created_at: Time
     last_noted_at: Time | None
+    time_at_end: Time | None = None  # what an older controller does not say
 
 
 class SegmentsReply(msgspec.Struct, frozen=True):
@@ -454,6 +456,7 @@ class StreamReply(_StreamSettings, frozen=True, kw_only=True):
 class SegmentDescription:
     segment: Segment
     last_noted_at: int | None
+    time_at_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -486,7 +489,7 @@ def new_segment_body(new: NewSegment) -> JsonObject:
     return body
 
 
-def segment_reply(segment: Segment, last_noted_at: int | None) -> SegmentReply:
+def segment_reply(segment: Segment, last_noted_at: int | None, time_at_end: int | None) -> SegmentReply:
     return SegmentReply(
         id=segment.id,
         low=segment.low,
@@ -495,6 +498,7 @@ def segment_reply(segment: Segment, last_noted_at: int | None) -> SegmentReply:
         final_offset=segment.final_offset,
         created_at=segment.created_at,
         last_noted_at=last_noted_at,
+        time_at_end=time_at_end,
     )
 
 
@@ -507,7 +511,7 @@ def segment_description(reply: SegmentReply) -> SegmentDescription:
         final_offset=reply.final_offset,
         created_at=reply.created_at,
     )
-    return SegmentDescription(segment=segment, last_noted_at=reply.last_noted_at)
+    return SegmentDescription(segment, reply.last_noted_at, reply.time_at_end)
 
 
 def read_stream(body: bytes) -> StreamDescription:

@@ -50,7 +50,7 @@ class Told:
     steps: list[list[Output]]
 
 
-def run(work: Work[int, str], calls: list[Call]) -> list[Told]:
+def run(work: Work[int, str, Watermark], calls: list[Call]) -> list[Told]:
     """The history as it stood after each call."""
     told: list[Told] = []
     sequence: list[int | Watermark] = []
@@ -70,7 +70,7 @@ def run(work: Work[int, str], calls: list[Call]) -> list[Told]:
             case Pass(key, step):
                 values[key] = values.get(key, 0) + step
                 sequence.append(Watermark(key, values[key]))
-                steps.append(work.watermark(key, values[key]))
+                steps.append(work.behind(key, Watermark(key, values[key])))
             case Finish(which):
                 waiting = [item for item in tickets if item not in finished]
                 if not waiting:
@@ -123,7 +123,7 @@ capacities = st.integers(1, 6)
 
 @given(capacities, calls)
 def test_ordered_work_emits_input_up_to_the_first_unfinished_item(capacity: int, calls: list[Call]) -> None:
-    work: OrderedWork[int, str] = OrderedWork(capacity)
+    work: OrderedWork[int, str, Watermark] = OrderedWork(capacity)
     for told in run(work, calls):
         out = as_input(flat(told))
         assert [entry for entry in out if isinstance(entry, int)] == [
@@ -134,7 +134,7 @@ def test_ordered_work_emits_input_up_to_the_first_unfinished_item(capacity: int,
 
 @given(capacities, calls)
 def test_ordered_work_emits_one_last_watermark_per_key_between_items(capacity: int, calls: list[Call]) -> None:
-    work: OrderedWork[int, str] = OrderedWork(capacity)
+    work: OrderedWork[int, str, Watermark] = OrderedWork(capacity)
     told = run(work, calls)
     if not told:
         return
@@ -146,7 +146,7 @@ def test_ordered_work_emits_one_last_watermark_per_key_between_items(capacity: i
 
 @given(capacities, calls)
 def test_unordered_work_emits_results_at_once_and_watermarks_in_turn(capacity: int, calls: list[Call]) -> None:
-    work: UnorderedWork[int, str] = UnorderedWork(capacity)
+    work: UnorderedWork[int, str, Watermark] = UnorderedWork(capacity)
     for told in run(work, calls):
         out = as_input(flat(told))
         assert [entry for entry in out if isinstance(entry, int)] == told.finished
@@ -155,7 +155,7 @@ def test_unordered_work_emits_results_at_once_and_watermarks_in_turn(capacity: i
 
 @given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
 def test_no_item_comes_out_after_a_watermark_that_it_came_before(
-    kind: type[Work[int, str]], capacity: int, calls: list[Call]
+    kind: type[Work[int, str, Watermark]], capacity: int, calls: list[Call]
 ) -> None:
     told = run(kind(capacity), calls)
     if not told:
@@ -169,7 +169,7 @@ def test_no_item_comes_out_after_a_watermark_that_it_came_before(
 
 @given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
 def test_watermarks_rise_and_each_one_that_comes_out_went_in(
-    kind: type[Work[int, str]], capacity: int, calls: list[Call]
+    kind: type[Work[int, str, Watermark]], capacity: int, calls: list[Call]
 ) -> None:
     told = run(kind(capacity), calls)
     last: dict[str, int] = {}
@@ -182,7 +182,7 @@ def test_watermarks_rise_and_each_one_that_comes_out_went_in(
 
 @given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
 def test_each_item_comes_out_once_with_its_own_result(
-    kind: type[Work[int, str]], capacity: int, calls: list[Call]
+    kind: type[Work[int, str, Watermark]], capacity: int, calls: list[Call]
 ) -> None:
     work = kind(capacity)
     told = run(work, calls)

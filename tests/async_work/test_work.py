@@ -7,11 +7,11 @@ import pickle
 import pytest
 
 from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork
-from strandline.core.coalesce import KEYS_PER_COALESCER, Watermark
-from strandline.errors import InvalidConfig, QueueFull, TooMany, UnknownTicket, WatermarkWentBack
+from strandline.core.coalesce import Watermark
+from strandline.errors import InvalidConfig, QueueFull, UnknownTicket
 
 BOTH = pytest.mark.parametrize("kind", [OrderedWork, UnorderedWork])
-Kind = type[OrderedWork[str, str]] | type[UnorderedWork[str, str]]
+Kind = type[OrderedWork[str, str, Watermark]] | type[UnorderedWork[str, str, Watermark]]
 
 
 def done(*items: str) -> list[Completed[str, str]]:
@@ -25,11 +25,11 @@ def wm(value: int, key: str = "") -> Watermark:
 def test_ordered_results_and_watermarks_come_in_submission_order() -> None:
     #   in        e1  e2  W(10)  e3  W(20)
     #   results   e3: -          e1: e1        e2: e2 W(10) e3 W(20)
-    work: OrderedWork[str, str] = OrderedWork(3)
+    work: OrderedWork[str, str, Watermark] = OrderedWork(3)
     e1, e2 = work.submit("a"), work.submit("b")
-    assert work.watermark("", 10) == []
+    assert work.behind("", wm(10)) == []
     e3 = work.submit("c")
-    assert work.watermark("", 20) == []
+    assert work.behind("", wm(20)) == []
     assert work.complete(e3, "C") == []
     assert work.complete(e1, "A") == done("a")
     assert work.complete(e2, "B") == [*done("b"), wm(10), *done("c"), wm(20)]
@@ -38,11 +38,11 @@ def test_ordered_results_and_watermarks_come_in_submission_order() -> None:
 def test_unordered_results_come_at_once_and_watermarks_wait() -> None:
     #   in        e1  e2  W(10)  e3  W(20)
     #   results   e3: e3         e1: e1        e2: e2 W(20)
-    work: UnorderedWork[str, str] = UnorderedWork(3)
+    work: UnorderedWork[str, str, Watermark] = UnorderedWork(3)
     e1, e2 = work.submit("a"), work.submit("b")
-    assert work.watermark("", 10) == []
+    assert work.behind("", wm(10)) == []
     e3 = work.submit("c")
-    assert work.watermark("", 20) == []
+    assert work.behind("", wm(20)) == []
     assert work.complete(e3, "C") == done("c")
     assert work.complete(e1, "A") == done("a")
     assert work.complete(e2, "B") == [*done("b"), wm(20)]
@@ -51,13 +51,13 @@ def test_unordered_results_come_at_once_and_watermarks_wait() -> None:
 def test_unordered_watermarks_come_up_to_the_first_unfinished_stretch() -> None:
     #   in        e1  order 1  e2  ship 1  e3  order 2
     #   results   e2: e2       e1: e1 order 1 ship 1      e3: e3 order 2
-    work: UnorderedWork[str, str] = UnorderedWork(3)
+    work: UnorderedWork[str, str, Watermark] = UnorderedWork(3)
     e1 = work.submit("a")
-    work.watermark("order", 1)
+    work.behind("order", wm(1, "order"))
     e2 = work.submit("b")
-    work.watermark("ship", 1)
+    work.behind("ship", wm(1, "ship"))
     e3 = work.submit("c")
-    work.watermark("order", 2)
+    work.behind("order", wm(2, "order"))
     assert work.complete(e2, "B") == done("b")
     assert work.complete(e1, "A") == [*done("a"), wm(1, "order"), wm(1, "ship")]
     assert work.complete(e3, "C") == [*done("c"), wm(2, "order")]
@@ -66,17 +66,17 @@ def test_unordered_watermarks_come_up_to_the_first_unfinished_stretch() -> None:
 @BOTH
 def test_a_watermark_with_nothing_before_it_comes_out_at_once(kind: Kind) -> None:
     work = kind(2)
-    assert work.watermark("", 10) == [wm(10)]
+    assert work.behind("", wm(10)) == [wm(10)]
     ticket = work.submit("a")
     assert work.complete(ticket, "A") == done("a")
-    assert work.watermark("", 20) == [wm(20)]
+    assert work.behind("", wm(20)) == [wm(20)]
 
 
 @BOTH
 def test_an_item_after_a_watermark_does_not_hold_it_back(kind: Kind) -> None:
     work = kind(2)
     e1 = work.submit("a")
-    work.watermark("", 10)
+    work.behind("", wm(10))
     work.submit("b")
     assert work.complete(e1, "A") == [*done("a"), wm(10)]
 
@@ -85,8 +85,8 @@ def test_an_item_after_a_watermark_does_not_hold_it_back(kind: Kind) -> None:
 def test_a_watermark_that_follows_one_of_the_same_key_takes_its_place(kind: Kind) -> None:
     work = kind(1)
     ticket = work.submit("a")
-    work.watermark("order", 10)
-    work.watermark("order", 20)
+    work.behind("order", wm(10, "order"))
+    work.behind("order", wm(20, "order"))
     assert work.complete(ticket, "A") == [*done("a"), wm(20, "order")]
 
 
@@ -94,8 +94,8 @@ def test_a_watermark_that_follows_one_of_the_same_key_takes_its_place(kind: Kind
 def test_a_watermark_of_another_key_takes_no_ones_place(kind: Kind) -> None:
     work = kind(1)
     ticket = work.submit("a")
-    work.watermark("order", 10)
-    work.watermark("ship", 20)
+    work.behind("order", wm(10, "order"))
+    work.behind("ship", wm(20, "ship"))
     assert work.complete(ticket, "A") == [*done("a"), wm(10, "order"), wm(20, "ship")]
 
 
@@ -104,17 +104,17 @@ def test_keys_that_take_turns_behind_one_item_do_not_pile_up(kind: Kind) -> None
     work = kind(1)
     ticket = work.submit("a")
     for value in range(500):
-        work.watermark("order", value)
-        work.watermark("ship", value)
+        work.behind("order", wm(value, "order"))
+        work.behind("ship", wm(value, "ship"))
     assert work.complete(ticket, "A") == [*done("a"), wm(499, "order"), wm(499, "ship")]
 
 
 def test_ordered_an_item_between_keeps_both_watermarks() -> None:
-    work: OrderedWork[str, str] = OrderedWork(2)
+    work: OrderedWork[str, str, Watermark] = OrderedWork(2)
     e1 = work.submit("a")
-    work.watermark("", 10)
+    work.behind("", wm(10))
     e2 = work.submit("b")
-    work.watermark("", 20)
+    work.behind("", wm(20))
     work.complete(e2, "B")
     assert work.complete(e1, "A") == [*done("a"), wm(10), *done("b"), wm(20)]
 
@@ -130,14 +130,14 @@ def test_the_capacity_bounds_what_is_under_way_and_the_refusal_changes_nothing(k
     with pytest.raises(QueueFull) as refusal:
         work.submit("c")
     assert refusal.value.capacity == 2
-    assert work.watermark("", 10) == []  # a watermark needs no room
+    assert work.behind("", wm(10)) == []  # a watermark needs no room
     work.complete(e1, "A")
     assert not work.full
     assert work.submit("c").number == 2
 
 
 def test_ordered_a_result_that_waits_for_its_turn_still_counts() -> None:
-    work: OrderedWork[str, str] = OrderedWork(2)
+    work: OrderedWork[str, str, Watermark] = OrderedWork(2)
     e1, e2 = work.submit("a"), work.submit("b")
     assert work.complete(e2, "B") == []
     assert (len(work), work.full) == (2, True)
@@ -146,12 +146,12 @@ def test_ordered_a_result_that_waits_for_its_turn_still_counts() -> None:
 
 
 def test_unordered_work_behind_a_stuck_item_takes_no_more_room_with_time() -> None:
-    work: UnorderedWork[str, str] = UnorderedWork(2)
+    work: UnorderedWork[str, str, Watermark] = UnorderedWork(2)
     stuck = work.submit("stuck")
     sizes = set()
     for value in range(1_000):
         ticket = work.submit("a")
-        work.watermark("", value)
+        work.behind("", wm(value))
         work.complete(ticket, "A")
         sizes.add(len(pickle.dumps(work)) // 1_000)
     assert sizes == {0}  # within one kilobyte all along
@@ -162,11 +162,11 @@ def test_unordered_work_behind_a_stuck_item_takes_no_more_room_with_time() -> No
 @pytest.mark.parametrize("after", range(12))
 def test_unordered_each_item_that_stays_holds_just_the_watermarks_after_it(before: int, after: int) -> None:
     #   in    stuck  a W(1)  a W(2) …  slow  b W(101)  b W(102) …      every a and b is done at once
-    work: UnorderedWork[str, str] = UnorderedWork(4)
+    work: UnorderedWork[str, str, Watermark] = UnorderedWork(4)
 
     def pass_by(item: str, value: int) -> None:
         ticket = work.submit(item)
-        work.watermark("", value)
+        work.behind("", wm(value))
         assert work.complete(ticket, item.upper()) == done(item)
 
     stuck = work.submit("stuck")
@@ -192,20 +192,6 @@ def test_a_ticket_is_completed_once(kind: Kind) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("value", [10, 9])
-def test_a_watermark_that_does_not_rise_is_refused_and_changes_nothing(kind: Kind, value: int) -> None:
-    work = kind(1)
-    ticket = work.submit("a")
-    work.watermark("order", 10)
-    with pytest.raises(WatermarkWentBack):
-        work.watermark("order", value)
-    assert work.watermark("ship", value) == []
-    assert work.complete(ticket, "A") == [*done("a"), wm(10, "order"), wm(value, "ship")]
-    with pytest.raises(WatermarkWentBack):
-        work.watermark("order", value)  # also when it has come out
-
-
-@BOTH
 @pytest.mark.parametrize("capacity", [0, -1, True, 1.0, None])
 def test_a_capacity_must_be_a_positive_whole_number(kind: Kind, capacity: object) -> None:
     with pytest.raises(InvalidConfig, match="capacity"):
@@ -213,25 +199,20 @@ def test_a_capacity_must_be_a_positive_whole_number(kind: Kind, capacity: object
 
 
 @BOTH
-def test_there_are_so_many_keys_and_no_more(kind: Kind) -> None:
+def test_the_newest_signal_of_a_subject_comes_at_its_own_place(kind: Kind) -> None:
     work = kind(1)
-    for number in range(KEYS_PER_COALESCER):
-        work.watermark(str(number), 1)
-    with pytest.raises(TooMany, match=f"^{KEYS_PER_COALESCER + 1} time keys.*{KEYS_PER_COALESCER}$"):
-        work.watermark("one-more", 1)
     ticket = work.submit("a")
-    with pytest.raises(InvalidConfig, match="value"):
-        work.watermark("0", 1.5)  # type: ignore[arg-type]  # what is refused is the wrong type
-    assert work.watermark("0", 2) == []
-    assert work.complete(ticket, "A") == [*done("a"), wm(2, "0")]
+    for value, key in ((1, "order"), (2, "ship"), (3, "order")):
+        work.behind(key, wm(value, key))
+    assert work.complete(ticket, "A") == [*done("a"), wm(2, "ship"), wm(3, "order")]
 
 
 def test_watermarks_behind_a_slow_item_take_constant_room() -> None:
-    work: UnorderedWork[str, str] = UnorderedWork(3)
+    work: UnorderedWork[str, str, Watermark] = UnorderedWork(3)
     slow = work.submit("slow")
     for value in range(500):
         ticket = work.submit("quick")
-        assert work.watermark("", value) == []
+        assert work.behind("", wm(value)) == []
         assert work.complete(ticket, "QUICK") == done("quick")
     assert len(work._stretches) < 10
     assert work.complete(slow, "SLOW") == [*done("slow"), wm(499)]

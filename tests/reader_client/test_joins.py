@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reader_client import (
+    AsyncEventReader,
     Coalescer,
     EventItem,
     EventReader,
@@ -22,8 +23,10 @@ from reader_client import (
 )
 from reader_client.items import Item
 from strandline.client import calls
+from strandline.core.async_work import Completed
 from strandline.core.note import Note
 from strandline.errors import InvalidConfig
+from strandline.logs import StoredEvent
 from tests.reader_client.event_readers import QUICK, WAIT_S, time_of
 
 
@@ -155,16 +158,59 @@ def test_the_documents_tree_follows_the_third_scan_through_a_reader(two: Two) ->
     assert join.is_idle and (join.time(orders, "order"), join.time(ships, "ship")) == (10, 8)
 
 
-def test_work_is_not_ordered_by_the_watermarks_of_each_stream() -> None:
-    async def items() -> AsyncIterator[Item]:
-        yield IdleItem("s")
+@pytest.mark.parametrize("ordered", [True, False])
+def test_work_in_front_of_a_join_keeps_each_streams_watermarks_behind_its_events(two: Two, ordered: bool) -> None:
+    for written, times in ((two.orders, (3, 5)), (two.ships, (4, 6))):
+        written.write(*(("0", time) for time in times))
+        two.note(written, times[-1] + 1)
+        written.seal()
+    orders, ships = two.orders.stream, two.ships.stream
+    join, told = Join(orders, ships), list[Any]()
 
-    async def work(item: EventItem) -> None:
-        raise AssertionError("there is no event")
+    async def work(item: EventItem) -> int:
+        await asyncio.sleep(0.02 if item.stream == orders else 0)
+        return time_of(item.event)
 
     async def run() -> None:
-        async for _ in map_async(items(), work):
-            pass
+        options = two.options(event_time=lambda event: {"order": time_of(event)})
+        async with AsyncEventReader(two.controller.url, two.group, "r1", two.logs, **options) as reader:
+            async for output in map_async(reader, work, ordered=ordered):
+                if isinstance(output, Completed):
+                    told.append((output.item.stream, output.result))
+                elif isinstance(output, IdleItem):
+                    told.append((output.stream, "ended"))
+                    join.done(output.stream)
+                else:
+                    assert output.stream is not None
+                    told.append((output.stream, f"W{output.watermark}"))
+                    join.observe(output.stream, output.watermark, output.key)
 
-    with pytest.raises(InvalidConfig, match="by_stream"):
-        asyncio.run(run())
+    asyncio.run(run())
+    assert [each for stream, each in told if stream == orders] == [3, 5, "W6", "ended"]
+    assert [each for stream, each in told if stream == ships] == [4, 6, "W7", "ended"]
+    assert (join.time(orders, "order"), join.time(ships, "ship")) == (6, 7)
+
+
+#   in      a of s  idle s  idle t  b of s      the work on b is done before that on a
+#   out     b of s  a of s  idle t
+def test_a_stream_that_has_an_event_while_others_are_under_way_is_not_told_to_be_idle() -> None:
+    a, b = (EventItem("s", StoredEvent("0", number, None, b"%d" % number, 0), {}) for number in (0, 1))
+    gate = asyncio.Event()
+
+    async def items() -> AsyncIterator[Item]:
+        for item in (a, IdleItem("s"), IdleItem("t"), b):
+            yield item
+
+    async def work(item: EventItem) -> str:
+        await gate.wait() if item is a else gate.set()
+        for _ in range(20 if item is a else 0):
+            await asyncio.sleep(0)
+        return "ab"[item.event.offset]
+
+    async def run() -> list[object]:
+        return [
+            output.result if isinstance(output, Completed) else output
+            async for output in map_async(items(), work, ordered=False)
+        ]
+
+    assert asyncio.run(run()) == ["b", "a", IdleItem("t")]

@@ -111,7 +111,7 @@ def test_the_page_about_readers_reads_what_was_written(controller: str, tmp_path
         connection.run(calls.note("orders", Note(writer="w", times={"": 32_000}, position=position)))
         log.append([Event(b"5", key=b"dawdler")])  # late, by 32 s
         connection.run(calls.seal("orders", log.seal()))
-        for name in ("counting", "strict", "pricing"):
+        for name in ("counting", "strict", "pricing", "sorting"):
             with ReaderGroup(connection, name) as group:
                 group.create(["orders"])
         for block in blocks_of("docs/readers.md"):
@@ -119,11 +119,12 @@ def test_the_page_about_readers_reads_what_was_written(controller: str, tmp_path
                 stranger.do(block)
                 said.append(stranger.said.splitlines())
         stranger.names["logs"]["orders"].close()
-    events, windows, late, work, order, changed, backlog, position_ = said
+    events, windows, late, work, sorted_, order, changed, backlog, position_ = said
     assert len(events) == 8 and "nothing older than 32000 follows" in events
     assert sum(int(line.split()[-1]) for line in windows) >= 5  # 31 000 lies in a window that is still open
     assert late[0].startswith(("6 on time, 1 late", "7 on time, 0 late"))  # late once the bound was known
     assert len(work) == 8 and "W 32000" in work
+    assert sorted_[-1] == "in order: True"
     assert any("32000" in line for line in order)
     assert changed == []  # the group was changed, and nothing is said of it
     assert backlog[0] == "backlog: True"

@@ -129,3 +129,24 @@ def test_the_lag_is_a_time_for_every_segment_and_the_group(stage: Stage) -> None
     group.read("r", stream, {"1": 3})
 
     assert group.of(stream)["behind_ms"] == 100  # now it is segment 0 that is behind
+
+
+def test_a_segment_says_what_time_data_appended_now_would_get(stage: Stage) -> None:
+    def at_end(stream: StagedStream) -> dict[str, int | None]:
+        return {each["id"]: each["time_at_end"] for each in stream.describe()["segments"]}
+
+    noted = stage.stream(segments=2)
+    assert at_end(noted) == {"0": None, "1": None}  # no mark says what lies in it
+    noted.note("w", 1_000, {"0": 5})
+    assert at_end(noted) == {"0": 1_000, "1": 1_000}
+    assert noted.index("0") == ([(5, 1_000)], 1)
+    noted.scale({"0": 5}, s2=(0.0, 0.5))
+    assert at_end(noted) == {"0": None, "1": 1_000, "2": 1_000}  # nothing is appended to a sealed segment
+
+    tailed = stage.stream("tailed", segments=1, time_domain="ingestion")
+    tailed.tail({"0": 5})
+    stage.pass_time(1_000)
+    tailed.scale({"0": 5}, s1=(0.0, 1.0))
+    assert at_end(tailed) == {"0": None, "1": stage.now}  # its creation, which no mark has passed
+    tailed.seal()
+    assert at_end(tailed) == {"0": None, "1": None}

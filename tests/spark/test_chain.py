@@ -95,7 +95,14 @@ def truth(written: list[int]) -> dict[int, int]:
 #   its windows' ends         x         x         x         x         x
 #   second job      ······························|··················
 def test_a_chains_second_job_is_exact_though_the_first_restarts(
-    spark: SparkSession, read: Read, running: Any, stream: Any, controller: Any, event_log: Any, tmp_path: Path
+    spark: SparkSession,
+    read: Read,
+    running: Any,
+    stream: Any,
+    controller: Any,
+    event_log: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     chain = Chain(spark, read, controller.stream(), tmp_path)
     with running(chain.second_job(), "second") as second:
@@ -115,6 +122,14 @@ def test_a_chains_second_job_is_exact_though_the_first_restarts(
             stream.seal(event_log.log.seal())
             settle()
             assert second.settle() == truth(event_log.written)
+    caplog.clear()
+    with chain.first_job() as settle:  # once more, when all is done
+        settle()
+    (told,) = (each.getMessage() for each in caplog.records if each.name.startswith("spark_integration"))
+    assert (
+        told
+        == f"stream {chain.output.name} is sealed: an earlier run of this job finished it, and this one adds nothing"
+    )
     assert chain.written() == 3 * 6
 
 

@@ -20,7 +20,7 @@ from tests.spark.queries import last_progress
 from writer_client import Event, Writer
 
 START_MS = 1_700_000_000_000
-LOGS = ("orders", "totals")
+LOGS = ("orders", "totals", "returns")
 JOBS = ("job-1", "job-2")
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
@@ -93,7 +93,7 @@ def test_the_page_about_spark_shows_jobs_that_run(
             assert names["closed_day"].count() == 2
             assert (names["found"].beginning.doubt, names["found"].incomplete) == (None, ())
             assert controller.connection.run(calls.describe("totals")).sealed
-            for name in ("exact_sales", "per_minute", "events", "catching_up"):
+            for name in ("exact_sales", "per_minute", "events", "catching_up", "both"):
                 assert names[name].isStreaming
     finally:
         spark.conf.unset("spark.strandline.backlog.watermarkLagThreshold")

@@ -90,6 +90,24 @@ class TestColumns:
         with pytest.raises(WrongColumn, match=found):
             exact_watermark(read(), event_time=column)
 
+    @pytest.mark.parametrize("name", ["time", "sale.at.time", "at.time"])
+    def test_a_nested_event_time_is_refused_with_the_line_that_pulls_it_up(self, read: Read, name: str) -> None:
+        nested = read().selectExpr("*", "struct(1 as shop, struct(event_time as time) as at) as sale")
+        with pytest.raises(WrongColumn, match="is a field of another column: pull it up first") as refused:
+            exact_watermark(nested, event_time=name)
+        line = refused.value.wanted.partition(", with ")[2]
+        assert line == 'df.withColumn("time", functions.col("sale.at.time"))'
+        pulled_up = eval(line, {"df": nested, "functions": functions})
+        assert exact_watermark(pulled_up, event_time="time").columns[-1] == "time"
+
+    def test_a_time_without_a_zone_is_refused_with_the_line_that_converts_it(self, read: Read) -> None:
+        without = read().withColumn("time", functions.col("event_time").cast("timestamp_ntz"))
+        with pytest.raises(WrongColumn, match="is of type timestamp_ntz, which has no time zone") as refused:
+            exact_watermark(without, event_time="time")
+        line = refused.value.wanted.partition(", with ")[2].partition(", which ")[0]
+        converted = eval(line, {"df": without, "functions": functions})
+        assert exact_watermark(converted, event_time="time").columns[-1] == "time"
+
 
 class TestErrors:
     def test_a_wrong_option_is_named_on_load(self, read: Read) -> None:

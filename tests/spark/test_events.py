@@ -111,6 +111,15 @@ def test_read_between_gives_exactly_the_events_and_refuses_incomplete_ranges(
         read_between(spark, **place, start=10_000, end=20_001).collect()
     with pytest.raises(WrongColumn, match="'when' is not there: the schema has at, device"):
         read_between(spark, **{**place, "event_time": "when"}, start=0, end=1)
+    for schema, wanted in (
+        (
+            "device string, sale struct<when: timestamp>",
+            r'pull it up with df\.withColumn\("when", .*col\("sale\.when"\)',
+        ),
+        ("when timestamp_ntz", r'timestamp_ntz: the schema needs "when timestamp", or whole epoch milliseconds'),
+    ):
+        with pytest.raises(WrongColumn, match=wanted):
+            read_events(spark, **{**place, "event_time": "when", "schema": schema})
 
 
 def test_batches_are_large_in_backlog_and_small_when_caught_up(

@@ -212,7 +212,7 @@ class TestGroups:
     def hear(self, stream: Any, marks: dict[str, Any], positions: dict[str, int], *, first: bool = False) -> None:
         """Reports a batch, as the listener does."""
         windows = ControllerWindows(Asking(controller=stream.url, stream=stream.name))
-        report(windows, marks["group"], stream.name, marks["epoch"], positions, settles=first)
+        report(windows, marks["group"], stream.name, marks["epoch"], positions, None if first else {})
 
     def test_a_new_checkpoint_starts_marks_again_an_old_one_continues(self, stream: Any) -> None:
         first = self.marks(stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping
+from time import time_ns
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition
 from spark_integration.source import StrandlineSource, StrandlineStreamReader
 from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
+from strandline.core.note import Note
 from strandline.errors import StreamRecreated
 from strandline.limits import PARTITION_ROWS
 
@@ -212,6 +214,44 @@ def test_a_source_is_in_backlog_while_any_strategy_says_so(
     said.append(False)
     event_log.append("0", range(7))
     assert next_batch(at)[1:] == (5, False)
+    reader.stop()
+
+
+#   lag         2 h    none    grows, with events and without   idle    grown, back
+#   backlog     yes    no      no                               no      yes
+@pytest.mark.parametrize("group", [None, "steady"])
+def test_once_out_of_backlog_a_query_stays_out_until_its_stream_is_idle(
+    options: dict[str, str], stream: Any, event_log: Any, group: str | None
+) -> None:
+    given = {**options, "spark.strandline.backlog.watermarkLagThreshold": "1 ms"} | ({"group": group} if group else {})
+    reader = StrandlineStreamReader(SourceOptions.parse(given))
+    written, at = 0, reader.initialOffset()
+
+    def note(time_ms: int) -> None:
+        stream.run(calls.note(stream.name, Note(writer="w", times={"": time_ms}, position={"0": written})))
+
+    def backlog(events: int) -> bool:
+        nonlocal at, written
+        event_log.append("0", range(events))
+        written += events
+        at = reader.latestOffset(at, ReadAllAvailable())
+        return "backlog" in reader.reportLatestOffset()
+
+    soon = time_ns() // 1_000_000 + 500
+    note(soon - 7_200_000)
+    assert backlog(events=1)
+    note(soon)
+    assert [backlog(events) for events in (0, 1)][-1] is False
+    while time_ns() // 1_000_000 < soon + 5:
+        assert not backlog(events=1)
+        assert not backlog(events=0)
+    assert not backlog(events=1)
+    note(soon + 1)
+    assert not backlog(events=0)
+    stream.run(calls.idle(stream.name, "w"))
+    assert not backlog(events=0)
+    note(soon + 2)
+    assert backlog(events=1)
     reader.stop()
 
 

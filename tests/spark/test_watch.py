@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
-from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent, StreamingQueryProgress
 
-from spark_integration.mark_watch import METRICS, lost_marks, without_event_time
+from spark_integration.mark_watch import METRICS, MarkWatch, lost_marks, without_event_time
 
 IDS = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
 
@@ -21,6 +22,11 @@ def ours(start: tuple[int, int | None] | None, end: tuple[int, int | None]) -> d
     return {"description": "ours", "startOffset": offsets[0], "endOffset": offsets[1], "latestOffset": None} | RATES
 
 
+OPERATOR = {
+    "operatorName": "stateStoreSave", "numRowsTotal": 1, "numRowsUpdated": 1, "numRowsRemoved": 0,
+    "allUpdatesTimeMs": 0, "allRemovalsTimeMs": 0, "commitTimeMs": 0, "memoryUsedBytes": 0,
+    "numRowsDroppedByWatermark": 0, "numShufflePartitions": 1, "numStateStoreInstances": 1, "customMetrics": {},
+}  # fmt: skip
 RATES = {"numInputRows": 1, "inputRowsPerSecond": 1.0, "processedRowsPerSecond": 1.0}
 OTHER = {"description": "files", "startOffset": None, "endOffset": '{"logOffset":0}', "latestOffset": None} | RATES
 FIRST = ours(None, (40, 15_000))
@@ -74,3 +80,21 @@ def test_a_batch_in_which_no_event_has_a_time_is_told(
     metrics = {**dict.fromkeys(METRICS, 0), "events": events, "unreadable": unreadable}
     seen = {**json.loads(progress([FIRST]).json), "observedMetrics": {"a": metrics, "mine": {"rows": 1}}}
     assert without_event_time(StreamingQueryProgress.fromJson(seen)) == told
+
+
+#   mark of the batch   10 s    -       20 s    -
+#   its watermark       -       10 s    10 s    20 s        the run may end after each of them
+@pytest.mark.parametrize(("batches", "warned"), [(1, True), (2, False), (3, True), (4, False)])
+@pytest.mark.parametrize("has_limits", [True, False])
+def test_a_run_that_ends_with_windows_to_close_says_so_where_spark_leaves_them(
+    batches: int, warned: bool, has_limits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = MarkWatch(has_limits=has_limits)
+    for mark, watermark in [(10_000, 0), (None, 9_999), (20_000, 9_999), (None, 19_999)][:batches]:
+        seen = json.loads(progress([NEXT if mark else AT_REST], a=mark).json) | {"stateOperators": [OPERATOR]}
+        seen["eventTime"] = {"watermark": f"1970-01-01T00:00:{watermark / 1000:06.3f}Z"}
+        watch.onQueryProgress(QueryProgressEvent(StreamingQueryProgress.fromJson(seen)))
+    watch.onQueryTerminated(QueryTerminatedEvent(UUID(IDS), UUID(IDS), None, None))
+    found = [each.getMessage() for each in caplog.records]
+    assert len(found) == (warned and not has_limits)
+    assert all("the run ended before its last windows were closed" in each for each in found)

@@ -281,7 +281,7 @@ def stream_of(config: StreamConfig) -> StreamReply:
         stream="s",
         **streams.settings_by_name(config),
         identity="a1",
-        segments=tuple(streams.segment_reply(each, None) for each in graph()),
+        segments=tuple(streams.segment_reply(each, None, None) for each in graph()),
         open=False,
         sealed=False,
         head={},
@@ -313,8 +313,8 @@ def test_a_setting_that_cannot_be_is_an_error_that_names_it() -> None:
 
 @pytest.mark.parametrize("segment", list(graph()))
 def test_a_segment_comes_back(segment: Segment) -> None:
-    back = shapes.read(SegmentReply, sent(streams.segment_reply(segment, 77)))
-    assert streams.segment_description(back) == SegmentDescription(segment, 77)
+    back = shapes.read(SegmentReply, sent(streams.segment_reply(segment, 77, 99)))
+    assert streams.segment_description(back) == SegmentDescription(segment, 77, 99)
 
 
 GROUP_WINDOWS = st.builds(

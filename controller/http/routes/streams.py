@@ -39,8 +39,9 @@ from controller.records.journal import JOURNAL_NAMES, AdminAction, few
 from controller.status.stream_status import StreamStatus
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import Role
+from strandline.core.config import TimeDomain
 from strandline.core.note import DEFAULT_KEY, Note
-from strandline.core.segment import NewSegment
+from strandline.core.segment import NewSegment, Segment
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
 from strandline.wire.shapes import convert
 from strandline.wire.streams import (
@@ -125,8 +126,8 @@ async def scale(stream: str, request: Request, controller: Served, by: Caller) -
     act = AdminAction("scaled", by, _scaling(body))
     await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
     with after_commit():
-        loaded = await controller.streams.get(stream)
-    return answer(SegmentsReply(_segment_replies(loaded)))
+        described = describe(*await controller.status.of_now(stream))
+    return answer(SegmentsReply(described.segments))
 
 
 @router.declare(
@@ -184,11 +185,12 @@ def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
         each.key: each.holder for each in status.keys
     }
     marks = {each.key: wire_mark(each.mark, stream.graph) for each in status.keys if each.mark is not None}
+    reached = next((each.time for each in status.keys if each.key == DEFAULT_KEY), None)
     return StreamReply(
         stream=status.name,
         **settings_by_name(stream.config),
         identity=loaded.origin.identity,
-        segments=_segment_replies(loaded),
+        segments=tuple(_segment_reply(loaded, segment, reached) for segment in stream.graph),
         open=stream.graph.open,
         sealed=status.sealed,
         head=stream.graph.frontier(stream.head),
@@ -199,8 +201,11 @@ def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
     )
 
 
-def _segment_replies(loaded: LoadedStream) -> tuple[SegmentReply, ...]:
-    return tuple(segment_reply(segment, loaded.noted_at.get(segment.id)) for segment in loaded.stream.graph)
+def _segment_reply(loaded: LoadedStream, segment: Segment, reached: int | None) -> SegmentReply:
+    """The description of a segment of a stream that has reached a time."""
+    since = segment.ingested_from if loaded.stream.config.time_domain is TimeDomain.INGESTION else None
+    known = [] if segment.sealed else [time for time in (reached, since) if time is not None]
+    return segment_reply(segment, loaded.noted_at.get(segment.id), max(known, default=None))
 
 
 def _scaling(body: ScaleBody) -> dict[str, Any]:
