@@ -141,13 +141,13 @@ class Background:
 
     def attend_after_turn(self, outbox: Outbox, loop: AbstractEventLoop) -> None:
         """The same in an event loop, when it has run what is ready: its writers' notes go in one request."""
-        if not self._noting:
-            loop.call_soon(self._attend_noting)
         self._noting[outbox] = None
+        loop.call_soon(self._attend_noting)
 
     def _attend_noting(self) -> None:
         noting, self._noting = self._noting, {}
-        self.attend_at_once(noting)
+        if noting:  # the first of them takes all
+            self.attend_at_once(noting)
 
     def start_timers(self, outbox: Outbox) -> None:
         """Starts the automatic notes of an outbox, and lets it go idle automatically from now on."""
@@ -184,6 +184,8 @@ class Background:
     def send_all(self, deadline: float) -> list[Left]:
         """Sends the waiting notes of its writers until a deadline (`time.monotonic`); returns what is left to
         report."""
+        if self._in_loop is not None and not self._in_loop.has_loop:
+            deadline = time.monotonic()
         outboxes = self._with_notes()
         self._hurries = True
         self.send_now(outboxes)

@@ -199,6 +199,11 @@ class AsyncConnection(_Connection[AsyncTransport]):
         """Takes the running event loop, if there is one, for the calls of other threads."""
         self._for_threads.enter()
 
+    @property
+    def has_loop(self) -> bool:
+        """Whether that event loop runs."""
+        return self._for_threads.has_loop
+
     def for_threads(self) -> Connection:
         """A connection for other threads: its requests run in the event loop that was entered last."""
         return Connection(self.controller, patience=self.patience, transport=self._for_threads, seams=self._seams)
@@ -251,6 +256,10 @@ class LoopTransport:
 
         with suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
+
+    @property
+    def has_loop(self) -> bool:
+        return self._loop is not None and self._loop.is_running()
 
     def start(self, work: Coroutine[Any, Any, Value]) -> Future[Value] | None:
         """Begins work in the event loop; None if that has ended."""
