@@ -25,6 +25,6 @@ TRANSACTION_LOOK_MS: Final = 100  # between checks whether a producer's own tran
 EXIT_DRAIN_MS: Final = 5_000  # how long notes are still sent when the process ends, or a block raises
 EXIT_PAUSE_MS: Final = 200  # at most between attempts then
 UNSENT_WRITERS_TOLD: Final = 20  # how many writers with unsent notes are listed then
-CLOCK_JOIN_MS: Final = 5_000  # how long `Writer.release` waits for an automatic note under way
+RELEASE_DRAIN_MS: Final = 5_000  # how long `Writer.release` waits for an automatic note under way
 NOTE_PERIOD_DEFAULT_MS: Final = 5_000  # between two automatic notes
 NOTE_LAG_DEFAULT_MS: Final = 1_000  # how old an event may be when it is written: automatic notes are this far behind

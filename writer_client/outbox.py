@@ -15,12 +15,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import reduce
 from time import monotonic
 
 from strandline.core.changes import Registered
-from strandline.core.note import DEFAULT_KEY
+from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import (
     Fenced,
     OutcomeUnknown,
@@ -38,11 +40,11 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, PositionSource
 from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NotDrained
-from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS, WAITING_REPORTS
+from writer_client.limits import TRANSACTION_LOOK_MS, WAITING_REPORTS
 from writer_client.pending import Pending, WaitingNotes, merged
 from writer_client.process_exit import Left, Unsent, Untold
 from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report, Status
-from writer_client.session import Begun, Job, WriterSession
+from writer_client.session import Begun, WriterSession
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ Answered = tuple[Pending, Addressed, NoteAnswer | Exception]
 class Todo:
     """The next steps of the background."""
 
-    register: Job[Registered] | None = None
+    register: bool = False
     flush: PositionSource | None = None
     send: bool = False
     unsettled: bool = False  # there are unanswered notes, or a refusal that was not reported yet
@@ -71,7 +73,9 @@ class Outbox:
     ) -> None:
         self.session = session
         self.automatic = automatic
-        self.changed = threading.Condition(threading.Lock())
+        # Ctrl-C finds this lock taken nowhere but in a `with` block: the methods of a condition are Python's own.
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
         self.fresh: dict[str, int] = {}
         self.fresh_newest: Mapping[str, int] = {}
         self.fresh_appended = 0
@@ -88,11 +92,12 @@ class Outbox:
         self._active_at = monotonic()  # of the last write or manual note
         self._writing = 0
         self._before_write: int | Exception = 0  # the clock when the write under way began
+        self._written = False  # since the clock was noted last
         self._is_quiet = False  # no write for `idle_after_ms`: the clock is no longer noted
         self._idling = False
         self._said: Pending | None = None  # gets its position from the flush under way
         self._said_appended = 0  # events appended when that flush began, or, with `newest`, when it was noted
-        self._under_way = 0
+        self._under_way: list[Pending] = []
         self._may_be_done: Pending | None = None  # since an answer was lost: the greatest times and positions sent
         self._stuck: Exception | None = None
         self._failed_write = False
@@ -108,7 +113,7 @@ class Outbox:
 
     def next_step(self) -> Todo:
         """Returns what to do next for this writer."""
-        with self.changed:
+        with self.lock:
             unsettled = (bool(self.count()) or self.unreported is not None) and not self.closed
             if self.closed or self._claimed or self._registering or self._idling:
                 return Todo(unsettled=unsettled)
@@ -116,7 +121,7 @@ class Outbox:
                 if not (self.fresh or self.waiting or self.wants_registration):
                     return Todo(unsettled=unsettled)
                 self._registering = True
-                return Todo(register=self.session.register(), unsettled=unsettled)
+                return Todo(register=True, unsettled=unsettled)
             log = None
             if self.fresh and not self._flushing and not self._failed_write and self._put_off is None:
                 self._flushing, log = True, self.session.positions
@@ -133,7 +138,7 @@ class Outbox:
             if isinstance(error, Refused):
                 self.wants_registration = False
                 self._refuse(dict(self.last), error)
-                self._drop_all()
+                self._drop_all(error)
                 return False
             self._set_stuck(error)
             return True
@@ -146,7 +151,13 @@ class Outbox:
         self.fresh.update(times)
         self.fresh_newest, self.fresh_appended = newest, self.session.newest.appended
 
-    def say_at(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> None:
+    def say_at(
+        self,
+        times: Mapping[str, int],
+        position: Mapping[str, int],
+        newest: Mapping[str, int],
+        awaited: tuple[Future[NoteAnswer], ...] = (),
+    ) -> None:
         """Notes times at a position from the caller. They replace times of the same keys that wait for a flush. Call it
         under the lock."""
         self._set_active()
@@ -156,7 +167,7 @@ class Outbox:
         if self._said is not None:
             left = {key: time for key, time in self._said.times.items() if key not in times}
             self._said = replace(self._said, times=left)
-        self.waiting.add(Pending(dict(times), dict(position), dict(newest)))
+        self.waiting.add(Pending(dict(times), dict(position), dict(newest), awaited=awaited))
 
     def _set_active(self) -> None:
         """Restarts the wait for going idle: the writer writes, or notes manually."""
@@ -165,7 +176,7 @@ class Outbox:
 
     def flush_begins(self) -> None:
         """Assigns all fresh times to the flush that begins now."""
-        with self.changed:
+        with self.lock:
             self._said = Pending(self.fresh, {}, self.fresh_newest, from_log=True)
             self._said_appended = self.fresh_appended if self.fresh_newest else self.session.newest.appended
             self.fresh, self.fresh_newest = {}, {}
@@ -176,6 +187,8 @@ class Outbox:
         with self._reporting():
             said, self._said, self._flushing = self._said, None, False
             assert said is not None
+            if self.session.fenced is not None:  # meanwhile
+                return False
             if isinstance(error, TransactionUnderWay):
                 self._put_off = error
             elif error is not None and self.session.log is None:  # the application's function failed, not a write
@@ -199,43 +212,52 @@ class Outbox:
 
     def flush_again(self) -> None:
         """Allows the next flush, after one without a position."""
-        with self.changed:
+        with self.lock:
             self._put_off = None
 
     def notes_to_send(self) -> list[tuple[Pending, Addressed]]:
         """Takes all waiting notes; they are under way then."""
-        with self.changed:
+        with self.lock:
             if self.closed or self._claimed or self._under_way or self._idling:
                 return []
             notes = self.waiting.take()
-            self._under_way = len(notes)
+            if any(each.awaited for each in notes):
+                # It is sent again within one call: a repeated note must not be behind another one of the same call.
+                notes = [reduce(merged, notes)]
+            self._under_way = notes
             return [(each, self.session.note_of(each.times, each.position, each.newest)) for each in notes]
 
     def keep(self, notes: list[Pending]) -> None:
         """Puts back notes that did not fit into the batch."""
-        with self.changed:
-            self._under_way -= len(notes)
+        with self.lock:
+            self._under_way = self._under_way[: len(self._under_way) - len(notes)]
             self.waiting.put_back(notes)
 
     def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:
         """Records the answers to notes. Returns whether any must be sent again."""
         with self._reporting():
-            self._under_way = 0
+            self._under_way = []
             again: list[Pending] = []
             stuck = False
             for pending, addressed, result in answers:
                 if isinstance(result, NoteAnswer):
                     self._taken(pending, addressed, result, clock)
+                    pending.answer(result)
                     # An older note that must be repeated is covered for the same keys.
                     again = [rest for each in again if (rest := each.without(pending.times))]
+                elif pending.awaited:
+                    self._give_up(pending, addressed.note, result)
+                    if isinstance(result, Fenced):
+                        self._drop_all(result)
+                        return False
                 elif (left := self._rest_of(pending, result)) is not None:
                     again += left
                 elif _is_final(pending, result):
                     if isinstance(result, StrandlineError):
-                        self.session.refused(addressed.note, result)
+                        self.session.not_taken(addressed.note, result)
                     self._refuse(pending.times, result)
                     if isinstance(result, Fenced):
-                        self._drop_all()
+                        self._drop_all(result)
                         return False
                 else:
                     self._set_stuck(result)
@@ -285,17 +307,19 @@ class Outbox:
         now = self._before_write if self._writing else automatic.clock() - automatic.lag_ms
         if isinstance(now, Exception):
             raise now
+        self._written = self._writing > 0
         for key in self.session.keys or (DEFAULT_KEY,):
             self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
 
     def _note_controller_clock(self, clock: int) -> None:
         """Notes the controller's clock, which was received before the position is read."""
+        self._written = self._writing > 0
         self.fresh[DEFAULT_KEY] = self.last[DEFAULT_KEY] = max(clock, self.last.get(DEFAULT_KEY, clock))
 
     def last_times(self) -> Mapping[str, int]:
         """Returns the clock's times for a writer that goes idle or closes, and may have noted nothing yet."""
         automatic, clock = self.automatic, self.session.clock
-        with self.changed:
+        with self.lock:
             if automatic is None or self._failed_write or self.session.in_transaction:
                 return {}
             if automatic.domain == "event":
@@ -313,7 +337,7 @@ class Outbox:
 
     def begins(self, transaction: Transaction) -> Begun:
         """Records an open transaction. A writer without a note notes the clock first, which stays true meanwhile."""
-        with self.changed:
+        with self.lock:
             if self.automatic is not None and self.automatic.domain == "event" and not self.last:
                 with suppress(Exception):  # the next automatic note reports it
                     self._note_clock(self.automatic)
@@ -322,8 +346,9 @@ class Outbox:
     def ended(self, begun: Begun, times: Mapping[str, int], *, committed: bool) -> None:
         """Records the end of a transaction: notes its time after all earlier notes, and the clock if that was
         missed."""
-        with self.changed:
+        with self.lock:
             self.session.ended(begun, committed=committed)
+            self._written = True
             self._set_active()
             if times:
                 self.say(times, {})
@@ -345,23 +370,27 @@ class Outbox:
 
     # -- going idle --------------------------------------------------------------------------------------------
 
-    def rest(self, now: float) -> tuple[int | None, Job[None] | None]:
-        """Returns the job with which the writer goes idle, if it was due at that time of `monotonic`, or the
-        milliseconds until the next check."""
-        with self.changed:
+    def rest(self) -> int | None:
+        """Returns the milliseconds until the next check whether the writer goes idle: 0 if it does now, None for
+        never."""
+        with self.lock:
             if self.closed or self._leaving or self._idle_after_ms is None:
-                return None, None
-            left_ms = round((self._active_at - now) * 1000) + self._idle_after_ms
+                return None
+            left_ms = round((self._active_at - monotonic()) * 1000) + self._idle_after_ms
             if left_ms > 0:
-                return left_ms, None
+                return left_ms
             if self.session.fenced or not self.session.holds:
-                return self._idle_after_ms, None
+                return self._idle_after_ms
             self._is_quiet = not (self._writing or self.session.in_transaction)
             at_work = self._claimed or self._draining or self._registering or self._flushing or self._writing > 0
             if at_work or self._failed_write or self.count() or self.session.in_transaction:
-                return min(self._idle_after_ms, TRANSACTION_LOOK_MS), None
+                return min(self._idle_after_ms, TRANSACTION_LOOK_MS)
+            if self._written and self.automatic is not None:  # time passes what was written last
+                self._written = False
+                self._make_up_for(self.automatic)
+                return min(self._idle_after_ms, TRANSACTION_LOOK_MS)
             self._idling = True
-            return None, self.session.idle(None)
+            return 0
 
     def rested(self, error: Exception | None) -> int | None:
         """Records the outcome of going idle. Returns the milliseconds until the next check."""
@@ -376,83 +405,51 @@ class Outbox:
             return self._idle_after_ms
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Encloses a write and the registration before it: the writer does not go idle in between."""
-        self.write_begins()
+    def writing(self) -> Iterator[bool]:
+        """Encloses a write, and the registration before it: the writer does not go idle in between. Yields False if it
+        must register first, or is going idle."""
+        begun = False
         try:
-            with self.changed:
-                if not self.changed.wait_for(lambda: not self._idling, DRAIN_DEFAULT_MS / 1000):
-                    raise self._stuck or NotDrained(
-                        writer=self.session.writer, count=self.count(), waited_ms=DRAIN_DEFAULT_MS
-                    )
-            yield
+            with self.lock:
+                self._set_active()
+                automatic = self.automatic
+                if not self._writing and automatic is not None and automatic.domain == "event":
+                    try:
+                        self._before_write = automatic.clock() - automatic.lag_ms
+                    except Exception as error:  # the next automatic note reports it
+                        self._before_write = error
+                self._writing += 1
+                begun = True
+            yield self.session.holds and not self._idling
         finally:
-            self.write_ends()
-
-    def write_begins(self) -> bool:
-        """Records the start of a write. Returns False if the writer must register first, or is going idle."""
-        with self.changed:
-            self._set_active()
-            self._writing += 1
-            automatic = self.automatic
-            if self._writing == 1 and automatic is not None and automatic.domain == "event":
-                try:
-                    self._before_write = automatic.clock() - automatic.lag_ms
-                except Exception as error:  # the next automatic note reports it
-                    self._before_write = error
-            return self.session.holds and not self._idling
-
-    def write_ends(self) -> None:
-        with self.changed:
-            self._writing -= 1
-            self._set_active()
+            if begun:
+                with self.lock:
+                    self._writing -= 1
+                    self._written = True
+                    self._set_active()
 
     def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the times of a commit that are later than the noted clock."""
-        with self.changed:
+        with self.lock:
             clock = self.session.clock
             if self.automatic is not None and self.automatic.domain == "ingestion" and clock is not None:
                 times = {key: min(time, clock) for key, time in times.items()}  # the clock was read before the position
             return {key: time for key, time in times.items() if time > self.last.get(key, time - 1)}
 
-    # -- for a writer that also notes manually -----------------------------------------------------------------
-
     def repeat(self, times: Mapping[str, int]) -> None:
-        """Repeats a manual note that was not answered."""
-        with self.changed:
+        """Notes the times of a commit whose own note was not taken."""
+        with self.lock:
             self.say({key: max(time, self.last.get(key, time)) for key, time in times.items()}, {})
 
-    def drop_covered(self, times: Mapping[str, int]) -> None:
-        """Drops waiting times of these keys: the writer noted later ones manually, which cover them."""
-        with self.changed:
-            self.last.update(times)
-            self.fresh = {key: time for key, time in self.fresh.items() if key not in times}
-            self.waiting = WaitingNotes(rest for each in self.waiting if (rest := each.without(times.keys())))
-
-    def times_to_close(self) -> Mapping[str, int]:
-        """Returns `last_times`. Raises the error of a failed write, which holds the clock back."""
-        with self.changed:
-            if self.automatic is not None and self._failed_write and self._stuck is not None:
-                raise self._stuck
-        return self.last_times()
-
-    def settled(self) -> None:
-        """Drops waiting notes: the writer is idle or closed, and its last note covers them."""
-        with self.changed:
-            self.waiting.take()
-            self.fresh, self._missed, self._put_off = {}, False, None
-            self.last = dict(self.session.times)
-
     def release(self) -> None:
-        """Ends noting."""
-        with self.changed:
+        """Ends noting. Who still waits for an answer hears that it is not known."""
+        with self.lock:
             self.session.closed = self.closed = True
+            for each in [*self.waiting, *self._under_way]:
+                each.answer(
+                    OutcomeUnknown(call="note_time()", reason="the writer was released", tried_ms=0, repeatable=True)
+                )
             self.changed.notify_all()
-
-    def active(self) -> None:
-        """Records the end of a call of the writer."""
-        with self.changed:
-            self._set_active()
 
     def raise_unreported(self) -> None:
         """Raises a refusal that was not reported yet."""
@@ -468,14 +465,14 @@ class Outbox:
         until all notes are answered."""
 
         def quiet() -> bool:
-            busy = self._claimed or self._registering or self._flushing or self._under_way > 0 or self._idling
+            busy = self._claimed or self._registering or self._flushing or bool(self._under_way) or self._idling
             if drain and not self._failed_write:
                 busy = busy or bool(self.fresh) or bool(self.waiting)
             return not busy
 
         claimed = False
         try:
-            with self.changed:
+            with self.lock:
                 self._draining = drain  # no more automatic notes while the outbox empties
                 if not self.changed.wait_for(quiet, timeout_ms / 1000):
                     raise (
@@ -488,7 +485,7 @@ class Outbox:
                 claimed = self._claimed = True
             yield
         finally:
-            with self.changed:
+            with self.lock:
                 self._draining = False
                 if claimed:
                     self._claimed = False
@@ -496,60 +493,77 @@ class Outbox:
 
     def wait_until_answered(self, timeout_ms: int) -> bool:
         """Waits until all notes so far are answered. Returns False on timeout."""
-        with self.changed:
+        with self.lock:
             # A clock with a short period keeps adding notes: its notes so far are answered when their times are taken.
             said = dict(self.last) if self.automatic is not None else {}
             return self.changed.wait_for(
                 lambda: not self.count() or self.closed or self._has_taken(said), timeout_ms / 1000
             )
 
-    def leave(self, deadline: float) -> list[Left]:
+    def leave(self, deadline: float, *, patient: bool = True) -> list[Left]:
         """Stops automatic notes, and waits until all notes so far are answered or cannot be, at most until a deadline
-        (`time.monotonic`). Returns what is left to report."""
-        with self.changed:
+        (`time.monotonic`), and unless it is `patient` only until one has to be sent again. Returns what is left to
+        report."""
+
+        def over() -> bool:
+            given_up = not patient and self._stuck is not None and not self._under_way
+            return given_up or self._is_settled(wanted)
+
+        with self.lock:
             self._leaving = True
             wanted = dict(self.last)
-            self.changed.wait_for(lambda: self._is_settled(wanted), max(0.0, deadline - monotonic()))
+            self.changed.wait_for(over, max(0.0, deadline - monotonic()))
             return self._untold() if self._has_taken(wanted) else self._unsent() + self._untold()
 
     def left(self) -> list[Left]:
         """Returns the notes that are not answered, and a refusal that was not reported."""
-        with self.changed:
+        with self.lock:
             return self._unsent() + self._untold()
 
     def untold(self) -> list[Left]:
         """Returns a refusal that was not reported."""
-        with self.changed:
+        with self.lock:
             return self._untold()
 
     @contextmanager
-    def holding_back(self) -> Iterator[None]:
-        """Encloses a write: if it fails, notes are held back."""
+    def holding_back(self, *, cancelled_only: bool = False) -> Iterator[None]:
+        """Encloses a write: if it fails, notes are held back. With `cancelled_only`, encloses the wait for one in
+        another thread, where a failure has done so already."""
         try:
             yield
-        except Exception as error:
-            with self._reporting():
-                self._hold_back(error)
-            raise
-        except BaseException:  # cancellation or Ctrl-C
-            with self._reporting():
-                self._hold_back(
-                    OutcomeUnknown(call="write()", reason="it was interrupted", tried_ms=0, repeatable=False)
-                )
+        except BaseException as error:
+            failure: Exception
+            if isinstance(error, Exception):
+                failure = error
+            else:  # cancellation or Ctrl-C
+                failure = OutcomeUnknown(call="write()", reason="it was interrupted", tried_ms=0, repeatable=False)
+            if failure is not error or not cancelled_only:
+                with self._reporting():
+                    self._hold_back(failure)
             raise
 
     def resume(self) -> None:
         """Sends the notes that a failed write held back."""
-        with self.changed:
+        with self.lock:
             self._failed_write, self._stuck = False, None
 
     def count(self) -> int:
         """Returns how many notes are not answered. Call it under the lock."""
         unsaid = int(bool(self.fresh)) + int(self._said is not None)
-        return unsaid + len(self.waiting) + self._under_way
+        return unsaid + len(self.waiting) + len(self._under_way)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to do for the background."""
+        with self.lock:
+            return not self.closed and (self.wants_registration or self.count() > 0)
+
+    def _unattended(self) -> int:
+        """Returns how many of them nobody waits for."""
+        return self.count() - sum(bool(each.awaited) for each in [*self.waiting, *self._under_way])
 
     def status(self) -> Status:
-        with self.changed:
+        with self.lock:
             return Status(
                 epoch=self.session.epoch,
                 noted=dict(self.session.times),
@@ -566,7 +580,7 @@ class Outbox:
     @contextmanager
     def _reporting(self) -> Iterator[None]:
         """Holds the lock; afterwards wakes waiting threads, and passes the new reports to the callback."""
-        with self.changed:
+        with self.lock:
             try:
                 yield
             finally:
@@ -627,7 +641,7 @@ class Outbox:
                 return None
 
     def _is_settled(self, wanted: Mapping[str, int]) -> bool:
-        return not self.count() or self.closed or self._failed_write or self._has_taken(wanted)
+        return not self._unattended() or self.closed or self._failed_write or self._has_taken(wanted)
 
     def _has_taken(self, wanted: Mapping[str, int]) -> bool:
         """Whether the controller has taken these times, or later ones."""
@@ -639,7 +653,7 @@ class Outbox:
         return [Untold(self.session.stream, self.session.writer, str(error))] if error is not None else []
 
     def _unsent(self) -> list[Left]:
-        count = self.count()
+        count = self._unattended()
         if not count or self.closed:
             return []
         reason = str(self._stuck or self._put_off or "the time was too short")
@@ -653,8 +667,18 @@ class Outbox:
         if self._on_report is None:
             self.unreported = error
         self._reports.append(NoteRefused(times, error))
-        # The next note may go back behind a time that was never taken.
-        self.last = dict(self.session.times)
+        self._reset_last()
+
+    def _give_up(self, pending: Pending, note: Note, error: Exception) -> None:
+        """Drops an awaited note, and raises the error where it is awaited."""
+        if isinstance(error, StrandlineError):
+            self.session.not_taken(note, error)
+        self._reset_last()
+        pending.answer(error)
+
+    def _reset_last(self) -> None:
+        """Lets the next note go back behind a time that was never taken."""
+        self.last = dict(self.session.may_have_noted)
         for pending in self.waiting:
             self.last.update(pending.times)
         self.last.update(self._said.times if self._said is not None else {})
@@ -672,8 +696,9 @@ class Outbox:
         self._failed_write, self._stuck = True, error
         self._reports.append(NotesStuck(error, failed_write=True))
 
-    def _drop_all(self) -> None:
-        self.waiting.take()
+    def _drop_all(self, error: Exception) -> None:
+        for each in self.waiting.take():
+            each.answer(error)
         self.fresh = {}
         self.last = dict(self.session.times)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
+from strandline.wire.streams import NoteAnswer
 from writer_client.limits import WAITING_NOTES_PER_WRITER
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A note without its writer. `asks`: it repeats the last note to get the controller's clock. `may_be_done`: it was
-    sent before, and the answer was lost."""
+    sent before, and the answer was lost. `awaited`: who waits for its answer."""
 
     times: Mapping[str, int]
     position: Mapping[str, int]
@@ -19,6 +21,17 @@ class Pending:
     from_log: bool = False
     asks: bool = False
     may_be_done: bool = False
+    awaited: tuple[Future[NoteAnswer], ...] = ()
+
+    def answer(self, result: NoteAnswer | Exception) -> None:
+        """Passes the result on to all who wait for it, and have not stopped waiting."""
+        for each in self.awaited:
+            if each.done() or not each.set_running_or_notify_cancel():
+                continue
+            if isinstance(result, NoteAnswer):
+                each.set_result(result)
+            else:
+                each.set_exception(result)
 
     def without(self, keys: Collection[str]) -> Pending | None:
         """Returns the note without some keys; None if no key is left."""
@@ -84,4 +97,5 @@ def merged(earlier: Pending, later: Pending) -> Pending:
         from_log=later.from_log,
         asks=earlier.asks or later.asks,
         may_be_done=earlier.may_be_done or later.may_be_done,
+        awaited=earlier.awaited + later.awaited,
     )

@@ -1,9 +1,8 @@
-"""One thread that sends the notes of any number of background writers, in batches over few connections.
+"""One thread that sends the notes of any number of writers, in batches over few connections.
 
     an outbox attends ──► the log is flushed ──► notes wait with their position ──► a batch goes out ──► answers
 
-This thread alone changes the outboxes for the background. A few other threads make calls that may wait, to the
-controller or to a log, and return the results to it.
+A few other threads make calls that may wait, to the controller or to a log, and return the results to it.
 """
 
 from __future__ import annotations
@@ -15,14 +14,15 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from strandline.client.calls import Clocked
-from strandline.client.http import Connection
+from strandline.client.http import AsyncConnection, Connection
 from strandline.client.retry import Patience
 from strandline.core.changes import Registered
 from strandline.fork import OwningProcess
@@ -41,12 +41,13 @@ from writer_client.limits import (
     REGISTERING_BATCH_WRITERS,
     TRANSACTION_LOOK_MS,
 )
-from writer_client.loop import do
 from writer_client.outbox import Answered, Outbox
 from writer_client.pending import Pending
 from writer_client.process_exit import Left
-from writer_client.session import Job
 from writer_client.thread_pool import ThreadPool
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 PATIENCE = Patience(pause_bound_ms=PAUSE_BOUND_MS)
 
@@ -70,7 +71,7 @@ class Background:
     """Sends the notes of background writers. Create one for each controller, share it between its writers, and close it
     after them.
 
-    Callbacks of writers run in its thread: a slow one delays all writers.
+    Callbacks of writers run in its threads: a slow one delays other writers.
     """
 
     def __init__(
@@ -98,10 +99,12 @@ class Background:
         self.origin = OwningProcess(f"a background for {self.connection.controller}")
         self._calls = ThreadPool(CALLS_AT_ONCE, "strandline-calls")
         self._flushes = ThreadPool(FLUSHES_AT_ONCE, "strandline-flushes")
+        self._in_loop: AsyncConnection | None = None  # over which awaited notes go, with one thread less between
+        self._noting: dict[Outbox, None] = {}  # in this turn of an event loop
         self._attending: dict[Outbox, None] = {}  # those to check in the next turn
         self._unsettled: set[Outbox] = set()  # those that had notes at the last check
         self._finished: deque[Callable[[], None]] = deque()  # results from other threads
-        self._to_register: deque[tuple[Outbox, Job[Registered]]] = deque()
+        self._to_register: deque[Outbox] = deque()
         self._ready: dict[Outbox, None] = {}  # with notes to send, in order
         self._flushing: dict[int, _Flush] = {}
         self._timers: list[tuple[float, int, Callable[[float], None]]] = []
@@ -110,10 +113,20 @@ class Background:
         self._not_before = 0.0
         self._hurries = False  # the process is ending
         self._woken = threading.Event()
+        self._urgent = threading.Event()  # ends the wait for others of a batch
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="strandline-background", daemon=True)
         self._thread.start()
         process_exit.watch(self)
+
+    @classmethod
+    def over(cls, connection: Connection | AsyncConnection) -> Self:
+        """Creates one over a shared connection of either kind."""
+        if isinstance(connection, Connection):
+            return cls(connection)
+        background = cls(connection.for_threads())
+        background._in_loop = connection
+        return background
 
     def attend(self, outbox: Outbox) -> None:
         """Checks an outbox in the next turn. Cheap, and safe to call from any thread."""
@@ -121,25 +134,40 @@ class Background:
         if not self._woken.is_set():
             self._woken.set()
 
-    def start_timer(self, outbox: Outbox) -> None:
-        """Starts the automatic notes of an outbox."""
-        self._finish(partial(self._set_timer, time.monotonic(), partial(self._note_automatically, outbox)))
+    def attend_at_once(self, outboxes: Iterable[Outbox]) -> None:
+        """Checks outboxes with awaited notes: these wait neither for others nor for a pause after earlier failures."""
+        self._failures, self._not_before = 0, 0.0
+        self._finish(partial(self._check_all, outboxes))
 
-    def watch_for_rest(self, outbox: Outbox) -> None:
-        """Lets an outbox go idle automatically from now on."""
-        self._finish(partial(self._rest, outbox, time.monotonic()))
+    def attend_after_turn(self, outbox: Outbox, loop: AbstractEventLoop) -> None:
+        """The same in an event loop, when it has run what is ready: its writers' notes go in one request."""
+        self._noting[outbox] = None
+        loop.call_soon(self._attend_noting)
 
-    def close(self) -> None:
-        """Ends the thread, and reports unsent notes on standard error: close the writers first."""
+    def _attend_noting(self) -> None:
+        noting, self._noting = self._noting, {}
+        if noting:  # the first of them takes all
+            self.attend_at_once(noting)
+
+    def start_timers(self, outbox: Outbox) -> None:
+        """Starts the automatic notes of an outbox, and lets it go idle automatically from now on."""
+        now = time.monotonic()
+        self._finish(partial(self._set_timer, now, partial(self._note_automatically, outbox)))
+        self._finish(partial(self._set_timer, now, partial(self._rest, outbox)))
+
+    def close(self, *, wait: bool = True) -> None:
+        """Ends the thread, and reports unsent notes on standard error: close the writers first. With `wait`, waits for
+        calls under way."""
         process_exit.forget(self)
         if not self.origin.is_here or self._over.is_set():
             return
         self._over.set()
+        self._urgent.set()
         self._woken.set()
         elsewhere = not self.is_own_thread()  # a callback may release its writer
         if elsewhere:
             self._thread.join()
-        self._calls.close(wait=elsewhere)
+        self._calls.close(wait=wait and elsewhere)
         self._flushes.close(wait=False)  # a log may hang
         process_exit.report([left for outbox in self._with_notes() for left in outbox.left()])
         if self._owned is not None:
@@ -156,6 +184,8 @@ class Background:
     def send_all(self, deadline: float) -> list[Left]:
         """Sends the waiting notes of its writers until a deadline (`time.monotonic`); returns what is left to
         report."""
+        if self._in_loop is not None and not self._in_loop.has_loop:
+            deadline = time.monotonic()
         outboxes = self._with_notes()
         self._hurries = True
         self.send_now(outboxes)
@@ -182,8 +212,9 @@ class Background:
         while not self._over.is_set():
             self._woken.wait(self._wait_s())
             if not self._finished:
-                self._over.wait(GATHER_MS / 1000)
+                self._urgent.wait(GATHER_MS / 1000)
             self._woken.clear()
+            self._urgent.clear()
             try:
                 self._turn()
             except Exception:  # a broken writer must not stop the others
@@ -226,25 +257,31 @@ class Background:
             self._set_timer(max(due + period_ms / 1000, time.monotonic()), partial(self._note_automatically, outbox))
             self._check(outbox)
 
+    def _check_all(self, outboxes: Iterable[Outbox]) -> None:
+        for outbox in outboxes:
+            self._check(outbox)
+
     def _check(self, outbox: Outbox) -> None:
         todo = outbox.next_step()
         if todo.unsettled:
             self._unsettled.add(outbox)
         else:
             self._unsettled.discard(outbox)
-        if todo.register is not None:
-            self._to_register.append((outbox, todo.register))
+        if todo.register:
+            self._to_register.append(outbox)
         if todo.flush is not None:
             self._flush(outbox, todo.flush)
         if todo.send:
             self._ready.setdefault(outbox)
 
     def _rest(self, outbox: Outbox, due: float) -> None:
-        again_ms, job = outbox.rest(time.monotonic())
-        if job is not None:
-            self._start(self._calls, partial(do, job, self._connection), partial(self._rested, outbox))
+        again_ms = outbox.rest()
+        if again_ms == 0:
+            idle = partial(outbox.session.idle, self._connection, None)
+            self._start(self._calls, idle, partial(self._rested, outbox))
         elif again_ms is not None:
             self._set_timer(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
+            self._check(outbox)
 
     def _rested(self, outbox: Outbox, done: None, error: Exception | None) -> None:
         again_ms = outbox.rested(error)
@@ -256,9 +293,10 @@ class Background:
 
     def _register(self) -> None:
         while self._to_register and self._registering < CALLS_AT_ONCE - BATCHES_AT_ONCE:
-            outbox, job = self._to_register.popleft()
+            outbox = self._to_register.popleft()
             self._registering += 1
-            self._start(self._calls, partial(do, job, self._connection), partial(self._registered, outbox))
+            register = partial(outbox.session.register, self._connection)
+            self._start(self._calls, register, partial(self._registered, outbox))
 
     def _registered(self, outbox: Outbox, done: Registered | None, error: Exception | None) -> None:
         self._registering -= 1
@@ -305,7 +343,14 @@ class Background:
         while self._ready and self._batches < BATCHES_AT_ONCE and (batch := self._next_batch()):
             self._batches += 1
             call = call_for([addressed for _, _, addressed in batch])
-            self._start(self._calls, partial(self._connection.run, call), partial(self._answered, batch))
+            # An awaited note has an end: it is sent again within the call, for as long as the connection is patient.
+            awaited = any(pending.awaited for _, pending, _ in batch)
+            started = self._in_loop.start(call) if awaited and self._in_loop is not None else None
+            if started is not None:
+                started.add_done_callback(partial(self._done_in_loop, batch))
+                continue
+            run = partial((self.connection if awaited else self._connection).run, call)
+            self._start(self._calls, partial(self._record, batch, run), self._answered)
 
     def _next_batch(self) -> list[Sent]:
         """Takes as many notes as fit. An outbox is never in two concurrent batches: its notes must stay in order."""
@@ -325,17 +370,28 @@ class Background:
                 break
         return batch
 
-    def _answered(self, batch: Sequence[Sent], answer: Clocked[Results] | None, error: Exception | None) -> None:
-        self._batches -= 1
-        results: Sequence[NoteAnswer | Exception | None] = answer.value if answer is not None else [error] * len(batch)
-        clock = answer.clock if answer is not None else None
+    def _done_in_loop(self, batch: Sequence[Sent], started: Future[Clocked[Results]]) -> None:
+        self._work(partial(self._record, batch, started.result), self._answered)
+
+    @staticmethod
+    def _record(batch: Sequence[Sent], run: Callable[[], Clocked[Results]]) -> dict[Outbox, bool]:
+        """Sends a batch, and records the answers. Returns whether any note of each outbox has to be sent again."""
+        results: Sequence[NoteAnswer | Exception]
+        try:
+            answer = run()
+            results, clock = answer.value, answer.clock
+        except Exception as error:
+            results, clock = [error] * len(batch), None
         by_outbox: dict[Outbox, list[Answered]] = {}
         for (outbox, pending, addressed), result in zip(batch, results, strict=True):
-            assert result is not None
             by_outbox.setdefault(outbox, []).append((pending, addressed, result))
-        again = [outbox.answered(answers, clock) for outbox, answers in by_outbox.items()]
-        self._pause(again=any(again))
-        for outbox in by_outbox:
+        return {outbox: outbox.answered(answers, clock) for outbox, answers in by_outbox.items()}
+
+    def _answered(self, again: dict[Outbox, bool] | None, error: Exception | None) -> None:
+        self._batches -= 1
+        assert again is not None, error
+        self._pause(again=any(again.values()))
+        for outbox in again:
             self._check(outbox)
 
     def _pause(self, *, again: bool) -> None:
@@ -363,4 +419,27 @@ class Background:
 
     def _finish(self, finish: Callable[[], None]) -> None:
         self._finished.append(finish)
+        self._urgent.set()
         self._woken.set()
+
+
+_shared: dict[int, tuple[Background, int]] = {}  # by the id of the connection; and how many writers use it
+_sharing = threading.Lock()
+
+
+def background_of(connection: Connection | AsyncConnection) -> tuple[Background, Callable[..., None]]:
+    """Returns the background that all waiting writers on a connection share, and the function that releases it."""
+    key = id(connection)  # unique as long as the writers hold the connection
+    with _sharing:
+        background, users = _shared.get(key) or (Background.over(connection), 0)
+        _shared[key] = background, users + 1
+    return background, partial(_release, key)
+
+
+def _release(key: int, *, wait: bool = True) -> None:
+    with _sharing:
+        background, users = _shared.pop(key)
+        if users > 1:
+            _shared[key] = background, users - 1
+            return
+    background.close(wait=wait)

@@ -38,11 +38,12 @@ class ThreadPool:
         self._work.put(work)
 
     def close(self, *, wait: bool) -> None:
-        """Ends the threads when their work is done; with `wait`, waits for that."""
+        """Ends the threads when their work is done; with `wait`, waits for that, unless this is one of them."""
         for _ in self._threads:
             self._work.put(None)
-        for thread in self._threads if wait else ():
-            thread.join()
+        if wait and threading.current_thread() not in self._threads:
+            for thread in self._threads:
+                thread.join()
 
     def _run(self) -> None:
         while True:

@@ -16,30 +16,34 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.session import Begun, Times, by_key
 
 
-class _Written:
+class _Transaction:
     """The events of a transaction so far, which the session counts on commit."""
 
-    def __init__(self, begun: Begun, ended: Callable[[Begun], None]) -> None:
-        """`ended` is called when the transaction is aborted."""
+    def __init__(self, begun: Begun, aborted: Callable[[Begun], None]) -> None:
+        """`aborted` is called when the transaction is aborted."""
         self._begun = begun
-        self._ended = ended
+        self._aborted = aborted
 
     def _write(self, events: Iterable[Event], newest: Times | None) -> None:
         rows = events_of(events)
         self._begun.transaction.write(rows)
         self._begun.written.add(len(rows), by_key(newest, newest=True))
 
+    def _abort(self) -> None:
+        self._begun.transaction.abort()
+        self._aborted(self._begun)
 
-class WriterTransaction(_Written):
-    """A transaction of a `Writer`. Leaving the `with` block without a commit aborts it: nothing is noted."""
+
+class WriterTransaction(_Transaction):
+    """A transaction of a writer. Leaving the `with` block without a commit aborts it: nothing is noted."""
 
     def __init__(
         self,
         begun: Begun,
         commit: Callable[[Begun, Times | None], NoteAnswer | None],
-        ended: Callable[[Begun], None],
+        aborted: Callable[[Begun], None],
     ) -> None:
-        super().__init__(begun, ended)
+        super().__init__(begun, aborted)
         self._commit = commit
 
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
@@ -49,18 +53,20 @@ class WriterTransaction(_Written):
     def commit(self, time: Times | None = None) -> NoteAnswer | None:
         """Makes the events durable and visible, and then notes the time with the position behind the commit.
 
-        Returns the answer to the note. Without a time nothing is noted; the next note covers the events. With automatic
-        notes, only a time beyond the clock is noted.
+        Returns the answer to the note; None from a `BackgroundWriter`, which does not wait for it. Without a time
+        nothing is noted; the next note covers the events. With automatic notes, only a time beyond the clock is noted.
+        The log keeps the time with the commit: if this process ends before the note is answered, the next one notes it
+        on registering.
 
         If the commit fails, raises its error: nothing is written. If only the note fails, raises CommittedWithoutNote.
-        With a time, raises TransactionUnderWay while another transaction of the writer is open.
+        With a time, raises TransactionUnderWay while another transaction of the writer is open. With a
+        `BackgroundWriter`, a failed commit counts as a failed write.
         """
         return self._commit(self._begun, time)
 
     def abort(self) -> None:
         """Drops the events. Does nothing after a commit or an abort."""
-        self._begun.transaction.abort()
-        self._ended(self._begun)
+        self._abort()
 
     def __enter__(self) -> Self:
         return self
@@ -71,16 +77,16 @@ class WriterTransaction(_Written):
         self.abort()
 
 
-class AsyncWriterTransaction(_Written):
+class AsyncWriterTransaction(_Transaction):
     """A transaction of an `AsyncWriter`."""
 
     def __init__(
         self,
         begun: Begun,
         commit: Callable[[Begun, Times | None], Awaitable[NoteAnswer | None]],
-        ended: Callable[[Begun], None],
+        aborted: Callable[[Begun], None],
     ) -> None:
-        super().__init__(begun, ended)
+        super().__init__(begun, aborted)
         self._commit = commit
 
     async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
@@ -93,8 +99,7 @@ class AsyncWriterTransaction(_Written):
 
     async def abort(self) -> None:
         """See `WriterTransaction.abort`."""
-        await asyncio.to_thread(self._begun.transaction.abort)
-        self._ended(self._begun)
+        await asyncio.to_thread(self._abort)
 
     async def __aenter__(self) -> Self:
         return self

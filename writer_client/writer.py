@@ -1,44 +1,52 @@
-"""`Writer`, and `AsyncWriter` for asyncio."""
+"""`Writer`, and `AsyncWriter` for asyncio: they flush the log, leave the note to the background, and wait for its
+answer. A failed note is not sent again after its caller knows of it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, assert_never
+from typing import ParamSpec, Self, TypeVar
 
-from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.client.http import AsyncConnection, Connection, reach
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY
-from strandline.errors import StrandlineError
-from strandline.fork import OwningProcess
+from strandline.errors import ControllerAway, Refused, StrandlineError
 from strandline.logs import Event, Log, Position
 from strandline.wire.streams import NoteAnswer
-from writer_client.automatic_notes import AutomaticTime, automatic_of
-from writer_client.batches import notes_of
-from writer_client.departure import Leaving, check_leaving
-from writer_client.loop import do, do_async
-from writer_client.session import Begun, Job, Times, WriterSession
+from writer_client import process_exit
+from writer_client.automatic_notes import AutomaticTime
+from writer_client.base_writer import BaseWriter
+from writer_client.departure import Leaving
+from writer_client.errors import CommittedWithoutNote
+from writer_client.limits import RELEASE_DRAIN_MS
+from writer_client.reports import Report
+from writer_client.sender import Background, background_of
+from writer_client.session import Begun, Times, by_key
 from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 
-if TYPE_CHECKING:
-    from writer_client.clockwork import ClockTask, ClockThread, Clockwork
-    from writer_client.reports import Report, Status
-
 Value = TypeVar("Value")
+Parameters = ParamSpec("Parameters")
 
 
-class _Registration:
-    """The registration of a writer, and its status."""
+class _WaitingWriter(BaseWriter):
+    """The common part of `Writer` and `AsyncWriter`."""
 
-    _session: WriterSession
-    _acts: WriterSession | Clockwork  # provides its jobs
-    _clockwork: Clockwork | None = None  # does the automatic work
-    _origin: OwningProcess
+    _sender: Background | None = None
+    _leave_sender: Callable[..., None]
+    _shared: Connection | AsyncConnection
+    _leave: Callable[[], None]
+    _interrupted = False  # while it waited for an answer
 
     @property
-    def epoch(self) -> int | None:
-        """The number of the registration; None before the first one."""
-        return self._session.epoch
+    def _background(self) -> Background:
+        """Begins with the first note, so that a writer without notes has no threads."""
+        if self._sender is None:
+            self._sender, self._leave_sender = background_of(self._shared)
+        return self._sender
 
     @property
     def floor(self) -> int | None:
@@ -47,49 +55,64 @@ class _Registration:
         return self._session.floors.get(DEFAULT_KEY)
 
     @property
-    def floors(self) -> Mapping[str, int | None]:
-        """The floors by time key."""
-        return self._session.floors
-
-    @property
     def clock(self) -> int | None:
         """The controller's clock, as of its last answer. In the ingestion domain, note this time: read it before the
         position."""
         return self._session.clock
 
-    @property
-    def repaired(self) -> NoteAnswer | StrandlineError | None:
-        """The answer to a note that registering made up for: an earlier process of this name committed a transaction
-        and ended before it noted the time. None without such a transaction."""
-        return self._session.repaired
+    def _check_note(self, position: Mapping[str, int] | None) -> None:
+        self._check()
+        self._check_manual(position)
+        self._session.check_no_transaction("note_time()")
 
-    def status(self) -> Status:
-        """Returns the status of notes, and what is known of late events. Cheap, and safe to call from any thread."""
+    def _say(
+        self, times: Mapping[str, int], own: Position | None, position: Mapping[str, int], newest: Mapping[str, int]
+    ) -> Future[NoteAnswer]:
+        """Notes times at the log's position `own`, or at one from the caller. The future has the answer."""
+        outbox, session = self._outbox, self._session
+        if own is not None:
+            position, newest = session.reached(own), session.known(own, newest)
+        times = session.with_owed(times)
+        session.note_of(times, position, newest)  # raises what is no note
+        answered = Future[NoteAnswer]()
+        with outbox.lock:
+            outbox.say_at(times, position, newest, (answered,))
+        return answered
+
+    def _commit_alone(self, begun: Begun, time: Times | None) -> Mapping[str, int]:
+        """Commits. Returns the times that are to be noted."""
+        return self._commit(begun, by_key(time), notes=False)
+
+    def _without_note(self, times: Mapping[str, int], error: StrandlineError) -> CommittedWithoutNote:
+        """Returns the error of a commit whose note was not taken, and has the times noted later."""
+        refused = isinstance(error, Refused)
+        if not refused and self._outbox.automatic is not None:
+            self._outbox.repeat(times)
+            self._background.attend(self._outbox)
+        return CommittedWithoutNote(writer=self._session.writer, reason=str(error), refused=refused)
+
+    def _settle(self, end: Callable[[], None]) -> None:
+        """Goes idle, closes or stays. A failed write holds back only the notes of the clock."""
         self._origin.check()
-        if self._clockwork is not None:
-            return self._clockwork.outbox.status()
-        from writer_client.reports import Status  # keeps the import of a writer quick
+        if self._outbox.automatic is None:
+            self._outbox.resume()
+        if self._outbox.is_busy:
+            self._background.attend_at_once([self._outbox])
+        end()
 
-        late = self._session.late
-        return Status(
-            epoch=self._session.epoch,
-            noted=dict(self._session.times),
-            late=late.late,
-            floors=dict(late.floors),
-            late_events=late.events,
-        )
-
-    def resume(self) -> None:
-        """Continues after a failed or interrupted write: call it when the events are written, or never will be.
-
-        Until then the writer notes no clock and does not go idle.
-        """
-        self._origin.check()
-        if self._clockwork is not None:
-            self._clockwork.outbox.resume()
+    def _release(self) -> None:
+        if self._origin.is_here:
+            left = self._outbox.leave(monotonic() + RELEASE_DRAIN_MS / 1000, patient=False)
+            self._outbox.release()
+            process_exit.report(left)
+            if self._sender is not None:
+                self._sender = None
+                self._leave_sender(wait=not self._interrupted)
+        self._session.closed = True
+        self._leave()
 
 
-class Writer(_Registration):
+class Writer(_WaitingWriter):
     """Writes to one stream, and notes its time at the controller. Use it from one thread at a time.
 
         with Writer("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
@@ -124,34 +147,25 @@ class Writer(_Registration):
         - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
         - `keys`: the time keys that the writer notes.
         - `log`: the log to write to, which also provides the positions of notes.
-        - `automatically_note_time`: note the clock every few seconds after registration, in a separate thread.
-          `AutomaticTime` has the options, and the source of positions without a log.
+        - `automatically_note_time`: note the clock every few seconds after registration. `AutomaticTime` has the
+          options, and the source of positions without a log.
         - `idle_after_ms`: go idle after this time without a write or a note, if no transaction is open. The writer
           registers again before its next write.
-        - `on_report`: called in that thread with each report of automatic work; it must not call the writer. Without
-          it, the next call raises a refusal. `status` has the current state.
+        - `on_report`: called in a thread that sends notes with each report, except the refusal of a note that is waited
+          for; it must not call the writer. Without it, the next call raises a refusal of the clock. `status` has the
+          current state.
         - `leaving`: what the end of the `with` block does. `"stay"`: time waits for later processes of this name, so
           that nothing they write is late, for at most `writer_timeout_ms`. `"idle"`: time goes on until such a process
           registers; what it writes below its floor is late. `"close"`: the same for a name that does not come back.
         """
-        self._leaving = check_leaving(leaving)
-        automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
-        self._session = self._acts = WriterSession(stream, name, keys, log, automatic)
-        self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")
+        super().__init__(stream, name, keys, log, on_report, automatically_note_time, idle_after_ms, leaving)
         self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._clock: ClockThread | None = None
-        if automatic is not None or idle_after_ms is not None:
-            from writer_client.clockwork import ClockThread, Clockwork  # most writers do no automatic work
-
-            self._acts = self._clockwork = Clockwork(
-                self._session, automatic, idle_after_ms, on_report, self._connection.patience
-            )
-            self._clock = ClockThread(self._clockwork, self._connection)
+        self._shared = self._connection
 
     def register(self) -> Registered:
         """Registers the writer, which holds the stream's time at its floor until it notes. Fences older registrations
         of its name."""
-        return self._do(self._acts.register())
+        return self._register()
 
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
         """Appends events to the log, and returns their position. An idle writer registers first.
@@ -160,7 +174,7 @@ class Writer(_Registration):
         notes carry it, and reading from a time is exact. Raises NoLog without a log, Fenced once another process has
         registered the writer's name, and the log's errors.
         """
-        return self._at_log(self._acts.write(events, newest))
+        return self._write(events, newest)
 
     def note_time(
         self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
@@ -176,11 +190,18 @@ class Writer(_Registration):
         Raises the controller's refusal, the log's errors, ManualNote if the writer notes time automatically, and
         TransactionUnderWay while a transaction is open, since no position covers its events.
         """
-        return self._do(self._acts.note_time(time, position, newest))
+        self._check_note(position)
+        with self._outbox.writing() as ready:
+            if not ready:
+                self._hold()
+            own = self._session.flush() if position is None else None
+            self._outbox.resume()  # by noting, the caller confirms that its events are written
+            answered = self._say(by_key(time), own, position or {}, by_key(newest, newest=True))
+        return self._answer(answered)
 
     def begin(self) -> WriterTransaction:
         """Begins a transaction: a context manager with `write` and `commit`. Raises the errors of `write`."""
-        return WriterTransaction(self._at_log(self._acts.begin()), self._commit, self._aborted)
+        return WriterTransaction(self._begin(), self._commit_and_wait, self._aborted)
 
     def idle(self, position: Mapping[str, int] | None = None) -> None:
         """Goes idle: the stream's time no longer waits for this writer, until it registers again.
@@ -188,41 +209,39 @@ class Writer(_Registration):
         First notes what was written since the last note, up to `position`, or up to the log's position. Raises
         NeverNoted if the writer has no time to note.
         """
-        self._do(self._acts.idle(position))
+        self._settle(partial(self._idle, position))
 
     def close(self, position: Mapping[str, int] | None = None) -> None:
         """Closes the writer for good. First notes the final position, as `idle` does. A second call does nothing."""
         if not self._session.closed:
-            self._do(self._acts.close(position))
+            self._settle(partial(self._close, position))
             self.release()
 
     def release(self) -> None:
         """Closes the connection without a call to the controller. The writer cannot be used afterwards."""
-        if self._clock is not None and self._origin.is_here:
-            self._clock.stop()
-        self._session.closed = True
-        self._leave()
+        self._release()
 
-    def _do(self, job: Job[Value]) -> Value:
-        self._origin.check()
-        return do(job, self._connection) if self._clock is None else self._clock.call(job)
-
-    def _at_log(self, job: Job[Value]) -> Value:
-        self._origin.check()
-        return do(job, self._connection) if self._clock is None else self._clock.at_log(job)
-
-    def _commit(self, begun: Begun, time: Times | None) -> NoteAnswer | None:
-        job = self._acts.commit(begun, time)
+    def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
+        """Has the note sent, and waits for its answer."""
         try:
-            return self._at_log(job) if time is None else self._do(job)
+            self._background.attend_at_once([self._outbox])
+            return answered.result()
+        except ControllerAway as error:
+            raise error.with_traceback(None) from None  # where it arose in here tells nobody anything
         finally:
-            if self._clock is not None:
-                self._clock.wake()
+            if not answered.done():  # Ctrl-C
+                self._interrupted = True
+                answered.cancel()
 
-    def _aborted(self, begun: Begun) -> None:
-        self._acts.ended(begun, committed=False)
-        if self._clock is not None:
-            self._clock.wake()
+    def _commit_and_wait(self, begun: Begun, time: Times | None) -> NoteAnswer | None:
+        times = self._commit_alone(begun, time)
+        self._attend_if_busy()
+        if not times:
+            return None
+        try:
+            return self._answer(self._say(times, self._session.flush(), {}, {}))  # writes beside it may be under way
+        except StrandlineError as error:
+            raise self._without_note(times, error) from error
 
     def __enter__(self) -> Self:
         try:
@@ -237,12 +256,12 @@ class Writer(_Registration):
     ) -> None:
         try:
             if kind is None and not self._session.closed:
-                self._do(_left(self._acts, self._leaving))
+                self._settle(self._left)
         finally:
             self.release()
 
 
-class AsyncWriter(_Registration):
+class AsyncWriter(_WaitingWriter):
     """`Writer` for asyncio. Use it from one task at a time. It calls the log in other threads.
 
         async with AsyncWriter("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
@@ -268,78 +287,95 @@ class AsyncWriter(_Registration):
         on_report: Callable[[Report], None] | None = None,
         leaving: Leaving = "stay",
     ) -> None:
-        """See `Writer`. A task does the automatic work, from registration on. It calls `on_report` in the event loop,
-        and `position` of `AutomaticTime` in another thread."""
-        self._leaving = check_leaving(leaving)
-        automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
-        self._session = self._acts = WriterSession(stream, name, keys, log, automatic)
-        self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")
-        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._notes = notes_of(self._connection)
-        self._clock: ClockTask | None = None
-        if automatic is not None or idle_after_ms is not None:
-            from writer_client.clockwork import ClockTask, Clockwork
-
-            self._acts = self._clockwork = Clockwork(
-                self._session, automatic, idle_after_ms, on_report, self._notes.patience
-            )
-            self._clock = ClockTask(self._clockwork, self._notes)
+        """See `Writer`. `on_report` is called in the event loop."""
+        report = None if on_report is None else partial(self._report, on_report)
+        super().__init__(stream, name, keys, log, report, automatically_note_time, idle_after_ms, leaving)
+        if isinstance(controller, AsyncConnection):
+            self._shared, self._leave, self._connection = controller, lambda: None, controller.for_threads()
+        else:
+            self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+            self._shared = self._connection
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def register(self) -> Registered:
         """See `Writer.register`."""
-        return await self._do(self._acts.register())
+        return await self._in_thread(self._register)
 
     async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
         """See `Writer.write`."""
-        return await self._at_log(self._acts.write(events, newest))
+        with self._outbox.holding_back(cancelled_only=True):
+            return await self._in_thread(self._write, events, newest)
 
     async def note_time(
         self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
     ) -> NoteAnswer:
         """See `Writer.note_time`."""
-        return await self._do(self._acts.note_time(time, position, newest))
+        self._check_note(position)
+        with self._outbox.writing() as ready:
+            if not ready:
+                await self._in_thread(self._hold)
+            own = await self._in_thread(self._session.flush) if position is None else None
+            self._outbox.resume()
+            answered = self._say(by_key(time), own, position or {}, by_key(newest, newest=True))
+        return await self._answer(answered)
 
     async def begin(self) -> AsyncWriterTransaction:
         """See `Writer.begin`."""
-        return AsyncWriterTransaction(await self._at_log(self._acts.begin()), self._commit, self._aborted)
+        return AsyncWriterTransaction(await self._in_thread(self._begin), self._commit_and_wait, self._aborted)
 
     async def idle(self, position: Mapping[str, int] | None = None) -> None:
         """See `Writer.idle`."""
-        await self._do(self._acts.idle(position))
+        await self._in_thread(self._settle, partial(self._idle, position))
 
     async def close(self, position: Mapping[str, int] | None = None) -> None:
         """See `Writer.close`."""
         if not self._session.closed:
-            await self._do(self._acts.close(position))
+            await self._in_thread(self._settle, partial(self._close, position))
             await self.release()
 
     async def release(self) -> None:
         """See `Writer.release`."""
-        if self._clock is not None and self._origin.is_here:
-            await self._clock.stop()
-        self._session.closed = True
-        await self._leave()
+        await asyncio.to_thread(self._release)
 
-    async def _do(self, job: Job[Value]) -> Value:
-        self._origin.check()
-        return await (do_async(job, self._notes) if self._clock is None else self._clock.call(job))
-
-    async def _at_log(self, job: Job[Value]) -> Value:
-        self._origin.check()
-        return await (do_async(job, self._notes) if self._clock is None else self._clock.at_log(job))
-
-    async def _commit(self, begun: Begun, time: Times | None) -> NoteAnswer | None:
-        job = self._acts.commit(begun, time)
+    async def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
+        self._background.attend_after_turn(self._outbox, self._enter())
         try:
-            return await (self._at_log(job) if time is None else self._do(job))
-        finally:
-            if self._clock is not None:
-                self._clock.wake()
+            return await asyncio.wrap_future(answered)
+        except asyncio.CancelledError:
+            self._interrupted = True
+            raise
+        except ControllerAway as error:
+            raise error.with_traceback(None) from None
 
-    def _aborted(self, begun: Begun) -> None:
-        self._acts.ended(begun, committed=False)
-        if self._clock is not None:
-            self._clock.wake()
+    async def _commit_and_wait(self, begun: Begun, time: Times | None) -> NoteAnswer | None:
+        with self._outbox.holding_back(cancelled_only=True):
+            times = await self._in_thread(self._commit_alone, begun, time)
+        self._attend_if_busy()
+        if not times:
+            return None
+        try:
+            return await self._answer(self._say(times, await self._in_thread(self._session.flush), {}, {}))
+        except StrandlineError as error:
+            raise self._without_note(times, error) from error
+
+    async def _in_thread(
+        self, call: Callable[Parameters, Value], *arguments: Parameters.args, **named: Parameters.kwargs
+    ) -> Value:
+        """Makes a call that may wait in another thread."""
+        self._enter()
+        return await asyncio.to_thread(call, *arguments, **named)
+
+    def _enter(self) -> asyncio.AbstractEventLoop:
+        """Takes this event loop for the requests and the reports."""
+        self._origin.check()
+        self._loop = asyncio.get_running_loop()
+        if isinstance(self._shared, AsyncConnection):
+            self._shared.enter()
+        return self._loop
+
+    def _report(self, on_report: Callable[[Report], None], report: Report) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(on_report, report)
 
     async def __aenter__(self) -> Self:
         try:
@@ -354,19 +390,6 @@ class AsyncWriter(_Registration):
     ) -> None:
         try:
             if kind is None and not self._session.closed:
-                await self._do(_left(self._acts, self._leaving))
+                await self._in_thread(self._settle, self._left)
         finally:
             await self.release()
-
-
-def _left(acts: WriterSession | Clockwork, leaving: Leaving) -> Job[None]:
-    """Returns the job that the end of the `with` block does."""
-    match leaving:
-        case "stay":
-            return acts.stay(None)
-        case "idle":
-            return acts.idle(None)
-        case "close":
-            return acts.close(None)
-        case _:
-            assert_never(leaving)

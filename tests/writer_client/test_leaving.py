@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
 from tests.served import ROOT
 from writer_client import Background, BackgroundWriter
 from writer_client.limits import EXIT_DRAIN_MS
@@ -332,9 +333,28 @@ def test_what_a_waiting_writers_clock_said_is_sent_when_the_process_ends(control
 @pytest.mark.parametrize("kind", ["waiting", "awaiting"])
 def test_what_a_waiting_writers_clock_said_in_vain_is_told(controller: Any, tmp_path: Path, kind: str) -> None:
     stream = controller.stream()
-    then = "faults.always(Fault.CONTROLLER_AWAY); now = 200; until(lambda: writer.status().stuck)"
+    then = "faults.always(Fault.CONTROLLER_AWAY); now = 200; "
+    then += "until(lambda: said.count(200) > 1 and writer.status().stuck)"
     script = UNANSWERED + (WAITING.format(then=then) if kind == "waiting" else AWAITING)
     done = run(script, controller.url, stream, tmp_path / "log")
     assert done.returncode == 0
     assert all(line.startswith("strandline:") for line in said_in(done))
     assert f"of writer 'w1' of stream {stream!r} could not be sent" in done.stderr
+
+
+def test_ctrl_c_while_a_note_waits_ends_the_process_at_once(controller: Any, tmp_path: Path) -> None:
+    """Its caller knows that the note had no answer: nothing is sent, waited for or told any more."""
+    script = """
+    with Writer(Connection(url, transport=FaultyTransport(HttpTransport(url), faults)), stream, 'w1') as writer:
+        faults.always(Fault.CONTROLLER_AWAY)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        began = time.monotonic()
+        try:
+            writer.note_time(100, {'0': 1})
+        finally:
+            print(time.monotonic() - began)
+    """
+    done = run(UNANSWERED + script, controller.url, controller.stream(), tmp_path / "log")
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert "strandline:" not in done.stderr
+    assert float(done.stdout) < CALL_DEADLINE_DEFAULT_MS / 1000
