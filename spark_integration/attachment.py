@@ -13,13 +13,12 @@ from spark_integration.environment import register, register_source
 from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn, WrongSetting
 from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions, MarkSource
-from spark_integration.options import BACKLOG_THRESHOLD, controller_text
+from spark_integration.options import BACKLOG_THRESHOLD, CONTROLLER_WAIT_DEFAULT_MS, controller_text
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter, Positions
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from spark_integration.rows import MARK
 from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
 from spark_integration.window_calls import check_call
-from strandline.limits import CONTROLLER_WAIT_DEFAULT_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

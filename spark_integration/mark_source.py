@@ -42,10 +42,9 @@ from spark_integration.offsets import END_OF_TIME_MS, later
 from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
 from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.rows import MARK, column_of
-from spark_integration.window_calls import ControllerWindows
+from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.errors import UnknownGroup
-from strandline.limits import REPORT_WAIT_MS, WINDOW_FIRST_PAUSE_MS
 from strandline.names import check_name
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ if TYPE_CHECKING:
 
     from strandline.wire.groups import GroupDescription, GroupMember
     from strandline.wire.shapes import Positions
+
+REPORT_WAIT_MS: Final = 10_000  # in an availableNow run: how long a batch waits for the report of the one before it
 
 _log = logging.getLogger(__name__)
 

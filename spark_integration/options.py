@@ -15,8 +15,11 @@ from spark_integration.log_location import KafkaTopic, Place, SqliteFile
 from spark_integration.releases import HAS_LIMITS, INSTALLED
 from strandline.client.addresses import check_addresses
 from strandline.errors import InvalidConfig
-from strandline.limits import BACKLOG_BATCH_DEFAULT_ROWS, CONTROLLER_WAIT_DEFAULT_MS, OFFSET_BOUND
+from strandline.limits import OFFSET_BOUND
 from strandline.names import check_name
+
+CONTROLLER_WAIT_DEFAULT_MS: Final = 60_000  # how long a query waits for a controller that is away
+BACKLOG_BATCH_DEFAULT_ROWS: Final = 10_000_000  # of a batch of a job that works off a backlog
 
 TOKEN_VARIABLE: Final = "STRANDLINE_TOKEN"
 BACKLOG_THRESHOLD: Final = "spark.strandline.backlog.watermarkLagThreshold"

@@ -21,9 +21,8 @@ from spark_integration.log_location import KafkaTopic, SqliteFile, decided_end, 
 from spark_integration.offsets import END_OF_TIME_MS, begun
 from spark_integration.options import Asking, controller_text, location_of
 from spark_integration.progress import watermark_of
-from spark_integration.report_sender import ReportSender
+from spark_integration.report_sender import REPORT_PAUSE_MS, ReportSender
 from strandline.errors import StrandlineError, StreamSealed, TimeWentBack, says_nothing_changed
-from strandline.limits import REPORT_PAUSE_MS
 from strandline.logs import Event, Memo
 from strandline.names import check_name
 

@@ -10,13 +10,13 @@ from spark_integration.errors import NotYetComplete
 from spark_integration.log_location import head_of
 from spark_integration.offsets import begun
 from spark_integration.options import AtEnd, AtHead, AtPositions, AtTime, End, SourceOptions, Start
-from spark_integration.window_calls import ControllerWindows
+from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
 from strandline.core.segment import Segment, SegmentGraph
-from strandline.limits import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
 
 if TYPE_CHECKING:
     from strandline.logs import LogReader
     from strandline.wire.streams import StreamDescription, WireMark
+
 
 START_SEARCH_STEPS: Final = 64  # of the search for a mark below a time; each step back is twice the one before
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from strandline.errors import Refused, StrandlineError, TooMany
-from strandline.limits import REPORT_PAUSE_MS
+
+REPORT_PAUSE_MS: Final = 500  # between attempts to report to the controller what a query has read, or its time
 
 REPORTS_WAITING: Final = 1_024  # queries whose newest report is still to be sent
 

@@ -30,11 +30,10 @@ from spark_integration.options import SourceOptions
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read_partition
-from spark_integration.window_calls import ControllerWindows
+from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.writer import WriterState
-from strandline.limits import PARTITION_ROWS, WINDOW_FIRST_PAUSE_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +41,9 @@ if TYPE_CHECKING:
     from strandline.logs import LogReader
     from strandline.wire.groups import GroupWindow
     from strandline.wire.shapes import Positions
+from typing import Final
+
+PARTITION_ROWS: Final = 1_000_000  # a longer range is split, so that catching up uses every core
 
 _log = logging.getLogger(__name__)
 

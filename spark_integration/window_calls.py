@@ -11,7 +11,7 @@ from spark_integration.options import Asking
 from strandline.client.backoff import backoff_ms, spread_ms
 from strandline.core.window import TimeWindow
 from strandline.errors import StrandlineError, Unavailable, UnknownSegment, UnknownStream
-from strandline.limits import PAGE_ENTRIES, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
+from strandline.limits import PAGE_ENTRIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from strandline.client.calls import Call
     from strandline.client.http import Seams, Transport
     from strandline.wire.streams import MarksAt, StreamDescription, WireMark
+
+WINDOW_FIRST_PAUSE_MS: Final = 50  # between two of these requests at first, then twice as long each time
+WINDOW_PAUSE_BOUND_MS: Final = 2_000  # the longest of these pauses
 
 STREAM_CHECK_MS: Final = 2_000  # for the answer whether a stream is there, before a query begins
 WINDOW_ATTEMPT_MS: Final = 10_000  # one request for a time window

@@ -23,12 +23,3 @@ JSON_DEPTH: Final = 32  # nested objects and lists in a body; past it 400 bad_js
 
 # Waiting
 WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`
-
-# The Spark source
-PARTITION_ROWS: Final = 1_000_000  # a longer range is split, so that catching up uses every core
-CONTROLLER_WAIT_DEFAULT_MS: Final = 60_000  # how long a query waits for a controller that is away
-WINDOW_FIRST_PAUSE_MS: Final = 50  # between two of these requests at first, then twice as long each time
-WINDOW_PAUSE_BOUND_MS: Final = 2_000  # the longest of these pauses
-BACKLOG_BATCH_DEFAULT_ROWS: Final = 10_000_000  # of a batch of a job that works off a backlog
-REPORT_PAUSE_MS: Final = 500  # between attempts to report to the controller what a query has read, or its time
-REPORT_WAIT_MS: Final = 10_000  # in an availableNow run: how long a batch waits for the report of the one before it

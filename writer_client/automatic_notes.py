@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from strandline.core.checks import check_whole
 from strandline.core.note import check_position
 from strandline.errors import InvalidConfig
 from strandline.logs import Log, Position
 from writer_client.errors import NoLog
-from writer_client.limits import NOTE_LAG_DEFAULT_MS, NOTE_PERIOD_DEFAULT_MS
+
+NOTE_PERIOD_DEFAULT_MS: Final = 5_000  # between two automatic notes
+NOTE_LAG_DEFAULT_MS: Final = 1_000  # how old an event may be when it is written: automatic notes are this far behind
 
 
 def system_clock_ms() -> int:

@@ -15,9 +15,9 @@ from strandline.limits import SEGMENTS_PER_STREAM
 from strandline.logs import Event, Log, Position
 from writer_client import process_exit
 from writer_client.automatic_notes import AutomaticTime
-from writer_client.base_writer import BaseWriter
+from writer_client.base_writer import DRAIN_DEFAULT_MS, BaseWriter
 from writer_client.departure import Leaving
-from writer_client.limits import DRAIN_DEFAULT_MS, EXIT_DRAIN_MS
+from writer_client.process_exit import EXIT_DRAIN_MS
 from writer_client.reports import Report
 from writer_client.sender import Background
 from writer_client.session import Begun, Times, by_key

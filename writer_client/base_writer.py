@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import assert_never
+from typing import Final, assert_never
 
 from strandline.client.http import Connection
 from strandline.core.changes import Registered
@@ -20,11 +20,12 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, automatic_of
 from writer_client.departure import Leaving, check_leaving
 from writer_client.errors import ManualNote, WriterClosed
-from writer_client.limits import DRAIN_DEFAULT_MS
 from writer_client.outbox import Outbox
 from writer_client.reports import Report, Status
 from writer_client.sender import Background
 from writer_client.session import Begun, Times, WriterSession, by_key
+
+DRAIN_DEFAULT_MS: Final = 15_000  # how long closing waits for notes under way
 
 
 class BaseWriter:

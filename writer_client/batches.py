@@ -8,13 +8,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from strandline.client import calls
 from strandline.client.calls import Call, Clocked, clocked
 from strandline.core.note import Note
 from strandline.errors import StrandlineError
+from strandline.limits import BODY_BYTES, NOTES_PER_REQUEST
 from strandline.wire.streams import NoteAnswer
-from writer_client.limits import BATCH_BYTES, BATCH_NOTES
+
+BATCH_NOTES: Final = NOTES_PER_REQUEST  # as many as a controller takes
+BATCH_BYTES: Final = BODY_BYTES - 1_024  # the rest of the request takes less than the difference
 
 Results = tuple[NoteAnswer | StrandlineError, ...]
 

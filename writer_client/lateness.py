@@ -32,7 +32,7 @@ class Lateness:
         self.late = False  # of the last answer to a note, as are the floors
         self.floors: Mapping[str, int] = {}
         self.events = 0  # known to be late when they were written
-        self._unit_told = False
+        self._unit_checked = False
 
     def registered(self, registered: Registered, *, first: bool) -> None:
         """Takes the answer to a registration; `first` of this process."""
@@ -54,7 +54,7 @@ class Lateness:
     def answered(self, times: Mapping[str, int], answer: NoteAnswer, passed: Mapping[str, int]) -> None:
         """Takes the answer to a note; `passed` is what the writer had noted before, or its floor."""
         self.late, self.floors = answer.late, {}
-        if not self._unit_told:
+        if not self._unit_checked:
             self._check_unit(times)
         if not (answer.late or answer.floors):
             return
@@ -105,8 +105,8 @@ class Lateness:
     def _check_unit(self, times: Mapping[str, int]) -> None:
         for key, time in times.items():
             unit = unit_of(time)
-            if unit is not None and not self._unit_told:
-                self._unit_told = True
+            if unit is not None and not self._unit_checked:
+                self._unit_checked = True
                 self.log.warn(
                     "unit",
                     f"{self._who} has noted {time}{_of(key)}, which looks like {unit.word}: times that are dates have "

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from time import monotonic
+from typing import Final
 
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, Note
@@ -40,11 +41,13 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, PositionSource
 from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NotDrained
-from writer_client.limits import TRANSACTION_LOOK_MS, WAITING_REPORTS
 from writer_client.pending import Pending, WaitingNotes, merged
 from writer_client.process_exit import Left, Unsent, Untold
 from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Begun, WriterSession
+
+WAITING_REPORTS: Final = 1_000  # of late events, for `on_report` of one writer
+TRANSACTION_CHECK_MS: Final = 100  # between checks whether a producer's own transaction has ended
 
 _log = logging.getLogger(__name__)
 
@@ -273,7 +276,7 @@ class Outbox:
             if self.closed or self._leaving or automatic is None:
                 return None
             if self._claimed or self._draining:  # by a call that registers or closes the writer, and ends soon
-                return min(automatic.period_ms, TRANSACTION_LOOK_MS)
+                return min(automatic.period_ms, TRANSACTION_CHECK_MS)
             if self._is_quiet or self.session.fenced or not (self.session.holds or self.wants_registration):
                 return automatic.period_ms  # idle
             if self.session.in_transaction or isinstance(self._put_off, TransactionUnderWay):
@@ -299,7 +302,7 @@ class Outbox:
         if monotonic() >= self._repeat_at and self.session.times and not (self.waiting or self._under_way):
             self._repeat_at = monotonic() + automatic.period_ms / 1000
             self.waiting.add(Pending(dict(self.session.times), {}))
-        return min(automatic.period_ms, TRANSACTION_LOOK_MS)
+        return min(automatic.period_ms, TRANSACTION_CHECK_MS)
 
     def _note_clock(self, automatic: AutomaticTime) -> None:
         """Notes the application's clock. While a write is under way, notes the clock at its beginning: by now it may be
@@ -384,11 +387,11 @@ class Outbox:
             self._is_quiet = not (self._writing or self.session.in_transaction)
             at_work = self._claimed or self._draining or self._registering or self._flushing or self._writing > 0
             if at_work or self._failed_write or self.count() or self.session.in_transaction:
-                return min(self._idle_after_ms, TRANSACTION_LOOK_MS)
+                return min(self._idle_after_ms, TRANSACTION_CHECK_MS)
             if self._written and self.automatic is not None:  # time passes what was written last
                 self._written = False
                 self._make_up_for(self.automatic)
-                return min(self._idle_after_ms, TRANSACTION_LOOK_MS)
+                return min(self._idle_after_ms, TRANSACTION_CHECK_MS)
             self._idling = True
             return 0
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from strandline.wire.streams import NoteAnswer
-from writer_client.limits import WAITING_NOTES_PER_WRITER
+
+WAITING_NOTES_PER_WRITER: Final = 64  # while the controller is away; beyond it, the later of each two notes is kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from writer_client.limits import EXIT_DRAIN_MS, UNSENT_WRITERS_TOLD
+EXIT_DRAIN_MS: Final = 5_000  # how long notes are still sent when the process ends, or a block raises
+UNSENT_WRITERS_NAMED: Final = 20  # how many writers with unsent notes are listed then
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,9 @@ def _sent_until(deadline: float) -> list[Left]:
 def report(left: Iterable[Left]) -> None:
     """Reports on standard error what was not sent, and what was refused."""
     lines = [each.line for each in left]
-    more = len(lines) - UNSENT_WRITERS_TOLD
+    more = len(lines) - UNSENT_WRITERS_NAMED
     if more > 0:
-        lines = [*lines[:UNSENT_WRITERS_TOLD], f"strandline: the same holds for {more} more writers"]
+        lines = [*lines[:UNSENT_WRITERS_NAMED], f"strandline: the same holds for {more} more writers"]
     if lines and sys.stderr is not None:
         with suppress(OSError, ValueError):  # it may be closed
             sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -31,23 +31,22 @@ from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
 from writer_client.automatic_notes import PositionSource
 from writer_client.batches import Addressed, Results, call_for, count_for_batch
-from writer_client.limits import (
-    BATCHES_AT_ONCE,
-    CALLS_AT_ONCE,
-    EXIT_PAUSE_MS,
-    FLUSHES_AT_ONCE,
-    GATHER_MS,
-    PAUSE_BOUND_MS,
-    REGISTERING_BATCH_WRITERS,
-    TRANSACTION_LOOK_MS,
-)
-from writer_client.outbox import Answered, Outbox
+from writer_client.outbox import TRANSACTION_CHECK_MS, Answered, Outbox
 from writer_client.pending import Pending
 from writer_client.process_exit import Left
 from writer_client.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+from typing import Final
+
+BATCHES_AT_ONCE: Final = 2  # the controller checks one while the answer to the other returns; more gain nothing
+CALLS_AT_ONCE: Final = 8  # of the writers that share a connection: httpx gets slower with more
+GATHER_MS: Final = 5  # how long a note waits for others of its batch
+REGISTERING_BATCH_WRITERS: Final = 500  # while others register, the notes of fewer writers wait for them
+FLUSHES_AT_ONCE: Final = 8  # of different logs; logs that hang delay others only if there are this many
+PAUSE_BOUND_MS: Final = 5_000  # between attempts to send the same notes
+EXIT_PAUSE_MS: Final = 200  # at most between attempts then
 
 PATIENCE = Patience(pause_bound_ms=PAUSE_BOUND_MS)
 
@@ -328,7 +327,7 @@ class Background:
             del self._flushing[id(flush.log)]
         for outbox in outboxes:
             if outbox.flushed(position, error):
-                self._set_timer(time.monotonic() + TRANSACTION_LOOK_MS / 1000, partial(self._flush_again, outbox))
+                self._set_timer(time.monotonic() + TRANSACTION_CHECK_MS / 1000, partial(self._flush_again, outbox))
             self._check(outbox)
 
     def _flush_again(self, outbox: Outbox, due: float) -> None:

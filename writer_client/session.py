@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from strandline.client import calls
@@ -25,8 +25,9 @@ from writer_client.automatic_notes import AutomaticTime, GivenPositions, Positio
 from writer_client.batches import Addressed, call_for
 from writer_client.errors import NeverNoted, NoLog, WriterClosed
 from writer_client.lateness import Lateness
-from writer_client.limits import REGISTRATION_BYTES
 from writer_client.newest_time import NewestTime
+
+REGISTRATION_BYTES: Final = 8  # random bytes in the name of a registration, which make it unique
 
 Times: TypeAlias = Instant | Mapping[str, Instant]  # a time, or times by key
 

@@ -4,12 +4,12 @@ answer. A failed note is not sent again after its caller knows of it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import partial, wraps
 from time import monotonic
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from strandline.client.http import AsyncConnection, Connection, reach
 from strandline.core.changes import Registered
@@ -22,17 +22,19 @@ from writer_client.automatic_notes import AutomaticTime
 from writer_client.base_writer import BaseWriter
 from writer_client.departure import Leaving
 from writer_client.errors import CommittedWithoutNote
-from writer_client.limits import RELEASE_DRAIN_MS
 from writer_client.reports import Report
 from writer_client.sender import Background, background_of
 from writer_client.session import Begun, Times, by_key
 from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 
+RELEASE_DRAIN_MS: Final = 5_000  # how long `Writer.release` waits for an automatic note under way
+
 Value = TypeVar("Value")
 Parameters = ParamSpec("Parameters")
+AnyConnection = TypeVar("AnyConnection")
 
 
-class _WaitingWriter(BaseWriter):
+class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
     """The common part of `Writer` and `AsyncWriter`."""
 
     _sender: Background | None = None
@@ -40,6 +42,57 @@ class _WaitingWriter(BaseWriter):
     _shared: Connection | AsyncConnection
     _leave: Callable[[], None]
     _interrupted = False  # while it waited for an answer
+
+    def __init__(
+        self,
+        controller: str | Sequence[str] | AnyConnection,
+        stream: str,
+        name: str,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+        keys: Iterable[str] = (),
+        log: Log | None = None,
+        automatically_note_time: AutomaticTime | bool = False,
+        idle_after_ms: int | None = None,
+        on_report: Callable[[Report], None] | None = None,
+        leaving: Leaving = "stay",
+    ) -> None:
+        """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
+
+        - `controller`: one or several URLs, see `Connection`, or a shared connection, which has its own token and stays
+          open.
+        - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
+        - `keys`: the time keys that the writer notes.
+        - `log`: the log to write to, which also provides the positions of notes.
+        - `automatically_note_time`: note the clock every few seconds after registration. `AutomaticTime` has the
+          options, and the source of positions without a log.
+        - `idle_after_ms`: go idle after this time without a write or a note, if no transaction is open. The writer
+          registers again before its next write.
+        - `on_report`: called in a thread that sends notes, or in the event loop, with each report, except the refusal
+          of a note that is waited for; it must not call the writer. Without it, the next call raises a refusal of the
+          clock. `status` has the current state.
+        - `leaving`: what the end of the `with` block does. `"stay"`: time waits for later processes of this name, so
+          that nothing they write is late, for at most `writer_timeout_ms`. `"idle"`: time goes on until such a process
+          registers; what it writes below its floor is late. `"close"`: the same for a name that does not come back.
+        """
+        report = None if on_report is None else partial(self._report, on_report)
+        super().__init__(stream, name, keys, log, report, automatically_note_time, idle_after_ms, leaving)
+        self._reach(controller, token, token_file, ca_file)
+
+    def _reach(
+        self,
+        controller: str | Sequence[str] | AnyConnection,
+        token: str | None,
+        token_file: str | None,
+        ca_file: str | None,
+    ) -> None:
+        """Makes the connection, or shares the one that is given."""
+        raise NotImplementedError
+
+    def _report(self, on_report: Callable[[Report], None], report: Report) -> None:
+        on_report(report)
 
     @property
     def _background(self) -> Background:
@@ -112,7 +165,7 @@ class _WaitingWriter(BaseWriter):
         self._leave()
 
 
-class Writer(_WaitingWriter):
+class Writer(_WaitingWriter[Connection]):
     """Writes to one stream, and notes its time at the controller. Use it from one thread at a time.
 
         with Writer("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
@@ -124,41 +177,13 @@ class Writer(_WaitingWriter):
     `writer_timeout_ms` has passed. If the block raises, it stays in any case.
     """
 
-    def __init__(
+    def _reach(
         self,
         controller: str | Sequence[str] | Connection,
-        stream: str,
-        name: str,
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-        keys: Iterable[str] = (),
-        log: Log | None = None,
-        automatically_note_time: AutomaticTime | bool = False,
-        idle_after_ms: int | None = None,
-        on_report: Callable[[Report], None] | None = None,
-        leaving: Leaving = "stay",
+        token: str | None,
+        token_file: str | None,
+        ca_file: str | None,
     ) -> None:
-        """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
-
-        - `controller`: one or several URLs, see `Connection`, or a shared connection, which has its own token and stays
-          open.
-        - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
-        - `keys`: the time keys that the writer notes.
-        - `log`: the log to write to, which also provides the positions of notes.
-        - `automatically_note_time`: note the clock every few seconds after registration. `AutomaticTime` has the
-          options, and the source of positions without a log.
-        - `idle_after_ms`: go idle after this time without a write or a note, if no transaction is open. The writer
-          registers again before its next write.
-        - `on_report`: called in a thread that sends notes with each report, except the refusal of a note that is waited
-          for; it must not call the writer. Without it, the next call raises a refusal of the clock. `status` has the
-          current state.
-        - `leaving`: what the end of the `with` block does. `"stay"`: time waits for later processes of this name, so
-          that nothing they write is late, for at most `writer_timeout_ms`. `"idle"`: time goes on until such a process
-          registers; what it writes below its floor is late. `"close"`: the same for a name that does not come back.
-        """
-        super().__init__(stream, name, keys, log, on_report, automatically_note_time, idle_after_ms, leaving)
         self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._shared = self._connection
 
@@ -215,7 +240,7 @@ class Writer(_WaitingWriter):
         """Closes the writer for good. First notes the final position, as `idle` does. A second call does nothing."""
         if not self._session.closed:
             self._settle(partial(self._close, position))
-            self.release()
+            self._release()
 
     def release(self) -> None:
         """Closes the connection without a call to the controller. The writer cannot be used afterwards."""
@@ -261,7 +286,20 @@ class Writer(_WaitingWriter):
             self.release()
 
 
-class AsyncWriter(_WaitingWriter):
+def _in_thread(
+    method: Callable[Concatenate[Any, Parameters], Value],
+) -> Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Value]]:
+    """A method of `Writer` for asyncio: it runs in another thread."""
+
+    @wraps(method)
+    async def awaiting(self: AsyncWriter, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Value:
+        return await self._in_thread(method, self, *args, **kwargs)
+
+    awaiting.__doc__ = f"See `{method.__qualname__}`."
+    return awaiting
+
+
+class AsyncWriter(_WaitingWriter[AsyncConnection]):
     """`Writer` for asyncio. Use it from one task at a time. It calls the log in other threads.
 
         async with AsyncWriter("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
@@ -271,35 +309,22 @@ class AsyncWriter(_WaitingWriter):
     Thousands of writers can share an AsyncConnection: concurrent notes go in one request.
     """
 
-    def __init__(
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def _reach(
         self,
         controller: str | Sequence[str] | AsyncConnection,
-        stream: str,
-        name: str,
-        *,
-        token: str | None = None,
-        token_file: str | None = None,
-        ca_file: str | None = None,
-        keys: Iterable[str] = (),
-        log: Log | None = None,
-        automatically_note_time: AutomaticTime | bool = False,
-        idle_after_ms: int | None = None,
-        on_report: Callable[[Report], None] | None = None,
-        leaving: Leaving = "stay",
+        token: str | None,
+        token_file: str | None,
+        ca_file: str | None,
     ) -> None:
-        """See `Writer`. `on_report` is called in the event loop."""
-        report = None if on_report is None else partial(self._report, on_report)
-        super().__init__(stream, name, keys, log, report, automatically_note_time, idle_after_ms, leaving)
         if isinstance(controller, AsyncConnection):
             self._shared, self._leave, self._connection = controller, lambda: None, controller.for_threads()
         else:
             self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
             self._shared = self._connection
-        self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def register(self) -> Registered:
-        """See `Writer.register`."""
-        return await self._in_thread(self._register)
+    register = _in_thread(Writer.register)
 
     async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
         """See `Writer.write`."""
@@ -323,15 +348,8 @@ class AsyncWriter(_WaitingWriter):
         """See `Writer.begin`."""
         return AsyncWriterTransaction(await self._in_thread(self._begin), self._commit_and_wait, self._aborted)
 
-    async def idle(self, position: Mapping[str, int] | None = None) -> None:
-        """See `Writer.idle`."""
-        await self._in_thread(self._settle, partial(self._idle, position))
-
-    async def close(self, position: Mapping[str, int] | None = None) -> None:
-        """See `Writer.close`."""
-        if not self._session.closed:
-            await self._in_thread(self._settle, partial(self._close, position))
-            await self.release()
+    idle = _in_thread(Writer.idle)
+    close = _in_thread(Writer.close)
 
     async def release(self) -> None:
         """See `Writer.release`."""

@@ -19,12 +19,11 @@ from spark_integration.log_location import KafkaTopic
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import SourceOptions
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition
-from spark_integration.source import StrandlineSource, StrandlineStreamReader
+from spark_integration.source import PARTITION_ROWS, StrandlineSource, StrandlineStreamReader
 from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
 from strandline.errors import StreamRecreated
-from strandline.limits import PARTITION_ROWS
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from spark_integration.errors import NoWindow
 from spark_integration.options import Asking as Settings
-from spark_integration.window_calls import ControllerWindows
+from spark_integration.window_calls import WINDOW_PAUSE_BOUND_MS, ControllerWindows
 from strandline.client import calls
 from strandline.client.calls import Request, Response
 from strandline.client.http import HttpTransport, Seams
@@ -28,7 +28,6 @@ from strandline.errors import (
     UnexpectedAnswer,
     UnknownStream,
 )
-from strandline.limits import WINDOW_PAUSE_BOUND_MS
 
 WAIT_MS = 5_000
 

@@ -16,7 +16,7 @@ from strandline.testing import ScriptedLog
 from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for, wait_for_notes
 from tests.writer_client.conftest import BlockedLog
 from writer_client import AutomaticTime, Event, ManualNote, NoLog, NotesStuck, TransactionUnderWay
-from writer_client.limits import NOTE_PERIOD_DEFAULT_MS
+from writer_client.automatic_notes import NOTE_PERIOD_DEFAULT_MS
 
 
 def test_the_clock_is_noted_again_and_again_also_when_nothing_is_written(

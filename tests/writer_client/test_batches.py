@@ -19,8 +19,7 @@ from strandline.testing import AsyncFaultyTransport
 from strandline.wire.streams import note_body
 from tests.writer_client.conftest import INSTANT, Wire
 from writer_client import AsyncWriter
-from writer_client.batches import Addressed, count_for_batch
-from writer_client.limits import BATCH_BYTES, BATCH_NOTES
+from writer_client.batches import BATCH_BYTES, BATCH_NOTES, Addressed, count_for_batch
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)
 TIMES = st.integers(-(2**53) + 1, 2**53 - 1)

@@ -19,8 +19,8 @@ import pytest
 from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
 from tests.served import ROOT
 from writer_client import Background, BackgroundWriter
-from writer_client.limits import EXIT_DRAIN_MS
 from writer_client.outbox import Outbox
+from writer_client.process_exit import EXIT_DRAIN_MS
 
 pytestmark = pytest.mark.full
 

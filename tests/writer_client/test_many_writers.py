@@ -12,7 +12,7 @@ from strandline.client.calls import Request
 from strandline.client.http import Connection, HttpTransport
 from strandline.client.retry import Outcome
 from writer_client import Background, BackgroundWriter
-from writer_client.limits import CALLS_AT_ONCE
+from writer_client.sender import CALLS_AT_ONCE
 
 pytestmark = pytest.mark.full
 
