@@ -37,9 +37,10 @@ from controller.status.single_flight import SingleFlight
 from controller.status.status_reader import StatusReader
 from controller.storage import cluster
 from controller.storage.cluster import NameReused
-from controller.storage.database import Database, away, open_database, open_joint, parse_url, shown
+from controller.storage.database import Database, open_database, open_joint
 from controller.storage.diagnosis import Cause
-from controller.storage.refusals import StoreAway
+from controller.storage.kinds import kind_of, parse_url
+from controller.storage.refusals import StoreAway, shown
 from controller.storage.session import StoreConnection, StoreFailed
 from controller.storage.tenure import Tenures
 from controller.storage.terms import OneTerm, Term, begin_term
@@ -515,7 +516,8 @@ def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Term]:
         return database, begin_term(database.writer, owner, host.wall())
     except StoreFailed as error:
         database.close()
-        raise away(parse_url(url), error) from error
+        parsed = parse_url(url)
+        raise kind_of(parsed).refusal(parsed, error) from error
     except BaseException:
         database.close()
         raise

@@ -28,9 +28,10 @@ from controller.records.log_lines import log_lines
 from controller.records.operator_log import log_event
 from controller.settings import START_DEADLINE_S, Settings
 from controller.storage.cluster import NameReused
-from controller.storage.database import check_store, parse_url, shown
+from controller.storage.database import check_store
 from controller.storage.diagnosis import StoreSilent
-from controller.storage.refusals import StoreRefused
+from controller.storage.kinds import parse_url
+from controller.storage.refusals import StoreRefused, shown
 from controller.storage.schema import REVISION
 from controller.storage.terms import RESTORE, REWIND, TermOver
 from controller.storage.tokens import has_tokens

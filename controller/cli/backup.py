@@ -18,7 +18,7 @@ def command(file: Path, database: str) -> None:
     with store_failures():
         from controller.cli.check import fault_of
         from controller.storage.backup import back_up
-        from controller.storage.database import parse_url
+        from controller.storage.kinds import parse_url
 
         back_up(database, file)
         parsed = parse_url(database)

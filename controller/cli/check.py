@@ -57,8 +57,9 @@ def _check_log(log: Path, as_json: bool) -> int:
 
 def _check_store(database: str, as_json: bool) -> int:
     with store_failures(UNREAD_STATUS):
-        from controller.storage.database import parse_url, shown
         from controller.storage.inspection import REMEDIES, Inspection, opened
+        from controller.storage.kinds import parse_url
+        from controller.storage.refusals import shown
 
         found = _Found(as_json, REMEDIES)
         with opened(database) as connection:

@@ -33,7 +33,9 @@ def command(database: str, before: bool, after: bool, shards: int | None) -> Non
     if before and after:
         raise Failure("--before and --after are two runs: the controllers are replaced between them")
     with store_failures():
-        from controller.storage.database import MigrationPart, migrate, parse_url, shown
+        from controller.storage.database import MigrationPart, migrate
+        from controller.storage.kinds import parse_url
+        from controller.storage.refusals import shown
 
         part = MigrationPart.BEFORE if before else MigrationPart.AFTER if after else MigrationPart.ALL
         found, reached = migrate(database, part, shards)

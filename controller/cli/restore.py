@@ -28,7 +28,7 @@ def command(file: Path | None, database: str) -> None:
     with store_failures():
         from controller.cli.check import fault_of
         from controller.storage.backup import restore
-        from controller.storage.database import parse_url
+        from controller.storage.kinds import parse_url
 
         restored = restore(database, file, time.time_ns() // 1_000_000)
         store = parse_url(database).render_as_string(hide_password=True)

@@ -23,7 +23,9 @@ def command(database: str, yes: bool) -> None:
     """
     now = time.time_ns() // 1_000_000
     with store_failures():
-        from controller.storage.database import parse_url, set_clock_back, shown
+        from controller.storage.database import set_clock_back
+        from controller.storage.kinds import parse_url
+        from controller.storage.refusals import shown
 
         store = shown(parse_url(database))
         confirm(

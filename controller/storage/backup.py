@@ -25,8 +25,8 @@ from sqlalchemy.exc import DBAPIError
 
 from controller.storage import schema, upgrade
 from controller.storage.cluster import restore_shards
-from controller.storage.database import away, parse_url
 from controller.storage.diagnosis import Cause, diagnose
+from controller.storage.kinds import kind_of, parse_url
 from controller.storage.postgresql import writing_engine
 from controller.storage.refusals import (
     ForeignStore,
@@ -81,7 +81,7 @@ def restore(url: str, file: Path | None, now: int) -> Restored:
 
 def _finish_restore(connection: Connection, now: int) -> Restored:
     served_until = start_over(connection, now)
-    if connection.dialect.name == "postgresql":
+    if kind_of(connection).serves_many:
         together = restore_shards(connection, now)
         served_until = max((each for each in (served_until, together) if each is not None), default=None)
     return Restored(
@@ -145,7 +145,7 @@ def _finish_sqlite_restore(path: Path, now: int) -> Restored:
             connection.exec_driver_sql("PRAGMA user_version = 0")
             return restored
     except DBAPIError as error:
-        raise away(engine.url, error) from error
+        raise kind_of(engine.url).refusal(engine.url, error) from error
     finally:
         engine.dispose()
 
@@ -187,7 +187,7 @@ def _restore_postgresql(url: URL, file: Path | None, now: int) -> Restored:
             with connection.begin():
                 return _finish_restore(connection, now)
     except DBAPIError as error:
-        raise away(url, error) from error
+        raise kind_of(url).refusal(url, error) from error
     finally:
         engine.dispose()
 

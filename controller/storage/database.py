@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
-from sqlalchemy import URL, Connection, Engine, func, make_url, select
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import URL, Connection, Engine, func, select
+from sqlalchemy.exc import DBAPIError
 
 from controller.cluster.records import SHARDS
 from controller.storage import upgrade
-from controller.storage.diagnosis import Cause, diagnose
+from controller.storage.kinds import kind_of, parse_url
 from controller.storage.postgresql import (
     DEADLOCK,
     NOT_IN_TIME,
@@ -26,67 +24,26 @@ from controller.storage.postgresql import (
     joint_engine,
     reading_engine,
     sharing_engine,
-    writing_engine,
 )
 from controller.storage.refusals import (
-    BadDatabaseUrl,
     NoStore,
     NotKnown,
     OneController,
     ShardsFixed,
     StoreAway,
-    StoreRefused,
     TablesInUse,
+    shown,
 )
 from controller.storage.rewind import Rewound, rewind
 from controller.storage.schema import REVISION
-from controller.storage.session import SocketStoreSession, StoreSession
-from controller.storage.sqlite import (
-    ServedFiles,
-    SqliteLock,
-    check_no_backup,
-    inspecting_engine,
-    lock_path,
-    sqlite_engine,
-    unusable,
-)
+from controller.storage.session import Sessions, StoreSession, sessions_of
+from controller.storage.sqlite import ServedFiles
 from controller.storage.transaction import CommitUnknown, transaction
 from strandline.errors import StoreCorrupt
-from strandline.redaction import redact
 
 MIGRATE_LOCK_MS: Final = 500  # PostgreSQL: how long a migration beside controllers waits for a lock, and they for it
 MIGRATE_PAUSE_MS: Final = 500  # PostgreSQL: before such a migration tries again
 MIGRATE_TRIES: Final = 20  # PostgreSQL: of such a migration
-
-
-def parse_url(url: str) -> URL:
-    """A database URL, or the path of an SQLite file; raises BadDatabaseUrl."""
-    try:
-        parsed = make_url(url if "://" in url else f"sqlite:///{url}")
-    except (ArgumentError, ValueError):  # ValueError: the port is not a number
-        raise BadDatabaseUrl(url) from None
-    supported = parsed.get_backend_name() in ("sqlite", "postgresql")
-    if not supported or not parsed.database or parsed.database == ":memory:":
-        raise BadDatabaseUrl(shown(parsed))
-    return parsed
-
-
-def exists(url: URL) -> bool:
-    """Whether the store may exist: False only for an SQLite file that is not there."""
-    return url.get_backend_name() != "sqlite" or Path(str(url.database)).exists()
-
-
-def shown(url: URL) -> str:
-    """The URL without its password, also where the password is a parameter."""
-    return redact(url.render_as_string(hide_password=True))
-
-
-class Sessions(NamedTuple):
-    """The sessions for writes, for reads, and for long reads."""
-
-    writer: StoreSession = StoreSession()
-    reader: StoreSession = StoreSession()
-    loader: StoreSession = StoreSession()
 
 
 @dataclass(slots=True)
@@ -128,19 +85,19 @@ def open_database(url: str) -> Database:
     DriverMissing, StoreAway if it cannot be opened, and NotKnown if its schema may or may not have been created.
     """
     parsed = parse_url(url)
+    kind = kind_of(parsed)
     with ExitStack() as opened:
         try:
-            sides = _opening(parsed, opened)
-            writer = opened.enter_context(sides.writing.connect())
+            engines = kind.serving(parsed, opened)
+            writer = opened.enter_context(engines.writing.connect())
             with transaction(writer):
-                if parsed.get_backend_name() == "sqlite":
-                    check_no_backup(writer, str(parsed.database))
+                kind.check(writer, parsed)
                 fresh = _make_if_empty(writer, parsed)
-            reader = opened.enter_context(sides.reading.connect())
-            files = ServedFiles(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
-            return Database(writer, reader, sides.loading, opened.pop_all(), fresh, sides.sessions, files)
+            reader = opened.enter_context(engines.reading.connect())
+            files = kind.files(parsed)
+            return Database(writer, reader, engines.loading, opened.pop_all(), fresh, engines.sessions, files)
         except DBAPIError as error:
-            raise away(parsed, error) from error
+            raise kind.refusal(parsed, error) from error
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
         except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
@@ -152,7 +109,7 @@ def _make_if_empty(writer: Connection, url: URL) -> bool:
     upgrade.check_ours(writer, shown(url))
     fresh = upgrade.is_empty(writer)
     if fresh:
-        upgrade.make(writer)
+        upgrade.make(writer, SHARDS if kind_of(url).serves_many else 1)
     upgrade.check(writer)
     return fresh
 
@@ -188,17 +145,18 @@ def open_joint(url: str) -> tuple[Database, JointSessions]:
     Raises what `open_database` raises, and OneController for a store that takes no second one.
     """
     parsed = parse_url(url)
-    if parsed.get_backend_name() != "postgresql":
+    kind = kind_of(parsed)
+    if not kind.serves_many:
         raise OneController(shown(parsed))
     with ExitStack() as opened, ExitStack() as joint:
         try:
             timeline = Timeline()
             engines = joint_engine(parsed, timeline, leading=True), joint_engine(parsed, timeline)
-            beats, requests = _sessions_of(engines, joint)
+            beats, requests = sessions_of(engines, joint)
             first, second = (joint.enter_context(engine.connect()) for engine in engines)
             writing = joint_engine(parsed, timeline)
             reading, loading = (reading_engine(parsed, timeline=timeline) for _ in range(2))
-            sessions = Sessions(*_sessions_of((writing, reading, loading), opened))
+            sessions = Sessions(*sessions_of((writing, reading, loading), opened))
             writer = opened.enter_context(writing.connect())
             with transaction(writer):
                 upgrade.one_at_a_time(writer)
@@ -208,7 +166,7 @@ def open_joint(url: str) -> tuple[Database, JointSessions]:
             others = (requests, *sessions)
             return database, JointSessions(first, second, beats, requests, timeline, others, joint.pop_all())
         except DBAPIError as error:
-            raise away(parsed, error) from error
+            raise kind.refusal(parsed, error) from error
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
 
@@ -243,20 +201,20 @@ def migrate(url: str, part: MigrationPart = MigrationPart.ALL, shards: int | Non
     ServedByOlder, TablesInUse and ShardsFixed.
     """
     parsed = parse_url(url)
-    postgresql = parsed.get_backend_name() == "postgresql"
-    if not postgresql and part is not MigrationPart.ALL:
+    kind = kind_of(parsed)
+    if not kind.serves_many and part is not MigrationPart.ALL:
         raise OneController(shown(parsed))
-    if not postgresql and shards is not None:
+    if not kind.serves_many and shards is not None:
         raise ShardsFixed(shown(parsed))
     with ExitStack() as opened:
         try:
             if part is not MigrationPart.ALL:
                 return migrate_beside(parsed, part, shards)
-            sides = _opening(parsed, opened, statement_timeout_ms=0)  # a step may take its time
-            with sides.writing.connect() as connection, transaction(connection):
+            engines = kind.serving(parsed, opened, statement_timeout_ms=0)  # a step may take its time
+            with engines.writing.connect() as connection, transaction(connection):
                 return _migrate(connection, parsed, part, shards)
         except DBAPIError as error:
-            raise away(parsed, error) from error
+            raise kind.refusal(parsed, error) from error
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
 
@@ -281,18 +239,19 @@ def migrate_beside(
 
 def _migrate(connection: Connection, url: URL, part: MigrationPart, shards: int | None) -> tuple[str | None, str]:
     """Takes the steps of a part, in the transaction of the connection; returns the revision before and after."""
-    if connection.dialect.name == "postgresql":
+    many = kind_of(url).serves_many
+    if many:
         upgrade.one_at_a_time(connection)
     upgrade.check_ours(connection, shown(url))
     before = upgrade.revision(connection)
     if upgrade.is_empty(connection):
-        upgrade.make(connection, shards or SHARDS)
+        upgrade.make(connection, shards or SHARDS if many else 1)
         return before, REVISION
     if shards is not None:
         raise ShardsFixed(shown(url))
     match part:
         case MigrationPart.ALL:
-            if connection.dialect.name == "postgresql":
+            if many:
                 upgrade.end_all(connection)
             upgrade.finish(connection)
         case MigrationPart.BEFORE:
@@ -306,73 +265,23 @@ def _migrate(connection: Connection, url: URL, part: MigrationPart, shards: int 
     return before, upgrade.revision(connection) or REVISION
 
 
-class _Engines(NamedTuple):
-    writing: Engine
-    reading: Engine
-    loading: Engine
-    sessions: Sessions
-
-
 def set_clock_back(url: str, now: int) -> Rewound:
     """Sets a store's clock back to `now`, the host's time, if it ran ahead; to the database server's time where several
     controllers have served the store. Raises StoreRefused, also CannotRewind."""
     parsed = parse_url(url)
-    if not exists(parsed):
+    kind = kind_of(parsed)
+    if not kind.exists(parsed):
         raise NoStore(shown(parsed))
     with ExitStack() as opened:
         try:
-            sides = _opening(parsed, opened, statement_timeout_ms=0)
-            with sides.writing.connect() as connection, transaction(connection):
+            engines = kind.serving(parsed, opened, statement_timeout_ms=0)
+            with engines.writing.connect() as connection, transaction(connection):
                 upgrade.check_ours(connection, shown(parsed))
                 upgrade.check(connection)
                 return rewind(connection, shown(parsed), now)
         except DBAPIError as error:
-            raise away(parsed, error) from error
+            raise kind.refusal(parsed, error) from error
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
         except StoreCorrupt as error:
             raise StoreAway(shown(parsed), f"{error}: run `strandline check`") from error
-
-
-def _opening(url: URL, opened: ExitStack, **more: int) -> _Engines:
-    """The engines for writes, reads and long reads. Takes the lock of the store."""
-    if url.get_backend_name() == "sqlite":
-        check_file(url)
-        opened.callback(SqliteLock(str(url.database)).release)
-        engine = sqlite_engine(url)
-        opened.callback(engine.dispose)
-        return _Engines(engine, engine, engine, Sessions())
-    engines = writing_engine(url, **more), reading_engine(url), reading_engine(url)
-    return _Engines(*engines, Sessions(*_sessions_of(engines, opened)))
-
-
-def check_file(url: URL) -> None:
-    """Raises ForeignStore and IsBackup for a file that is none of ours to serve, and DBAPIError for one that is no
-    SQLite database, before anything is written to it or beside it."""
-    path = str(url.database)
-    if not os.path.isfile(path) or not os.path.getsize(path) or os.path.exists(lock_path(path)):
-        return  # a new store, or one that was served before
-    engine = inspecting_engine(path)
-    try:
-        with engine.connect() as connection:
-            upgrade.check_ours(connection, shown(url))
-            check_no_backup(connection, path)
-    finally:
-        engine.dispose()
-
-
-def _sessions_of(engines: Sequence[Engine], opened: ExitStack) -> list[SocketStoreSession]:
-    sessions = [SocketStoreSession(engine) for engine in engines]
-    for engine, session in zip(engines, sessions, strict=True):
-        opened.callback(engine.dispose)
-        opened.callback(session.close)
-    return sessions
-
-
-def away(url: URL, error: DBAPIError) -> StoreRefused:
-    """The refusal for a database that failed."""
-    if url.get_backend_name() == "sqlite":
-        return unusable(str(url.database), error)
-    reason = redact((str(error.orig).strip().splitlines() or [type(error).__name__])[0])
-    found = diagnose(error)
-    return StoreAway(shown(url), reason if found.cause in (Cause.AWAY, Cause.OTHER) else f"{found.reason}: {reason}")

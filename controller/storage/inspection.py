@@ -12,34 +12,29 @@ All checks see one snapshot. Memory holds a few rows at once, and the segments o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Column, Connection, Select, Table, func, select
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage import schema, upgrade
-from controller.storage.database import away, parse_url, shown
 from controller.storage.diagnosis import diagnose
 from controller.storage.groups import parts_of
+from controller.storage.kinds import kind_of, parse_url
 from controller.storage.load import stream_of
-from controller.storage.postgresql import reading_engine
-from controller.storage.refusals import StoreAway
+from controller.storage.refusals import StoreAway, shown
 from controller.storage.rows import AnyRow, mark_of, segment_of
 from controller.storage.shards import KINDS, shard_of
-from controller.storage.sqlite import inspecting_engine
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, printable
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
 from strandline.core.chain import check_follows
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StoreCorrupt, StrandlineError
-from strandline.logs.inspection import FAULTS_SHOWN
 
 CHECK_ROWS: Final = 100  # in memory at once during a check, besides the segments and the journal of one stream
 
@@ -84,13 +79,8 @@ class StoreFault:
 def opened(url: str) -> Iterator[Connection]:
     """A read-only connection to an existing store, or to an SQLite backup. Raises StoreRefused."""
     parsed = parse_url(url)
-    path = str(parsed.database)
-    if parsed.get_backend_name() != "sqlite":
-        engine = reading_engine(parsed, statement_timeout_ms=0)  # a check may take long
-    elif Path(path).is_file():
-        engine = inspecting_engine(path)
-    else:
-        raise StoreAway(path, "the file does not exist")
+    kind = kind_of(parsed)
+    engine = kind.inspecting(parsed)
     try:
         with engine.connect() as connection:
             with connection.begin():
@@ -98,7 +88,7 @@ def opened(url: str) -> Iterator[Connection]:
                 upgrade.check(connection)
             yield connection
     except DBAPIError as error:
-        raise away(parsed, error) from error
+        raise kind.refusal(parsed, error) from error
     except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
         raise StoreAway(shown(parsed), "it is damaged: restore a backup") from error
     finally:
@@ -116,8 +106,7 @@ class Inspection:
         """Yields each fault as it is found."""
         snapshot = self._connection.begin()
         try:
-            if self._connection.dialect.name == "sqlite":
-                yield from self._guarded(self._database())
+            yield from self._guarded(self._database())
             newest = self._connection.execute(select(func.max(schema.served.c.fence))).scalar_one() or 0
             shards = self._shards_served()
             yield from self._guarded(self._shards())
@@ -139,12 +128,7 @@ class Inspection:
             nested.rollback()
 
     def _database(self) -> Iterator[StoreFault]:
-        for (reason,) in self._connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
-            if reason != "ok":
-                yield StoreFault(kind=FaultKind.DATABASE, reason=f"SQLite says: {reason}")
-        orphans = Counter((row[0], row[2]) for row in self._connection.exec_driver_sql("PRAGMA foreign_key_check"))
-        for (table, parent), count in sorted(orphans.items()):
-            reason = f"{count} of its rows belong to no row of the table {parent}"
+        for table, reason in kind_of(self._connection).faults(self._connection):
             yield StoreFault(kind=FaultKind.DATABASE, table=table, reason=reason)
 
     def _rows(self, query: Select[Any]) -> Iterator[AnyRow]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from sqlalchemy import (
+    JSON,
     URL,
     BigInteger,
+    Column,
     Connection,
     Engine,
+    String,
+    Table,
+    bindparam,
     cast,
     create_engine,
     event,
@@ -18,11 +24,14 @@ from sqlalchemy import (
     literal,
     select,
 )
-from sqlalchemy.exc import NoSuchModuleError
+from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from controller.storage.diagnosis import Cause, StoreTrouble
-from controller.storage.refusals import AlreadyServed, DriverMissing
+from controller.storage.diagnosis import Cause, StoreTrouble, diagnose
+from controller.storage.refusals import AlreadyServed, DriverMissing, StoreAway, StoreRefused, shown
+from controller.storage.rows import to_json
+from controller.storage.session import Engines, Sessions, sessions_of
 from strandline.redaction import redact
 
 CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
@@ -194,3 +203,71 @@ def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATE
         )
     except (ImportError, NoSuchModuleError):
         raise DriverMissing("psycopg", "postgres") from None
+
+
+class PostgresqlStore:
+    """PostgreSQL as a kind of store, see `StoreKind`."""
+
+    name = "postgresql"
+    serves_many = True
+
+    def exists(self, url: URL) -> bool:
+        return True  # which only connecting can tell
+
+    def serving(self, url: URL, opened: ExitStack, *, statement_timeout_ms: int | None = None) -> Engines:
+        timeout_ms = STATEMENT_TIMEOUT_MS if statement_timeout_ms is None else statement_timeout_ms
+        engines = writing_engine(url, statement_timeout_ms=timeout_ms), reading_engine(url), reading_engine(url)
+        return Engines(*engines, Sessions(*sessions_of(engines, opened)))
+
+    def beside(self, url: URL) -> Engine:
+        return sharing_engine(url)
+
+    def inspecting(self, url: URL) -> Engine:
+        return reading_engine(url, statement_timeout_ms=0)  # a check may take long
+
+    def check(self, connection: Connection, url: URL) -> None:
+        """Nothing stands in the way of serving it."""
+
+    def files(self, url: URL) -> None:
+        return None
+
+    def refusal(self, url: URL, error: DBAPIError) -> StoreRefused:
+        reason = redact((str(error.orig).strip().splitlines() or [type(error).__name__])[0])
+        found = diagnose(error)
+        return StoreAway(
+            shown(url), reason if found.cause in (Cause.AWAY, Cause.OTHER) else f"{found.reason}: {reason}"
+        )
+
+    def faults(self, connection: Connection) -> Iterator[tuple[str | None, str]]:
+        return iter(())  # the server checks its own
+
+    def insert(self, table: Table) -> Insert:
+        """Inserts the rows of the JSON document `rows` at once: the driver takes longer for a row than the server."""
+        document = func.json_to_recordset(cast(bindparam("rows", type_=String), JSON))
+        columns: list[Column[Any]] = [Column(each.name, each.type) for each in table.columns]
+        given = document.table_valued(*columns).render_derived(name="given", with_types=True)
+        return insert(table).from_select(table.columns.keys(), select(*given.c))
+
+    def rows(self, rows: list[dict[str, Any]]) -> dict[str, str]:
+        return {"rows": to_json(rows)}
+
+    def left_undone(self, error: BaseException) -> bool:
+        """If the error leaves the session open: with any other, the server may have committed before."""
+        said = getattr(error, "diag", None)  # of psycopg, which may not be installed
+        return said is not None and bool(said.severity_nonlocalized == "ERROR")
+
+    @contextmanager
+    def warnings(self, connection: Connection) -> Iterator[list[str]]:
+        """Collects the server's warnings meanwhile. It warns of a COMMIT that a standby may lack."""
+        warnings: list[str] = []
+
+        def collect(notice: Any) -> None:  # a notice of psycopg, which may not be installed
+            if notice.severity_nonlocalized == "WARNING":
+                warnings.append(str(notice.message_primary))
+
+        driver: Any = connection.connection.driver_connection
+        driver.add_notice_handler(collect)
+        try:
+            yield warnings
+        finally:
+            driver.remove_notice_handler(collect)

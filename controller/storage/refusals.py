@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from sqlalchemy import URL
+
 from strandline.errors import not_installed
 from strandline.redaction import redact
 
 STREAMS_NAMED: Final = 10  # in the message that a store's clock cannot be set back
 TABLES_SHOWN: Final = 5  # in the message that a database is not Strandline's
+
+
+def shown(url: URL) -> str:
+    """The URL without its password, also where the password is a parameter."""
+    return redact(url.render_as_string(hide_password=True))
 
 
 class StoreRefused(Exception):

@@ -9,28 +9,23 @@ from functools import cache
 from typing import Any, Final, Protocol
 
 from sqlalchemy import (
-    JSON,
-    Column,
     Connection,
     Delete,
-    String,
     Table,
     bindparam,
-    cast,
     delete,
     func,
     insert,
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import DBAPIError
 
 from controller.cluster.records import Kind
 from controller.storage import schema
+from controller.storage.kinds import KINDS, kind_of
 from controller.storage.load import greatest_deleted_epoch
-from controller.storage.rows import Values, cut_json, mark_of, to_json
+from controller.storage.rows import Values, cut_json, mark_of
 from controller.storage.tenure import Tenure
 from controller.storage.transaction import transaction
 from controller.storage.unreadable import decoded
@@ -104,14 +99,6 @@ _TOUCH: Final = (
 )
 
 
-def _adding_all(table: Table) -> Any:  # an insert of PostgreSQL
-    """Inserts the rows of the JSON document `rows` at once: the driver takes longer for a row than the server does."""
-    document = func.json_to_recordset(cast(bindparam("rows", type_=String), JSON))
-    columns: list[Column[Any]] = [Column(each.name, each.type) for each in table.columns]
-    given = document.table_valued(*columns).render_derived(name="given", with_types=True)
-    return postgresql_insert(table).from_select(table.columns.keys(), select(*given.c))
-
-
 def _putting(statement: Any, table: Table) -> Any:  # an insert of either database
     """The insert, which also overwrites rows with the same key."""
     fixed = {*table.primary_key.columns.keys(), schema.SHARD}
@@ -121,13 +108,9 @@ def _putting(statement: Any, table: Table) -> Any:  # an insert of either databa
 
 # Built once: building a statement costs more than running it.
 _TABLES: Final = schema.metadata.sorted_tables  # each after the tables that it refers to
-_ADDING: Final = {
-    "sqlite": {table: insert(table) for table in _TABLES},
-    "postgresql": {table: _adding_all(table) for table in _TABLES},
-}
+_ADDING: Final = {name: {table: kind.insert(table) for table in _TABLES} for name, kind in KINDS.items()}
 _PUTTING: Final = {
-    "sqlite": {table: _putting(sqlite_insert(table), table) for table in _TABLES},
-    "postgresql": {table: _putting(_adding_all(table), table) for table in _TABLES},
+    name: {table: _putting(kind.insert(table), table) for table in _TABLES} for name, kind in KINDS.items()
 }
 
 
@@ -183,14 +166,13 @@ def _write_rows(connection: Connection, commit: Commit) -> None:
         connection.execute(_PRUNE, commit.pruned)
     for (table, columns), keys in commit.removed.items():
         connection.execute(_removing(table, columns), keys)
-    kind = connection.dialect.name
-    given: Callable[[list[Values]], Any] = _document if kind == "postgresql" else list
-    adding, putting = _ADDING[kind], _PUTTING[kind]
+    kind = kind_of(connection)
+    adding, putting = _ADDING[kind.name], _PUTTING[kind.name]
     for table in _TABLES:
         if table in commit.put:
-            connection.execute(putting[table], given(_last_of_each(table, commit.put[table])))
+            connection.execute(putting[table], kind.rows(_last_of_each(table, commit.put[table])))
         if table in commit.added:
-            connection.execute(adding[table], given(commit.added[table]))
+            connection.execute(adding[table], kind.rows(commit.added[table]))
 
 
 def _last_of_each(table: Table, rows: list[Values]) -> list[Values]:
@@ -199,10 +181,6 @@ def _last_of_each(table: Table, rows: list[Values]) -> list[Values]:
         return rows
     key = table.primary_key.columns.keys()
     return list({tuple([row[name] for name in key]): row for row in rows}.values())
-
-
-def _document(rows: list[Values]) -> dict[str, str]:
-    return {"rows": to_json(rows)}
 
 
 def _keep_epochs(connection: Connection, stream: str, epochs: int) -> None:

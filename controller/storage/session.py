@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from contextlib import suppress
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, Engine, Table, event
 from sqlalchemy.exc import DBAPIError
@@ -78,3 +79,29 @@ class SocketStoreSession(StoreSession):
     def _check(self, dialect: Any) -> None:
         if self._cut:
             raise dialect.loaded_dbapi.OperationalError("the call was cancelled")
+
+
+class Sessions(NamedTuple):
+    """The sessions for writes, for reads, and for long reads."""
+
+    writer: StoreSession = StoreSession()
+    reader: StoreSession = StoreSession()
+    loader: StoreSession = StoreSession()
+
+
+class Engines(NamedTuple):
+    """The engines for writes, reads and long reads, and their sessions."""
+
+    writing: Engine
+    reading: Engine
+    loading: Engine
+    sessions: Sessions
+
+
+def sessions_of(engines: Sequence[Engine], opened: ExitStack) -> list[SocketStoreSession]:
+    """The sessions of engines; both are closed with `opened`."""
+    sessions = [SocketStoreSession(engine) for engine in engines]
+    for engine, session in zip(engines, sessions, strict=True):
+        opened.callback(engine.dispose)
+        opened.callback(session.close)
+    return sessions

@@ -5,24 +5,31 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event
+from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from controller.storage import upgrade
 from controller.storage.diagnosis import Cause, StoreMoved, diagnose
-from controller.storage.refusals import AlreadyServed, IsBackup, UnusableFile
+from controller.storage.refusals import AlreadyServed, IsBackup, StoreAway, StoreRefused, UnusableFile, shown
+from controller.storage.session import Engines, Sessions
+from strandline.logs.inspection import FAULTS_SHOWN
 
 BUSY_TIMEOUT_MS: Final = 5_000  # SQLite: how long a statement waits for the file
 
 # Decodes a text even if it is not valid UTF-8: decoding the row then finds that and names the row, while the driver
 # would fail without saying where.
 LENIENT_TEXT: Final = partial(str, encoding="utf-8", errors="surrogateescape")
+_SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 BACKUP: Final = int.from_bytes(b"back")  # the user_version of a file that `strandline backup` wrote
 
 
@@ -180,3 +187,74 @@ def unusable(path: str, error: BaseException) -> UnusableFile:
 
 def _folder(path: str) -> UnusableFile:
     return UnusableFile(path, "it is a folder", "name a file in it")
+
+
+class SqliteStore:
+    """SQLite as a kind of store, see `StoreKind`."""
+
+    name = "sqlite"
+    serves_many = False
+
+    def exists(self, url: URL) -> bool:
+        return Path(str(url.database)).exists()
+
+    def serving(self, url: URL, opened: ExitStack, *, statement_timeout_ms: int | None = None) -> Engines:
+        self._check_file(url)
+        opened.callback(SqliteLock(str(url.database)).release)
+        engine = sqlite_engine(url)
+        opened.callback(engine.dispose)
+        return Engines(engine, engine, engine, Sessions())
+
+    def beside(self, url: URL) -> Engine:
+        self._check_file(url)
+        return sqlite_engine(url, writing_at_once=True)
+
+    def inspecting(self, url: URL) -> Engine:
+        path = str(url.database)
+        if not Path(path).is_file():
+            raise StoreAway(path, "the file does not exist")
+        return inspecting_engine(path)
+
+    def check(self, connection: Connection, url: URL) -> None:
+        check_no_backup(connection, str(url.database))
+
+    def files(self, url: URL) -> ServedFiles | None:
+        return ServedFiles(str(url.database))
+
+    def refusal(self, url: URL, error: DBAPIError) -> StoreRefused:
+        return unusable(str(url.database), error)
+
+    def faults(self, connection: Connection) -> Iterator[tuple[str | None, str]]:
+        for (reason,) in connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
+            if reason != "ok":
+                yield None, f"SQLite says: {reason}"
+        orphans = Counter((row[0], row[2]) for row in connection.exec_driver_sql("PRAGMA foreign_key_check"))
+        for (table, parent), count in sorted(orphans.items()):
+            yield table, f"{count} of its rows belong to no row of the table {parent}"
+
+    def insert(self, table: Table) -> Insert:
+        return insert(table)
+
+    def rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return rows
+
+    def left_undone(self, error: BaseException) -> bool:
+        """Unless a sync failed: the commit was written then, and may be there after a crash."""
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR_FSYNC) not in _SYNCS
+
+    def warnings(self, _connection: Connection) -> AbstractContextManager[list[str]]:
+        return nullcontext([])
+
+    def _check_file(self, url: URL) -> None:
+        """Raises ForeignStore and IsBackup for a file that is none of ours to serve, and DBAPIError for one that is no
+        SQLite database, before anything is written to it or beside it."""
+        path = str(url.database)
+        if not os.path.isfile(path) or not os.path.getsize(path) or os.path.exists(lock_path(path)):
+            return  # a new store, or one that was served before
+        engine = inspecting_engine(path)
+        try:
+            with engine.connect() as connection:
+                upgrade.check_ours(connection, shown(url))
+                check_no_backup(connection, path)
+        finally:
+            engine.dispose()

@@ -9,19 +9,18 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sqlalchemy import URL, Connection, Engine, Row, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, func, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from controller.cluster.records import SHARDS
 from controller.storage import upgrade
-from controller.storage.database import away, check_file, exists, parse_url, shown
-from controller.storage.postgresql import sharing_engine
-from controller.storage.refusals import NoStore, NotKnown, StoreRefused
+from controller.storage.kinds import kind_of, parse_url
+from controller.storage.refusals import NoStore, NotKnown, StoreRefused, shown
 from controller.storage.schema import token as table
-from controller.storage.sqlite import sqlite_engine
 from controller.storage.transaction import CommitUnknown, transaction
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.redaction import TOKEN_PREFIX
@@ -117,29 +116,29 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
     DriverMissing, StoreAway and NotKnown.
     """
     parsed = parse_url(url)
-    if not make and not exists(parsed):
+    kind = kind_of(parsed)
+    if not make and not kind.exists(parsed):
         raise NoStore(shown(parsed))
-    engine = _engine(parsed)
-    try:
-        if parsed.get_backend_name() == "sqlite":
-            check_file(parsed)
-        with engine.connect() as connection, transaction(connection):
-            upgrade.check_ours(connection, shown(parsed))
-            if make and upgrade.is_empty(connection):
-                upgrade.make(connection)
-            upgrade.check(connection)
-            yield connection
-    except DBAPIError as error:
-        raise away(parsed, error) from error
-    except CommitUnknown as error:
-        raise NotKnown(shown(parsed), error.reason) from error
-    finally:
-        engine.dispose()
+    with ExitStack() as opened:
+        try:
+            engine = kind.beside(parsed)
+            opened.callback(engine.dispose)
+            with engine.connect() as connection, transaction(connection):
+                upgrade.check_ours(connection, shown(parsed))
+                if make and upgrade.is_empty(connection):
+                    upgrade.make(connection, SHARDS if kind.serves_many else 1)
+                upgrade.check(connection)
+                yield connection
+        except DBAPIError as error:
+            raise kind.refusal(parsed, error) from error
+        except CommitUnknown as error:
+            raise NotKnown(shown(parsed), error.reason) from error
 
 
 def has_tokens(url: str) -> bool:
     """Whether a token was ever made; False for a store that does not exist. Raises what `open_tokens` raises."""
-    if not exists(parse_url(url)):
+    parsed = parse_url(url)
+    if not kind_of(parsed).exists(parsed):
         return False
     with open_tokens(url) as connection:
         return _state(connection).made > 0
@@ -187,9 +186,3 @@ def _state(connection: Connection) -> TokenState:
 def _grant(row: Row[tuple[object, ...]]) -> Grant:
     writers = EVERYTHING if row.writers is None else row.writers
     return Grant(name=row.name, role=Role(row.role), pattern=row.pattern, writers=writers, expires_at=row.expires_at)
-
-
-def _engine(url: URL) -> Engine:
-    if url.get_backend_name() == "sqlite":
-        return sqlite_engine(url, writing_at_once=True)
-    return sharing_engine(url)

@@ -24,7 +24,6 @@ from sqlalchemy import (
     update,
 )
 
-from controller.cluster.records import SHARDS
 from controller.storage import schema
 from controller.storage.postgresql import STORE_NOW
 from controller.storage.refusals import ForeignStore, ServedByOlder, StepsInTheWay, WrongSchema
@@ -112,10 +111,10 @@ def _code_from(connection: Connection) -> str:
 # -- changing the schema -----------------------------------------------------------------------------------------
 
 
-def make(connection: Connection, shards: int = SHARDS) -> None:
+def make(connection: Connection, shards: int) -> None:
     """Creates this version's schema in an empty database. The migrations build the same; a test compares them."""
     schema.metadata.create_all(connection, checkfirst=False)
-    add_shards(connection, shards if connection.dialect.name == "postgresql" else 1, REVISION)
+    add_shards(connection, shards, REVISION)
     _version.create(connection, checkfirst=False)
     connection.execute(insert(_version).values(version_num=REVISION))
 

@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import delete
 
 from controller.storage import schema
-from controller.storage.database import open_database, parse_url
+from controller.storage.database import open_database
+from controller.storage.kinds import parse_url
 from controller.storage.postgresql import sharing_engine
 from controller.storage.sqlite import sqlite_engine
 from controller.storage.terms import begin_term

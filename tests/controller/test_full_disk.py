@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.storage.transaction import left_undone
+from controller.storage.sqlite import SqliteStore
 from tests.served import OwnProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process from outside")
@@ -91,4 +91,4 @@ def test_a_commit_refused_by_a_full_disk_recovers_without_loss(serve: Any) -> No
 def test_after_a_failed_sync_a_crashs_outcome_is_unknown(code: int, undone: bool) -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = code
-    assert left_undone(error) is undone
+    assert SqliteStore().left_undone(error) is undone

@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, func, inspect, select, text
 
-from controller.cluster.records import Begin, Identity, Kind
+from controller.cluster.records import SHARDS, Begin, Identity, Kind
 from controller.cluster.shards import shard_of
 from controller.storage import upgrade
 from controller.storage.cluster import begin as begin_controller
-from controller.storage.database import MigrationPart, migrate, open_database, open_joint, parse_url
+from controller.storage.database import MigrationPart, migrate, open_database, open_joint
+from controller.storage.kinds import parse_url
 from controller.storage.postgresql import sharing_engine, writing_engine
 from controller.storage.refusals import (
     AlreadyServed,
@@ -137,7 +138,7 @@ def test_a_schema_that_is_made_at_once_is_that_of_all_steps(
         stepped_url = str(tmp_path / "stepped.db")
 
     with connected(store_url) as made, connected(stepped_url) as stepped:
-        upgrade.make(made)
+        upgrade.make(made, SHARDS if made.dialect.name == "postgresql" else 1)
         upgrade.upgrade(stepped)
 
         assert details(made) == details(stepped)
@@ -147,7 +148,7 @@ def test_a_schema_that_is_made_at_once_is_that_of_all_steps(
 
 def test_in_postgresql_names_are_in_the_order_of_their_bytes(postgres_url: str) -> None:
     with connected(postgres_url) as connection:
-        upgrade.make(connection)
+        upgrade.make(connection, SHARDS if connection.dialect.name == "postgresql" else 1)
         columns = details(connection)[0]
 
     assert ("stream", "name", "character varying", 249, "NO", "C", None) in columns

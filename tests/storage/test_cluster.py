@@ -33,7 +33,8 @@ from controller.cluster.records import (
 )
 from controller.storage import cluster, schema
 from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardCheck, ShardsLost
-from controller.storage.database import open_database, parse_url
+from controller.storage.database import open_database
+from controller.storage.kinds import parse_url
 from controller.storage.postgresql import IDLE_COMMIT_MS, Timeline, joint_engine, writing_engine
 from controller.storage.refusals import AlreadyServed, ServedTogether
 from controller.storage.save import Commit, write_commit

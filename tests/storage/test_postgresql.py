@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import InternalError, OperationalError
 
-from controller.storage.database import open_database, parse_url
+from controller.storage.database import open_database
+from controller.storage.kinds import parse_url
 from controller.storage.postgresql import (
     IDLE_COMMIT_MS,
     LOST_PEER_S,

@@ -10,8 +10,9 @@ import pytest
 
 from controller.records.log_lines import FORMATS
 from controller.settings import Settings
-from controller.storage.database import open_database, parse_url, shown
-from controller.storage.refusals import BadDatabaseUrl, StoreRefused
+from controller.storage.database import open_database
+from controller.storage.kinds import parse_url
+from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown
 from strandline.errors import InvalidConfig
 from strandline.redaction import redact
 from strandline.wire.problems import to_problem

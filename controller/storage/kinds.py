@@ -1,0 +1,81 @@
+"""The kinds of store. Each is a module that does what differs: `sqlite.py`, `postgresql.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Final, Protocol
+
+from sqlalchemy import URL, Connection, Engine, Table, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from controller.storage.postgresql import PostgresqlStore
+from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown
+from controller.storage.session import Engines
+from controller.storage.sqlite import ServedFiles, SqliteStore
+
+
+class StoreKind(Protocol):
+    """What one kind of store does in its own way."""
+
+    @property
+    def name(self) -> str:
+        """That of SQLAlchemy's dialect, with which its URLs begin."""
+
+    @property
+    def serves_many(self) -> bool:
+        """Whether several controllers may serve one store."""
+
+    def exists(self, url: URL) -> bool:
+        """Whether the store may exist."""
+
+    def serving(self, url: URL, opened: ExitStack, *, statement_timeout_ms: int | None = None) -> Engines:
+        """The engines of the controller that serves it alone, whose lock they take. `opened` ends both."""
+
+    def beside(self, url: URL) -> Engine:
+        """An engine for commands that write while a controller serves."""
+
+    def inspecting(self, url: URL) -> Engine:
+        """An engine that only reads, whether a controller serves or not. Raises StoreAway if there is no store."""
+
+    def check(self, connection: Connection, url: URL) -> None:
+        """Raises StoreRefused for what must not be served."""
+
+    def files(self, url: URL) -> ServedFiles | None:
+        """The files of a served store that nobody may move."""
+
+    def refusal(self, url: URL, error: DBAPIError) -> StoreRefused:
+        """The refusal for a database that failed."""
+
+    def faults(self, connection: Connection) -> Iterator[tuple[str | None, str]]:
+        """What the database finds wrong with itself: the table, if it is known, and the reason."""
+
+    def insert(self, table: Table) -> Any:  # SQLAlchemy's classes for the kinds have no common one
+        """An insert of rows, as `rows` gives them; it knows `on_conflict_do_update`."""
+
+    def rows(self, rows: list[dict[str, Any]]) -> Any:
+        """Rows as the parameters of that insert."""
+
+    def left_undone(self, error: BaseException) -> bool:
+        """Whether a COMMIT that failed with this error of the driver certainly changed nothing."""
+
+    def warnings(self, connection: Connection) -> AbstractContextManager[list[str]]:
+        """Collects the database's warnings meanwhile: after one, it is not known whether a COMMIT is durable."""
+
+
+KINDS: Final[dict[str, StoreKind]] = {kind.name: kind for kind in (SqliteStore(), PostgresqlStore())}
+
+
+def kind_of(store: URL | Connection) -> StoreKind:
+    return KINDS[store.get_backend_name() if isinstance(store, URL) else store.dialect.name]
+
+
+def parse_url(url: str) -> URL:
+    """A database URL, or the path of an SQLite file; raises BadDatabaseUrl."""
+    try:
+        parsed = make_url(url if "://" in url else f"sqlite:///{url}")
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
+        raise BadDatabaseUrl(url) from None
+    if parsed.get_backend_name() not in KINDS or not parsed.database or parsed.database == ":memory:":
+        raise BadDatabaseUrl(shown(parsed))
+    return parsed
