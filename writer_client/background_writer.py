@@ -196,7 +196,8 @@ class BackgroundWriter(BaseWriter):
     def _check_note(
         self, times: Mapping[str, int], newest: Mapping[str, int], position: Mapping[str, int] | None
     ) -> None:
-        if len(times) == 1 and not newest and len(position or ()) <= SEGMENTS_PER_STREAM:  # most notes: saves 3 µs
+        is_small = position is None or (type(position) is dict and len(position) <= SEGMENTS_PER_STREAM)
+        if len(times) == 1 and not newest and is_small:  # most notes: saves 3 µs
             for key, time in times.items():
                 check_key(key)
                 check_time("time", time)

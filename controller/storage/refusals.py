@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
-
-from sqlalchemy import URL
+from typing import TYPE_CHECKING, Final
 
 from strandline.errors import not_installed
 from strandline.redaction import redact
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL  # which takes long, and commands show refusals without it
 
 STREAMS_NAMED: Final = 10  # in the message that a store's clock cannot be set back
 TABLES_SHOWN: Final = 5  # in the message that a database is not Strandline's
