@@ -10,7 +10,7 @@ from strandline.core.clock import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_
 from strandline.core.served_time import Moment, Unserved
 
 LOOP_STALL_MS: Final = 1_500  # if the event loop did not run for so long, that time counts as unserved
-CLOCK_LOOK_MS: Final = 1_000  # how often the clock is compared with the host's
+CLOCK_READ_MS: Final = 1_000  # how often the clock is compared with the host's
 CLOCK_READING_MS: Final = 10  # the host's two clocks are read within this time, or read again
 
 
@@ -57,7 +57,7 @@ class Clock:
             self.unserved.skip(now - self._now)
             log_event("paused", logging.WARNING, ms=monotonic - self._read_at)
         self._read_at, self._now = monotonic, now
-        if monotonic - self._compared_at >= CLOCK_LOOK_MS:
+        if monotonic - self._compared_at >= CLOCK_READ_MS:
             self._compare(monotonic)
         return self._now
 

@@ -63,7 +63,7 @@ from strandline.errors import (
 from strandline.version import __version__
 from strandline.wire.controllers import ControllerReply, ControllersReply, ControllerState
 
-TOKENS_LOOK_MS: Final = 500  # how often a controller checks for new and revoked tokens
+TOKENS_REFRESH_MS: Final = 500  # how often a controller checks for new and revoked tokens
 TOKEN_USE_MS: Final = 60_000  # how often the store records which tokens were used
 
 log = logging.getLogger(__name__)
@@ -326,11 +326,11 @@ class Controller:
     async def _refresh_tokens(self) -> None:
         rounds = 0
         while True:
-            await asyncio.sleep(TOKENS_LOOK_MS / 1000)
+            await asyncio.sleep(TOKENS_REFRESH_MS / 1000)
             rounds += 1
             try:
                 await self.tokens.refresh()
-                if rounds % (TOKEN_USE_MS // TOKENS_LOOK_MS) == 0:
+                if rounds % (TOKEN_USE_MS // TOKENS_REFRESH_MS) == 0:
                     await self.tokens.note_use()
             except (StoreUnavailable, StoreUndecided):
                 continue  # known tokens stay valid, and the failure is logged by the store

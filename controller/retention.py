@@ -27,7 +27,7 @@ from strandline.core.note import check_position
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StrandlineError
 
-RETENTION_LOOK_MS: Final = 10_000  # the least time between two checks of a stream
+RETENTION_CHECK_MS: Final = 10_000  # the least time between two checks of a stream
 RETENTION_MARKS: Final = 10_000  # of a key, removed at once
 RETENTION_STREAMS: Final = 100  # checked in one heartbeat
 
@@ -78,7 +78,7 @@ class Retention:
             turns += 1
             _, name = heappop(self._due)
             self._scheduled.discard(name)
-            next_check: int | None = now + RETENTION_LOOK_MS
+            next_check: int | None = now + RETENTION_CHECK_MS
             # The store is away or damaged, or the stream was deleted meanwhile: check it again later.
             with suppress(StrandlineError, MarksGone):
                 next_check = await self._remove_old(name, now)
@@ -102,7 +102,7 @@ class Retention:
                 continue  # the newest stays
             most = min(last, first + RETENTION_MARKS)
             seq, created_at = await self._store.read(_first_young, name, key, now - retention, first, most)
-            moments.append(max(created_at + retention + 1, now + RETENTION_LOOK_MS))
+            moments.append(max(created_at + retention + 1, now + RETENTION_CHECK_MS))
             if seq > first and (needed := await self._least_needed(name, key, now - retention)) is not None:
                 seq = min(seq, needed)
             loaded = self._streams.find_loaded(name)

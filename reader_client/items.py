@@ -196,14 +196,14 @@ class ReaderState:
         }
 
     def to_json(self) -> str:
-        kept: dict[str, object] = {"positions": self.positions, "watermarks": self.watermarks}
+        fields: dict[str, object] = {"positions": self.positions, "watermarks": self.watermarks}
         if self.windows is not None:
-            kept["windows"] = self.windows
+            fields["windows"] = self.windows
         if self.by_stream:
-            kept["by_stream"] = self.by_stream
+            fields["by_stream"] = self.by_stream
         if self.identities:
-            kept["identities"] = self.identities
-        return json.dumps(kept)
+            fields["identities"] = self.identities
+        return json.dumps(fields)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ReaderState:

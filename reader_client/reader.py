@@ -71,8 +71,8 @@ class ReaderJobs:
         self._has_read = False
         self._logs = logs
         self.options = options
-        self._state = self._kept = state
-        self._kept_next = state
+        self._state = self._settled_state = state
+        self._next_settled_state = state
         self._saved = dict[SegmentRef, ReaderState]()
         self._now_ms = now_ms
         self._identities = dict[str, str]()  # of the streams
@@ -191,8 +191,8 @@ class ReaderJobs:
         windows = self.options.windows
         if windows is None:
             return self._state_of(self._progress.settled(), None)
-        self._kept_next = self._state_of(self._progress.positions(), windows.save())
-        return self._kept_next
+        self._next_settled_state = self._state_of(self._progress.positions(), windows.save())
+        return self._next_settled_state
 
     def _state_of(self, positions: Positions, windows: Saved | None) -> ReaderState:
         by_stream: dict[str, dict[str, int]] = {}
@@ -220,8 +220,8 @@ class ReaderJobs:
         """Settles the state that was saved last."""
         self._windows("settle")
         if self.options.recall is None:
-            self._kept = self._kept_next
-            for stream, position in ({} if self._kept is None else self._kept.positions).items():
+            self._settled_state = self._next_settled_state
+            for stream, position in ({} if self._settled_state is None else self._settled_state.positions).items():
                 for segment, offset in position.items():
                     self._progress.settle((stream, segment), offset)
             return
@@ -438,23 +438,23 @@ class ReaderJobs:
 
     def _lose(self, place: SegmentRef) -> None:
         """Drops a segment's unsettled events: another reader takes it over, from the settled position."""
-        windows, kept = self.options.windows, self._kept
+        windows, state = self.options.windows, self._settled_state
         if windows is None:
             return
-        if self.options.recall is None and kept is not None:
-            windows.load(kept.windows, [place])  # its stored state stays with this reader
+        if self.options.recall is None and state is not None:
+            windows.load(state.windows, [place])  # its stored state stays with this reader
             windows.pass_over(place)
         else:
             windows.drop(place)
 
     def _begin(self, place: SegmentRef, settled: int) -> None:
         """Continues a segment that this reader has acquired, from its stored state."""
-        windows, recall, kept = self.options.windows, self.options.recall, self._kept
+        windows, recall, state = self.options.windows, self.options.recall, self._settled_state
         if windows is None:
             return
         if recall is None:
-            known = None if kept is None else _position_in(kept, place)
-            windows.load(None if kept is None else kept.windows, [place])
+            known = None if state is None else _position_in(state, place)
+            windows.load(None if state is None else state.windows, [place])
             if known is not None and known > settled:  # the state was not reported to the group
                 self._progress.begin(place, known, held=False)
             elif known != settled:
@@ -474,18 +474,18 @@ class ReaderJobs:
     def _drop_queued(self, window: GroupWindow) -> None:
         """Drops watermarks that were not returned yet and are beyond the group's: segments went back to their settled
         positions, and events that are read again may be older."""
-        kept = deque[WatermarkItem | IdleItem]()
+        state = deque[WatermarkItem | IdleItem]()
         queued = dict(self._returned)
         for item in self._waiting:
             if isinstance(item, IdleItem):
                 if item.stream in window.idle:
-                    kept.append(item)
+                    state.append(item)
                 continue
             reached = self._bound_of(window, (item.stream, item.key))
             if reached is not None and item.watermark <= reached:
-                kept.append(item)
+                state.append(item)
                 queued[item.stream, item.key] = item.watermark
-        self._waiting, self._queued = kept, queued
+        self._waiting, self._queued = state, queued
 
     def _order(self, *, needed: bool) -> Job[None]:
         """Fetches marks for the order of segments: with `needed`, only if the order needs them now."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-WAIT_TOLD_AFTER_MS: Final = 2_000  # a client that waits for longer says for whom
+WAIT_LOGGED_AFTER_MS: Final = 2_000  # a client that waits for longer says for whom
 
 
 WARNINGS_PAUSE_MS: Final = 60_000  # between two lines of one kind
@@ -80,7 +80,7 @@ class Waiting:
         if self._since is None:
             self._since = now
         waited_ms = (now - self._since) * 1000
-        if waited_ms >= WAIT_TOLD_AFTER_MS:
+        if waited_ms >= WAIT_LOGGED_AFTER_MS:
             self._log.warn("waiting", f"{text} (for {waited_ms / 1000:.0f} s)")
 
     def ends(self) -> None:

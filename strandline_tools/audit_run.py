@@ -203,7 +203,7 @@ class AuditRun:
                     self._keep(late, settled=audit.is_settled(event.offset))
             self._read += 1
             if not self._read % AUDIT_CHECK_EVENTS and time.monotonic() >= self._due:
-                self._tell(segment, event.offset)
+                self._print(segment, event.offset)
         newest = audit.end(end)
         if newest > end:
             self.beyond[segment] = newest
@@ -235,7 +235,7 @@ class AuditRun:
             self._settled = AuditState(about=self._about, position=dict(self.starts))
             raise Failure(f"no event has a time: {self.unreadable_example}")
 
-    def _tell(self, segment: str, offset: int) -> None:
+    def _print(self, segment: str, offset: int) -> None:
         """Tells a terminal how far it is, and writes the state."""
         self._due = time.monotonic() + AUDIT_PROGRESS_MS / 1000
         now, settled = self._now, self._settled

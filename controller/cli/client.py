@@ -36,7 +36,7 @@ from strandline.wire.problems import to_problem
 DEADLINE_MS: Final = 10_000
 ATTEMPTS: Final = 3
 NAMES_COMPARED: Final = 10_000  # among which those close to an unknown name are looked for
-NAMES_TOLD: Final = 5
+NAMES_SUGGESTED: Final = 5
 ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
 REFRESH_MS: Final = 1_000
 
@@ -140,11 +140,11 @@ def suggestion(name: str, names: Sequence[str], what: str) -> str:
     if not names:
         return f"there is no {what} yet"
     by_folded = {each.casefold(): each for each in names}
-    close = get_close_matches(name.casefold(), by_folded, n=NAMES_TOLD)
+    close = get_close_matches(name.casefold(), by_folded, n=NAMES_SUGGESTED)
     if close:
         return f"did you mean {' or '.join(by_folded[each] for each in close)}?"
-    more = f", and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
-    return f"the {what}s are {', '.join(names[:NAMES_TOLD])}{more}"
+    more = f", and {len(names) - NAMES_SUGGESTED} more" if len(names) > NAMES_SUGGESTED else ""
+    return f"the {what}s are {', '.join(names[:NAMES_SUGGESTED])}{more}"
 
 
 class ReadByTheConnection(click.Option):

@@ -21,7 +21,7 @@ from strandline.core.time_units import Unit, unit_of
 from strandline.errors import StrandlineError, TimeNotReached
 from strandline.wire.streams import JsonObject, MarksAt
 
-WAIT_TOLD_MS: Final = 60_000  # between two lines that say the same
+WAIT_PRINTED_MS: Final = 60_000  # between two lines that say the same
 
 WRITERS_NAMED = 5
 
@@ -123,7 +123,7 @@ def _telling(
     """Prints what is waited for: when somebody else holds time back, and else once in a while."""
     before: tuple[object, float] = (None, 0.0)
 
-    def tell(found: MarksAt | StrandlineError) -> None:
+    def report(found: MarksAt | StrandlineError) -> None:
         nonlocal before
         if isinstance(found, StrandlineError):
             what: object = found.code
@@ -134,12 +134,12 @@ def _telling(
             if unit is not None and found.reached is None:
                 text += f"; {until} looks like {unit.word}, and times are in milliseconds"
         now = _monotonic_ms()
-        if what != before[0] or now - before[1] >= WAIT_TOLD_MS:
+        if what != before[0] or now - before[1] >= WAIT_PRINTED_MS:
             before = what, now
             sys.stderr.write(f"waiting for {times.show(until)}: {text}\n")
             sys.stderr.flush()
 
-    return tell
+    return report
 
 
 def _waits_for(stream: str, found: MarksAt, times: Times) -> str:

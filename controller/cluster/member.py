@@ -67,7 +67,7 @@ from controller.cluster.store_clock import StoreClock
 BEAT_MS: Final = 500  # between two beats of a controller
 HELD_CALL_MS: Final = 500  # how long a call waits for a shard that is being handed over
 
-FREE_SHARDS_LOOK_MS: Final = 100  # between two beats of a controller that is to get shards which others have
+FREE_SHARDS_CHECK_MS: Final = 100  # between two beats of a controller that is to get shards which others have
 BEAT_RETRY_MS: Final = 200  # after a beat or a begin that failed
 HANDED_OVER_SHARDS: Final = 16  # by one controller in a beat, to those that have fewer
 DRAIN_PARTS: Final = 12  # in which a controller that stops hands its shards over
@@ -267,7 +267,7 @@ class Member:
                 return
             self._beat_at = 0
             self._part = max(1, -(-len(self.owned) // DRAIN_PARTS))
-            self._hand_over_at = monotonic + BEAT_MS + FREE_SHARDS_LOOK_MS if self._view.others_take else 0
+            self._hand_over_at = monotonic + BEAT_MS + FREE_SHARDS_CHECK_MS if self._view.others_take else 0
 
     def _stop(self, replaced_by: ControllerRow | None) -> None:
         self.phase = MemberPhase.STOPPED
@@ -299,7 +299,7 @@ class Member:
         self.owned.adopt_newer(self._view.shards_of(self.id))
         self._knows_shards = True
         if self._waits_for_shards():
-            self._beat_at = min(self._beat_at, sent + FREE_SHARDS_LOOK_MS)
+            self._beat_at = min(self._beat_at, sent + FREE_SHARDS_CHECK_MS)
 
     def beat_failed(self, monotonic: int, beat: Beat) -> None:
         """A beat got no answer."""
@@ -519,7 +519,7 @@ class Member:
     def check_soon(self, monotonic: int) -> bool:
         """A controller that a call was passed on to is not the owner, or nobody is: a beat tells who is. Returns
         whether that brings the next beat forward."""
-        soon = monotonic + FREE_SHARDS_LOOK_MS
+        soon = monotonic + FREE_SHARDS_CHECK_MS
         if not self.may_serve(monotonic) or self._beat_at <= soon:
             return False
         self._beat_at = soon

@@ -16,7 +16,7 @@ from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.terms import TermGone, TermOver
 from strandline.errors import StoreCorrupt
 
-STORE_TELLING_MS: Final = 10_000  # between two lines about the same failure of the store
+STORE_LOG_MS: Final = 10_000  # between two lines about the same failure of the store
 
 READY_WRITE_MS: Final = 3_000  # a commit this recent shows that the store can be written; else one is tried
 SLOW_FLUSH_MS: Final = 1_000  # a commit that takes so long is logged
@@ -144,7 +144,7 @@ class StoreHealth:
         at, which = round(now * 1000), (event, fields.get("cause"))
         pace = self._paces.get(which)
         if pace is None:
-            pace = self._paces[which] = RateLimit(1, STORE_TELLING_MS, at)
+            pace = self._paces[which] = RateLimit(1, STORE_LOG_MS, at)
         untold = pace.let_in(at)
         if untold is not None:
             log_event(event, level, error=error, **fields, untold=untold)

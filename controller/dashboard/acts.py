@@ -461,7 +461,7 @@ ACTS: Final[Mapping[str, Callable[..., Act]]] = {
     "take-offline": take_offline,
     "drain": drain,
 }
-LOOKED_UP: Final[Mapping[str, Callable[..., Awaitable[Act]]]] = {  # these ask the API first
+ACTS_WITH_CALLS: Final[Mapping[str, Callable[..., Awaitable[Act]]]] = {  # these ask the API first
     "configure": configure,
     "scale": scale,
     "configure-group": configure_group,

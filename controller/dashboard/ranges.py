@@ -76,7 +76,7 @@ class Range:
     def ends_now(self) -> bool:
         return self.until() == self._now
 
-    def kept(self) -> list[tuple[str, str]]:
+    def fields(self) -> list[tuple[str, str]]:
         return self.address.others("range", "from", "to")
 
 

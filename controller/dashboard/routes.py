@@ -23,7 +23,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from controller.dashboard import pages
-from controller.dashboard.acts import ACTS, LOOKED_UP, Act, create_token, revoke_token
+from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act, create_token, revoke_token
 from controller.dashboard.history import History
 from controller.dashboard.limits import FORM_BYTES, SIGN_IN_BYTES
 from controller.dashboard.pages import Page, View
@@ -300,8 +300,8 @@ async def _act(request: Request, name: str) -> Act:
             return create_token(who, now)
         if name == "revoke-token":
             return revoke_token(who, **about)
-        if name in LOOKED_UP:
-            return await LOOKED_UP[name](ask, **about)
+        if name in ACTS_WITH_CALLS:
+            return await ACTS_WITH_CALLS[name](ask, **about)
         return ACTS[name](**about)
     except (KeyError, TypeError):  # the names of what it is about are its arguments
         raise UnknownPath(path=request.url.path) from None

@@ -207,7 +207,7 @@ class Table(Generic[T]):
     def to_file(self, ending: str) -> str:
         return self.address.but(export=f"{self.name}.{ending}")
 
-    def kept(self) -> list[tuple[str, str]]:
+    def fields(self) -> list[tuple[str, str]]:
         """What its filter keeps of the address."""
         return self.address.others(f"{self.name}.filter", f"{self.name}.page")
 

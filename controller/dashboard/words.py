@@ -42,16 +42,16 @@ def state_of(status: StreamStatus) -> Word:
 def in_trouble(states: Iterable[State], unread: int = 0) -> str:
     """How many streams stand still, by state, the gravest first, and how many are not known; empty if all is well."""
     found = Counter(state for state in states if state.stands_still)
-    said = [f"{count} {state.text}" for state, count in sorted(found.items(), reverse=True)]
-    return ", ".join([*said, *([f"{unread} not known"] if unread else [])])
+    counts = [f"{count} {state.text}" for state, count in sorted(found.items(), reverse=True)]
+    return ", ".join([*counts, *([f"{unread} not known"] if unread else [])])
 
 
 def silence(heard_at: int, key: KeyStatus | None, now: int, *, holds: bool) -> int:
     """How long ago a writer was heard. Of the one that holds a key the status says it, which leaves out the time in
     which nobody could be heard."""
     holder = key.holder if key is not None and holds else None
-    said = None if holder is None else holder.last_heard_ms_ago
-    return now - heard_at if said is None else said
+    counts = None if holder is None else holder.last_heard_ms_ago
+    return now - heard_at if counts is None else counts
 
 
 def writer_word(state: WriterState, silent_ms: int, key: KeyStatus | None) -> Word:

@@ -159,8 +159,8 @@ class LoadedGroup:
             if reader is None:
                 commit.remove(schema.reader, key)
             else:
-                heard = {"heard_at": reader.heard_at, "served_at": reader.served_at}
-                commit.put_row(schema.reader, {**key, "epoch": reader.epoch, **heard})
+                times_seen = {"heard_at": reader.heard_at, "served_at": reader.served_at}
+                commit.put_row(schema.reader, {**key, "epoch": reader.epoch, **times_seen})
         for stream, segment in sorted(touched.places):
             place = (stream, segment)
             values = {

@@ -23,7 +23,7 @@ from controller.cluster.actions import Action, Drop, HandOver, Stop
 from controller.cluster.lease import TRUSTED_LEASE_MS
 from controller.cluster.member import Member
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Leave, NameTaken, Take
-from controller.commit.health import STORE_TELLING_MS
+from controller.commit.health import STORE_LOG_MS
 from controller.commit.lanes import Lane
 from controller.joint.shard_record import ShardRecord
 from controller.joint.shard_tenures import ShardTenures
@@ -74,7 +74,7 @@ class Driver:
         self._limits = limits
         self._beats = Lane("store-beats", sessions.beats, limits.cut_grace_s)
         self._requests = Lane("store-requests", sessions.requests, limits.cut_grace_s)
-        self._pace = RateLimit(1, STORE_TELLING_MS, monotonic())
+        self._pace = RateLimit(1, STORE_LOG_MS, monotonic())
         self._timer: asyncio.TimerHandle | None = None
         self._learning = False
         self._left_timeline = False

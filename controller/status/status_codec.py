@@ -22,7 +22,7 @@ from controller.storage.counts import Totals
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.segment import Segment, SegmentGraph
 
-STATUS_TOLD_WRITERS: Final = 2_000  # of each key of one stream, told to another controller, those in trouble first
+STATUS_SENT_WRITERS: Final = 2_000  # of each key of one stream, told to another controller, those in trouble first
 
 Details = TypeVar("Details", StreamDetails, WriterDetails, GroupDetails)
 Shape = TypeVar("Shape")
@@ -72,7 +72,7 @@ async def decode_part(body: bytes, slices: Slices) -> StatusPart:
 def encode_details(details: StreamDetails | WriterDetails | GroupDetails) -> bytes:
     """One stream, writer or group; of a stream with very many writers the first ones."""
     if isinstance(details, StreamDetails):
-        writers = {key: each[:STATUS_TOLD_WRITERS] for key, each in details.writers.items()}
+        writers = {key: each[:STATUS_SENT_WRITERS] for key, each in details.writers.items()}
         details = replace(details, stream=_trimmed(details.stream), writers=writers)
     return _encode(details)
 

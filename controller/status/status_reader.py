@@ -299,16 +299,16 @@ class StatusReader:
         other, and a group that takes long is not waited for."""
         turns = asyncio.Semaphore(STATUS_GROUPS_AT_ONCE)
 
-        async def look(name: str) -> GroupStatus:
+        async def read_group(name: str) -> GroupStatus:
             async with turns:
                 return await self._of_groups.get(name)
 
         found: list[GroupStatus] = []
         unread: dict[str, str] = {}
-        looking = {name: asyncio.create_task(look(name), name="status") for name in names}
-        if looking:
-            await asyncio.wait(looking.values(), timeout=STATUS_GROUPS_WAIT_MS / 1000)
-        for name, task in looking.items():
+        asked = {name: asyncio.create_task(read_group(name), name="status") for name in names}
+        if asked:
+            await asyncio.wait(asked.values(), timeout=STATUS_GROUPS_WAIT_MS / 1000)
+        for name, task in asked.items():
             if not task.done():
                 task.cancel()  # what it waits for goes on, for the next one who asks
                 unread[name] = OwnerUndecided.code

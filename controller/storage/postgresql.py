@@ -253,8 +253,8 @@ class PostgresqlStore:
 
     def left_undone(self, error: BaseException) -> bool:
         """If the error leaves the session open: with any other, the server may have committed before."""
-        said = getattr(error, "diag", None)  # of psycopg, which may not be installed
-        return said is not None and bool(said.severity_nonlocalized == "ERROR")
+        notice = getattr(error, "diag", None)  # of psycopg, which may not be installed
+        return notice is not None and bool(notice.severity_nonlocalized == "ERROR")
 
     @contextmanager
     def warnings(self, connection: Connection) -> Iterator[list[str]]:

@@ -313,10 +313,10 @@ class ProgramMissing(StoreRefused):
 class ProgramFailed(StoreRefused):
     """A client program of PostgreSQL failed."""
 
-    def __init__(self, program: str, said: list[str]) -> None:
-        super().__init__(program, said)
+    def __init__(self, program: str, lines: list[str]) -> None:
+        super().__init__(program, lines)
         self.program = program
-        self.said = said
+        self.lines = lines
 
     def __str__(self) -> str:
-        return f"{self.program} failed: {' '.join(self.said[-3:]) or 'it gave no reason'}"
+        return f"{self.program} failed: {' '.join(self.lines[-3:]) or 'it gave no reason'}"

@@ -143,13 +143,13 @@ class TermCheck:
         locked its own row.
         """
         term = self.term
-        kept = {
+        serving = {
             "at_fence": term.fence,
             "until": self.served_until,
             "bound": self.clock_bound,
             "unserved": self.unserved_ms,
         }
-        connection.execute(_KEEP_SERVING, kept)
+        connection.execute(_KEEP_SERVING, serving)
         fences = {
             claim.name: claim.stored_fence
             for claim in claims

@@ -59,7 +59,7 @@ def _times_of(connection: Connection, of_key: dict[str, str], moments: Sequence[
     times: dict[int, int] = {}
     low, high = [oldest - 1] * len(moments), [newest + 1] * len(moments)  # the mark is at low, or between
 
-    def look(seqs: Iterable[int]) -> dict[int, int]:
+    def read_marks(seqs: Iterable[int]) -> dict[int, int]:
         """When these marks were made; one may be missing."""
         rows = connection.execute(_SOME, {**of_key, "seqs": list(seqs)}).all()
         times.update((row.seq, row.time) for row in rows)
@@ -68,7 +68,7 @@ def _times_of(connection: Connection, of_key: dict[str, str], moments: Sequence[
     back = 1
     while True:
         seq = max(oldest, newest + 1 - back)
-        made_at = look([seq]).get(seq)
+        made_at = read_marks([seq]).get(seq)
         for place, moment in enumerate(moments):
             if made_at is not None and made_at <= moment:
                 low[place] = max(low[place], seq)
@@ -80,7 +80,7 @@ def _times_of(connection: Connection, of_key: dict[str, str], moments: Sequence[
     while middles := {
         place: (begin + end) // 2 for place, (begin, end) in enumerate(zip(low, high, strict=True)) if end - begin > 1
     }:
-        made = look(set(middles.values()))
+        made = read_marks(set(middles.values()))
         for place, seq in middles.items():
             if seq in made and made[seq] <= moments[place]:
                 low[place] = seq

@@ -82,7 +82,7 @@ def document_of(writer: StreamWriter, *, whole: bool) -> tuple[Document, bool]:
         key_states[key] = (
             each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.answered_floor,
             rewritten,
-            [(kept.time, None if kept.cut is position else kept.cut.offsets, kept.newest) for kept in entries],
+            [(note.time, None if note.cut is position else note.cut.offsets, note.newest) for note in entries],
             each.earlier_time,
         )  # fmt: skip
     noted, offsets = writer.noted, position.offsets

@@ -15,7 +15,9 @@ from controller.storage.tenure import Tenure
 from controller.streams.registry import Streams
 from strandline.errors import StrandlineError
 
-DUE_LOOK_MS: Final = 10_000  # how often a controller looks for streams of its shards that time alone is about to change
+DUE_CHECK_MS: Final = (
+    10_000  # how often a controller looks for streams of its shards that time alone is about to change
+)
 DUE_STREAMS: Final = 1_000  # found at a time
 DUE_LOADS: Final = 4  # of these, loaded at once
 DUE_STALE_MS: Final = 60_000  # the store is told the next moment of a loaded stream again after so long
@@ -57,7 +59,7 @@ class DueStreams:
         while True:
             # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with what it waits for.
             with suppress(TimeoutError):
-                async with asyncio.timeout(DUE_LOOK_MS / 1000):
+                async with asyncio.timeout(DUE_CHECK_MS / 1000):
                     await self._wanted.wait()
             self._wanted.clear()
             try:
@@ -70,7 +72,7 @@ class DueStreams:
         shards = [tenure.shard for tenure in self._tenures() if tenure.shard is not None]
         if not shards:
             return
-        until = self._clock.now() + DUE_LOOK_MS
+        until = self._clock.now() + DUE_CHECK_MS
         found = await self._store.read(due_streams, shards, until, DUE_STREAMS)
         for first in range(0, len(found), DUE_LOADS):
             await asyncio.gather(*map(self._wake, found[first : first + DUE_LOADS]))

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from controller.commit.group_commit import Committer
 from controller.limits import DEFAULT_LIMITS
 from controller.streams.loaded_stream import LoadedStream
-from controller.streams.reads import REST_TELLING_MS, Reads
+from controller.streams.reads import REST_ANSWER_MS, Reads
 from controller.streams.registry import Streams
 from strandline.core.mark import Mark
 from strandline.core.note import check_key
@@ -147,7 +147,7 @@ class MarkFeed:
                 yield Resting(rest)
             if loaded.discarded:
                 continue
-            seconds = EVENT_KEEP_ALIVE_S if rest is None else REST_TELLING_MS / 1000
+            seconds = EVENT_KEEP_ALIVE_S if rest is None else REST_ANSWER_MS / 1000
             if not await self._reading.wait(loaded.next_mark(key), seconds) and rest is None:
                 yield StillHere()
         yield FeedOver("stopping")
@@ -165,14 +165,14 @@ class MarkFeed:
             self._encoded.pop(loaded, None)
 
     def _encode(self, loaded: LoadedStream, marks: Iterable[Mark], encode: Encode) -> list[bytes]:
-        kept = self._encoded.setdefault(loaded, OrderedDict())
+        of_stream = self._encoded.setdefault(loaded, OrderedDict())
         graph, encoded = loaded.stream.graph, []
         for mark in marks:
-            found = kept.get((mark.key, mark.seq))
+            found = of_stream.get((mark.key, mark.seq))
             if found is None:
-                found = kept[mark.key, mark.seq] = encode(mark, graph)
-                if len(kept) > EVENT_ENCODED_MARKS:
-                    kept.popitem(last=False)
+                found = of_stream[mark.key, mark.seq] = encode(mark, graph)
+                if len(of_stream) > EVENT_ENCODED_MARKS:
+                    of_stream.popitem(last=False)
             encoded.append(found)
         return encoded
 

@@ -26,7 +26,7 @@ from strandline.errors import NotOwner, UnknownSeq
 from strandline.wire.streams import MarksPage, WireMark, wire_mark
 
 PORTION_MARKS: Final = 128  # of a page, read at once
-REST_TELLING_MS: Final = 1_000  # how often a waiting reader of a stream at rest gets its time
+REST_ANSWER_MS: Final = 1_000  # how often a waiting reader of a stream at rest gets its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Reads:
             if loaded.discarded:
                 continue
             if page.resting is not None:
-                left = min(left, REST_TELLING_MS / 1000)
+                left = min(left, REST_ANSWER_MS / 1000)
             self.waiting += 1
             try:
                 came = await self.wait(loaded.next_mark(key), left)
@@ -190,7 +190,7 @@ class Reads:
                 if is_over or is_enough:
                     return found
             if loaded.stream.config.time_domain is TimeDomain.INGESTION:
-                left = min(left, REST_TELLING_MS / 1000)  # time may move without a mark
+                left = min(left, REST_ANSWER_MS / 1000)  # time may move without a mark
             self.waiting += 1
             try:
                 await self.wait(next_mark, left)

@@ -30,8 +30,8 @@ _LIMITS: Final = httpx.Limits(
     max_keepalive_connections=CONNECTIONS,
     keepalive_expiry=IDLE_CONNECTION_MS / 1000,
 )
-_LOOK_S: Final = 0.25  # between two looks at what is overdue
-_IDLE_LOOKS: Final = 40  # that find no exchange; then the thread ends until there is one again
+_CHECK_S: Final = 0.25  # between two looks at what is overdue
+_IDLE_CHECKS: Final = 40  # that find no exchange; then the thread ends until there is one again
 _url: Final = lru_cache(256)(httpx.URL)  # a client has few
 
 
@@ -87,16 +87,16 @@ class BlockingExchanges:
                 with suppress(RuntimeError):  # at the interpreter's end no thread begins
                     threading.Thread(target=self._watch, name="strandline-overdue", daemon=True).start()
                     self._watched = True
-            self._under_way[sent] = self._client, 2 + int(sent.whole_s / _LOOK_S)
+            self._under_way[sent] = self._client, 2 + int(sent.whole_s / _CHECK_S)
             return self._client
 
     def _watch(self) -> None:
         """Counts looks instead of reading a clock, so that a pause of the process makes nothing overdue."""
         idle = 0
-        while not self._closed.wait(_LOOK_S):
+        while not self._closed.wait(_CHECK_S):
             with self._lock:
                 idle = 0 if self._under_way else idle + 1
-                if idle > _IDLE_LOOKS:
+                if idle > _IDLE_CHECKS:
                     self._watched = False
                     return
                 for sent, (client, left) in tuple(self._under_way.items()):

@@ -162,7 +162,7 @@ class Aggregate:
             self._contributions.add(writer.name, above, time, cut)
         if key_state.earlier_time is not None:
             self._contributions.add_time(key_state.earlier_time)
-        if key_state.newest is not None or any(kept.newest is not None for kept in key_state.history):
+        if key_state.newest is not None or any(earlier.newest is not None for earlier in key_state.history):
             self._newest_is_noted = True
         self.check_again(writer)
 

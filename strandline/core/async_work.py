@@ -222,10 +222,10 @@ class UnorderedWork(Work[Item, Result, Signal]):
         """
         if len(self._stretches) <= 2 * (len(self._under_way) + 1):
             return
-        kept: deque[_Stretch[Signal]] = deque()
+        merged: deque[_Stretch[Signal]] = deque()
         for stretch in self._stretches:
-            if kept and not stretch.pending:
-                kept[-1].signals.put_all(stretch.signals)
+            if merged and not stretch.pending:
+                merged[-1].signals.put_all(stretch.signals)
             else:
-                kept.append(stretch)
-        self._stretches = kept
+                merged.append(stretch)
+        self._stretches = merged

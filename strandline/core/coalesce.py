@@ -396,7 +396,7 @@ def combine(
     """
     counted = [times for name, times in bounds.items() if name not in left_out]
     watermarks: dict[str, int | None] = {}
-    kept: dict[str, int] = {}
+    result: dict[str, int] = {}
     for key in sorted({key for times in bounds.values() for key in times} | set(held)):
         proven = _least(key, bounds.values())
         active = _least(key, counted) if counted else None
@@ -404,8 +404,8 @@ def combine(
         known = [time for time in (proven, active, greatest, held.get(key)) if time is not None]
         watermark = watermarks[key] = max(known, default=None)
         if watermark is not None and (proven is None or watermark > proven):
-            kept[key] = watermark
-    return watermarks, kept
+            result[key] = watermark
+    return watermarks, result
 
 
 def holder(bounds: Mapping[str, Mapping[str, int | None]], left_out: Collection[str], key: str) -> str | None:

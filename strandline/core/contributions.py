@@ -171,10 +171,10 @@ class Contributions:
         if time is None:
             time = _middle(sorted(above for above, *_ in found))
         parts = []
-        for kept in ([each for each in found if each[0] < time], [each for each in found if each[0] >= time]):
-            if kept:
-                part = PositionRange(kept[0][0])
-                for each in kept:
+        for side in ([each for each in found if each[0] < time], [each for each in found if each[0] >= time]):
+            if side:
+                part = PositionRange(side[0][0])
+                for each in side:
                     part.put(*each)
                 parts.append(part)
         self._spans[at : at + 1] = parts

@@ -18,7 +18,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from strandline.core.order import Bound, Head, Orderer, SegmentRef
 
-SEGMENTS_PER_LOOK: Final = 8  # checked for each event, on average, for any number of segments
+SEGMENTS_PER_CHECK: Final = 8  # checked for each event, on average, for any number of segments
 
 
 class Placed(Protocol):
@@ -216,7 +216,7 @@ class Progress(Generic[Event]):
         if name is None:
             return None
         place, cursor = ready[name]
-        left = len(ready) // SEGMENTS_PER_LOOK
+        left = len(ready) // SEGMENTS_PER_CHECK
         if left:
             self._run = place, left, self._at(place, cursor)
         return place, cursor

@@ -19,11 +19,11 @@ from strandline.core.writer import StreamWriter
 from strandline.errors import PositionWentBack, Refused, TimeWentBack
 
 
-def done_before(notes: Sequence[Note], writer: StreamWriter, judge: Callable[[Note], Admitted]) -> set[int]:
+def done_before(notes: Sequence[Note], writer: StreamWriter, admit_again: Callable[[Note], Admitted]) -> set[int]:
     """The indexes of the notes that were done before; `notes` are all notes of one writer in a request.
 
-    `judge` admits a note, or raises its refusal, by the stored state. A note that it refuses for another reason than
-    going back is ignored.
+    `admit_again` admits a note, or raises its refusal, by the stored state. A note that it refuses for another reason
+    than going back is ignored.
     """
     done: set[int] = set()
     waiting: list[int] = []
@@ -31,7 +31,7 @@ def done_before(notes: Sequence[Note], writer: StreamWriter, judge: Callable[[No
     position: dict[str, int] = {}
     for place, note in enumerate(notes):
         try:
-            repeats = judge(note).repeats
+            repeats = admit_again(note).repeats
         except (TimeWentBack, PositionWentBack):
             repeats = False
         except Refused:

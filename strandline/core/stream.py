@@ -194,7 +194,7 @@ class Stream:
             if floor is not None and admitted.times[key] < floor:
                 late = True
         if writer is not None and admitted.repeats:
-            self._hear_again(writer, note.times, now)
+            self._touch_again(writer, note.times, now)
         else:
             self._take(note, admitted, floors, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
@@ -210,12 +210,12 @@ class Stream:
         if writer is None:
             return set()
 
-        def judge(note: Note) -> Admitted:
+        def admit_again(note: Note) -> Admitted:
             return admit(
                 note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
             )
 
-        return done_before(notes, writer, judge)
+        return done_before(notes, writer, admit_again)
 
     def idle(self, name: str, epoch: int | None, now: int) -> list[Mark]:
         """Makes a writer idle: all its events lie below its last noted position, and marks leave it out until it notes
@@ -534,7 +534,7 @@ class Stream:
         if writer.position.shape is not before.shape:
             self._check_again(self._sharing.enter(writer, before))
 
-    def _hear_again(self, writer: StreamWriter, keys: Iterable[str], now: int) -> None:
+    def _touch_again(self, writer: StreamWriter, keys: Iterable[str], now: int) -> None:
         """Takes a note that only repeats: the writer is alive, so it is no longer lost; it stays idle or closed."""
         back = [each for key in keys if (each := writer.key_states[key]).lost_at is not None and not writer.closed]
         if back:

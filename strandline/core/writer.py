@@ -158,7 +158,7 @@ class KeyState:
     def drop_passed(self, last_time: int) -> None:
         """Forgets the kept notes that no mark above `last_time` can need."""
         if self.history and self.history[0].time <= last_time:
-            self.history = [kept for kept in self.history if kept.time > last_time]
+            self.history = [earlier for earlier in self.history if earlier.time > last_time]
 
     def drain(self) -> tuple[bool, list[KeptNote]]:
         """The entries added since the last call, for the store; with True, the whole history, which replaces the stored
@@ -177,7 +177,9 @@ class KeyState:
 
     def forget_segment(self, segment: str) -> None:
         """Removes a segment that the log never had."""
-        self._rewrite([KeptNote(kept.time, kept.cut.without(segment), kept.newest) for kept in self.history])
+        self._rewrite(
+            [KeptNote(earlier.time, earlier.cut.without(segment), earlier.newest) for earlier in self.history]
+        )
 
     def _rewrite(self, history: list[KeptNote]) -> None:
         self.history, self.rewritten = history, True
@@ -226,10 +228,10 @@ class StreamWriter:
         """All that it contributes to the next marks of a key."""
         above: int | None = None
         position: Cut | None = None
-        for kept in key_state.history:
-            position = kept.cut
-            yield Given(above, kept.time, position)
-            above = kept.time
+        for earlier in key_state.history:
+            position = earlier.cut
+            yield Given(above, earlier.time, position)
+            above = earlier.time
         if position is not self.position:
             yield Given(above, key_state.time, self.position)
 
@@ -273,11 +275,11 @@ class StreamWriter:
             known = key_state.newest
             if known is None and not newest:
                 continue
-            said = newest.get(key)
-            if said is not None and known is not None:
-                key_state.newest = max(said, known)
-            elif said is not None:
-                key_state.newest = said if covers else None
+            stated = newest.get(key)
+            if stated is not None and known is not None:
+                key_state.newest = max(stated, known)
+            elif stated is not None:
+                key_state.newest = stated if covers else None
             elif known is not None and self.position != before:
                 key_state.newest = None
 

@@ -26,7 +26,7 @@ from confluent_kafka.cimpl import RESOURCE_TOPIC
 from strandline.fork import OwningProcess
 from strandline.logs import Position, check_head
 from strandline.logs.errors import LogUnavailable, TopicMissing
-from strandline.paced_log import WAIT_TOLD_AFTER_MS, PacedLog, Waiting
+from strandline.paced_log import WAIT_LOGGED_AFTER_MS, PacedLog, Waiting
 
 KAFKA_ASK_MS: Final = 30_000  # how long a request about a topic is repeated, as while a partition has no leader
 KAFKA_ATTEMPT_MS: Final = 5_000  # the time for one attempt of such a request
@@ -162,7 +162,7 @@ class Topic:
         started = time.monotonic()
         waiting = Waiting(self._log)
         waiting.begins()
-        timeout_ms = WAIT_TOLD_AFTER_MS  # so that it can tell by then for whom it waits
+        timeout_ms = WAIT_LOGGED_AFTER_MS  # so that it can tell by then for whom it waits
         while True:
             try:
                 return ask(timeout_ms / 1000)

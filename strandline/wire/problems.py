@@ -97,12 +97,12 @@ def from_problem(problem: Mapping[str, Any], *, call: str | None = None) -> Stra
             reason = str(misfit)
     else:
         reason = "this release knows no such code"
-    said = problem.get("detail")
+    detail = problem.get("detail")
     return errors.UnexpectedAnswer(
         call=call,
         answer_status=_number(status) if type(status) is int else None,
         answer_code=_text(code) if isinstance(code, str) else None,
-        reason=f"{reason}; it says: {_text(said)}" if isinstance(said, str) else reason,
+        reason=f"{reason}; it says: {_text(detail)}" if isinstance(detail, str) else reason,
     )
 
 

@@ -12,7 +12,7 @@ from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, Seams
 from strandline.client.retry import Patience
 from strandline.errors import ControllerAway
-from strandline.paced_log import OF_THE_PROCESS, WAIT_TOLD_AFTER_MS, WARNINGS_PAUSE_MS, PacedLog, Room, Waiting
+from strandline.paced_log import OF_THE_PROCESS, WAIT_LOGGED_AFTER_MS, WARNINGS_PAUSE_MS, PacedLog, Room, Waiting
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_an_awaiting_call_names_it_as_well(closed_port: str, lines: Any) -> None
 
 
 def test_a_call_that_is_over_within_two_seconds_says_nothing(closed_port: str, lines: Any) -> None:
-    patience = Patience(deadline_ms=WAIT_TOLD_AFTER_MS - 500)
+    patience = Patience(deadline_ms=WAIT_LOGGED_AFTER_MS - 500)
     connection = Connection(closed_port, seams=Clock().seams(), patience=patience)
     with connection, pytest.raises(ControllerAway):
         connection.run(calls.describe("orders"))

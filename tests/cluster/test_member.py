@@ -25,7 +25,7 @@ from controller.cluster.member import (
     BEAT_RETRY_MS,
     DRAIN_PARTS,
     DRAIN_PAUSE_MS,
-    FREE_SHARDS_LOOK_MS,
+    FREE_SHARDS_CHECK_MS,
     HANDED_OVER_SHARDS,
     HELD_CALL_MS,
     Member,
@@ -192,7 +192,7 @@ def test_free_shards_are_taken_up_to_the_fair_share() -> None:
 def test_who_is_below_its_share_looks_often_while_others_have_too_many() -> None:
     driver = Driver(shard(0, 2), shard(1, 2), others=(row(2),))
     driver.beat(BEAT_MS)
-    assert driver.member.next_due() == BEAT_MS + FREE_SHARDS_LOOK_MS
+    assert driver.member.next_due() == BEAT_MS + FREE_SHARDS_CHECK_MS
 
 
 def test_a_silent_controller_is_ended_and_its_shards_are_taken() -> None:
@@ -253,7 +253,7 @@ def test_who_drains_hands_over_a_part_at_a_time() -> None:
     driver = Driver(*(shard(number, 1) for number in range(2 * DRAIN_PARTS)), others=(row(2),))
     driver.member.drain(0)
     driver.at(1)
-    now = BEAT_MS + FREE_SHARDS_LOOK_MS
+    now = BEAT_MS + FREE_SHARDS_CHECK_MS
     assert HandOver((0, 1)) in driver.at(now)
     commit = driver.member.begin_commit(now, set())
     assert commit is not None
@@ -277,7 +277,7 @@ def test_who_drains_serves_until_the_others_look_often() -> None:
     driver.member.drain(0)
     assert driver.at(1) == (Beat(1, STORE + 1, True, 1),)
     assert driver.member.route(BEAT_MS, 0) == Serve(1)
-    assert HandOver((0,)) in driver.at(BEAT_MS + FREE_SHARDS_LOOK_MS)
+    assert HandOver((0,)) in driver.at(BEAT_MS + FREE_SHARDS_CHECK_MS)
 
 
 def test_a_commit_of_notes_does_not_make_a_drain_begin_earlier() -> None:
@@ -288,7 +288,7 @@ def test_a_commit_of_notes_does_not_make_a_drain_begin_earlier() -> None:
     assert commit is not None and commit.release is None
     driver.member.commit_ended(3, commit, CommitOutcome.DONE)
     assert driver.at(3) == ()
-    assert HandOver((0,)) in driver.at(BEAT_MS + FREE_SHARDS_LOOK_MS)
+    assert HandOver((0,)) in driver.at(BEAT_MS + FREE_SHARDS_CHECK_MS)
 
 
 def test_a_release_whose_commit_failed_is_asked_for_again() -> None:
@@ -399,7 +399,7 @@ def test_a_fence_that_the_store_never_gave_keeps_no_owner_from_answering() -> No
 def test_a_call_that_found_no_owner_makes_the_member_check_soon() -> None:
     driver = Driver(shard(0, 1))
     driver.member.check_soon(10)
-    assert driver.member.next_due() == 10 + FREE_SHARDS_LOOK_MS
+    assert driver.member.next_due() == 10 + FREE_SHARDS_CHECK_MS
 
 
 def test_a_load_counts_only_in_the_tenure_in_which_it_began() -> None:
@@ -474,7 +474,7 @@ def test_a_member_tells_of_what_it_released_and_that_it_left() -> None:
     driver = Driver(shard(0, 1), others=(row(2),))
     assert driver.member.has_successors and driver.member.live_controllers == 2
     driver.member.drain(0)
-    driver.at(BEAT_MS + FREE_SHARDS_LOOK_MS)
+    driver.at(BEAT_MS + FREE_SHARDS_CHECK_MS)
     commit = driver.member.begin_commit(driver.now, set())
     assert commit is not None
     driver.member.commit_ended(driver.now, commit, CommitOutcome.DONE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.retention import RETENTION_LOOK_MS, RETENTION_MARKS
+from controller.retention import RETENTION_CHECK_MS, RETENTION_MARKS
 
 CONFIG = {
     "segments": 1,
@@ -42,7 +42,7 @@ def test_old_marks_go_from_memory_and_from_the_store(controller: Any) -> None:
     marks_made(controller, 10, 10_000)  # the first is 100 s old by now
 
     controller.pass_time(0)
-    controller.pass_time(RETENTION_LOOK_MS)
+    controller.pass_time(RETENTION_CHECK_MS)
 
     assert seqs(controller) == stored(controller.database) == [6, 7, 8, 9, 10]
     assert controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 40}})["lower"] is None
@@ -97,7 +97,7 @@ def test_very_many_marks_go_in_steps(controller: Any) -> None:
 
     controller.pass_time(0)
     assert controller.marks(limit=1)[0]["seq"] == RETENTION_MARKS + 1
-    controller.pass_time(RETENTION_LOOK_MS - 1)
+    controller.pass_time(RETENTION_CHECK_MS - 1)
     assert controller.marks(limit=1)[0]["seq"] == RETENTION_MARKS + 1
     controller.pass_time(1)
     assert seqs(controller) == [12_001]
@@ -123,7 +123,7 @@ def test_what_a_group_stands_on_stays_while_someone_reads_in_it(controller: Any,
     body: dict[str, Any] = {"positions": {"s": {"0": 35}}}
     epoch = controller.call("PUT", f"{GROUP}/readers/r", body)["epoch"]
 
-    controller.pass_time(RETENTION_LOOK_MS)
+    controller.pass_time(RETENTION_CHECK_MS)
     assert seqs(controller) == list(range(3, 11))  # the group has passed mark 3
     if heard:
         controller.pass_time(50_000)
@@ -140,6 +140,6 @@ def test_a_group_that_has_passed_no_mark_holds_none_back(controller: Any) -> Non
     controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 5}}})
     marks_made(controller, 10, 10_000)
 
-    controller.pass_time(RETENTION_LOOK_MS)
+    controller.pass_time(RETENTION_CHECK_MS)
 
     assert seqs(controller) == [6, 7, 8, 9, 10]

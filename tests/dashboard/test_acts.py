@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.dashboard.acts import ACTS, LOOKED_UP
+from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS
 from strandline.core.config import StreamConfig
 from strandline.wire.streams import settings_by_name
 from tests.dashboard.conftest import Served
@@ -46,7 +46,7 @@ def stocked(served: Served) -> Served:
     return served
 
 
-@pytest.mark.parametrize("act", sorted({*ACTS, *LOOKED_UP}))
+@pytest.mark.parametrize("act", sorted({*ACTS, *ACTS_WITH_CALLS}))
 def test_every_act_asks_with_its_consequence_and_a_harmless_button_first(stocked: Served, act: str) -> None:
     about = {name: ABOUT[name] for name in NEEDS.get(act, ("stream",))}
     query = "&".join(f"{name}={value}" for name, value in about.items())

@@ -13,7 +13,7 @@ from controller.cluster.records import LEASE_MS, Kind
 from controller.storage.database import open_joint
 from controller.storage.load import load_stream
 from controller.storage.refusals import OneController
-from controller.streams.due_streams import DUE_LOOK_MS
+from controller.streams.due_streams import DUE_CHECK_MS
 from controller.streams.mark_feed import FeedOver, MarkFeed, NewMarks
 from strandline.core.served_time import COMMIT_HANGS_MS
 from strandline.errors import NotOwner, StoreUnavailable
@@ -314,7 +314,7 @@ def test_a_look_for_due_streams_writes_nothing_for_loaded_ones(postgres_url: str
     async def scene(all_nodes: Nodes) -> None:
         (one,) = await all_nodes.start("one")
         await all_nodes.until_even()
-        await one.streams.create("s0", 1, {**CONFIG, "writer_timeout_ms": DUE_LOOK_MS // 2})
+        await one.streams.create("s0", 1, {**CONFIG, "writer_timeout_ms": DUE_CHECK_MS // 2})
         await one.note("s0", 1)
         loaded = one.streams.find_loaded("s0")
         assert loaded is not None

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from controller.cluster.actions import CallRoute, Hold, PassOn, Refusal, Refuse, Serve
-from controller.cluster.member import FREE_SHARDS_LOOK_MS
+from controller.cluster.member import FREE_SHARDS_CHECK_MS
 from controller.cluster.records import LEASE_MS, Kind
 from controller.joint.ownership import Ownership
 from tests.joint.nodes import Node, Nodes, nodes
@@ -108,6 +108,6 @@ def test_a_refresh_brings_the_next_beat_forward(postgres_url: str) -> None:
         ownership = seen_by(one)
         ownership.refresh()
         due = one.member.next_due()
-        assert due is None or due <= one.host.monotonic() + FREE_SHARDS_LOOK_MS
+        assert due is None or due <= one.host.monotonic() + FREE_SHARDS_CHECK_MS
 
     play(postgres_url, scene)

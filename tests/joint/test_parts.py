@@ -26,7 +26,7 @@ from controller.status.parts import (
     untold,
 )
 from controller.status.status_codec import (
-    STATUS_TOLD_WRITERS,
+    STATUS_SENT_WRITERS,
     NotUnderstood,
     decode_details,
     decode_part,
@@ -57,7 +57,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
             controller.note("slow", NOON - 1_000 * place, {"0": 5}, name)
             if place % 3:
                 controller.note("fast", NOON, {"1": 5}, name)
-        notes = [{"writer": f"w{each:04}", "time": NOON, "position": {}} for each in range(STATUS_TOLD_WRITERS)]
+        notes = [{"writer": f"w{each:04}", "time": NOON, "position": {}} for each in range(STATUS_SENT_WRITERS)]
         controller.call("POST", "/v1/streams/s1/notes", {"notes": notes[:1_000]})
         controller.call("POST", "/v1/streams/s1/notes", {"notes": notes[1_000:]})
         controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s1", "s2"]})
@@ -142,7 +142,7 @@ def test_details_arrive_with_segments_positions_and_the_first_writers(served: In
     details = served.portal.call(served.app.state.controller.status.of_stream, "s1")
     arrived = decode_details(StreamDetails, encode_details(details))
     assert list(arrived.graph) == list(details.graph) and arrived.noted == details.noted
-    assert arrived.writers[""] == details.writers[""][:STATUS_TOLD_WRITERS] != details.writers[""]
+    assert arrived.writers[""] == details.writers[""][:STATUS_SENT_WRITERS] != details.writers[""]
     assert sum(arrived.stream.keys[0].writers.values()) == len(details.writers[""])
     assert arrived.last_entry == details.last_entry
 

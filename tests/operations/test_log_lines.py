@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.commit.health import SLOW_FLUSH_MS, STORE_TELLING_MS, StoreHealth
+from controller.commit.health import SLOW_FLUSH_MS, STORE_LOG_MS, StoreHealth
 from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES
 from controller.records.log_lines import (
     FORMATS,
@@ -217,7 +217,7 @@ def test_store_trouble_is_logged_now_and_then_and_when_over() -> None:
         health.committed(health.begin(), 1)
 
     failed, (recovered,) = told(log.lines, "store_failed"), told(log.lines, "store_recovered")
-    assert len(failed) == 30_000 // STORE_TELLING_MS and failed[1]["untold"] == 9
+    assert len(failed) == 30_000 // STORE_LOG_MS and failed[1]["untold"] == 9
     assert failed[0]["error"] == "OSError: full" and failed[0]["level"] == "error"
     assert (recovered["away_ms"], recovered["untold"]) == (30_000, 9)
     assert health.errors["commit", Cause.OTHER] == 30 and health.up

@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from controller.clock import CLOCK_LOOK_MS
+from controller.clock import CLOCK_READ_MS
 from strandline.core.clock import (
     CLOCK_CONFIRM_MS,
     CLOCK_NEAR_SLEW_PART,
@@ -418,7 +418,7 @@ class World:
             self.ahead_since = self.ahead_since or self.host.passed_ms
             return
         self.near_ms += passed_ms
-        if self.near_ms >= CLOCK_LOOK_MS:
+        if self.near_ms >= CLOCK_READ_MS:
             self.ahead_since = None
 
     def move_host(self) -> None:

@@ -29,7 +29,7 @@ PEERS_KEPT: Final = 64  # other controllers, by address, whose calls are counted
 PEER_CONNECT_MS: Final = 500  # how long connecting to another controller may take
 PEER_ANSWER_MS: Final = 20_000  # between two pieces of its answer, besides the `wait_ms` of the call
 PEER_IDLE_MS: Final = 3_000  # a connection to another controller that was unused for longer is not used again
-PEER_TELLING_MS: Final = 10_000  # between two lines about another controller that was not reached
+PEER_LOG_MS: Final = 10_000  # between two lines about another controller that was not reached
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 Value = TypeVar("Value")
@@ -175,7 +175,7 @@ class _Peer:
 
     def __init__(self, now: int) -> None:
         self.under_way: Counter[bool] = Counter()  # by whether they wait
-        self.pace = RateLimit(1, PEER_TELLING_MS, now)
+        self.pace = RateLimit(1, PEER_LOG_MS, now)
 
 
 class Peers:
@@ -254,7 +254,7 @@ class Peers:
         peer = self._by_address.pop(address, None) or _Peer(_now())
         self._by_address[address] = peer
         if len(self._by_address) > PEERS_KEPT:
-            unused = next((each for each, kept in self._by_address.items() if not kept.under_way.total()), address)
+            unused = next((each for each, known in self._by_address.items() if not known.under_way.total()), address)
             if unused != address:
                 del self._by_address[unused]
         return peer
