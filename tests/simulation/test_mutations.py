@@ -145,7 +145,7 @@ def a_repeated_note_wakes_an_idle_writer(patch: Patch) -> None:
         self._touch(writer, now)
         self._update_writer(writer, now)
 
-    patch.setattr(Stream, "_hear_again", broken)
+    patch.setattr(Stream, "_touch_again", broken)
 
 
 def skipped_writers_are_not_named(patch: Patch) -> None:
