@@ -12,7 +12,6 @@ from pyspark.sql.types import IntegralType, StructType, TimestampType
 from spark_integration.durations import time_ms
 from spark_integration.environment import register
 from spark_integration.errors import WrongColumn
-from spark_integration.log_location import open_reader
 from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions, controller_text
 from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
@@ -117,7 +116,7 @@ def read_range(
     )
     windows = ControllerWindows(settings.asking)
     try:
-        with open_reader(settings.place) as log:
+        with settings.place.open_reader() as log:
             return find_range(settings, log, windows)
     finally:
         windows.close()

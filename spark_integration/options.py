@@ -7,15 +7,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOption
-from spark_integration.log_location import KafkaTopic, Place, SqliteFile
 from spark_integration.releases import HAS_LIMITS, INSTALLED
 from strandline.client.addresses import check_addresses
 from strandline.errors import InvalidConfig
 from strandline.limits import OFFSET_BOUND
+from strandline.logs.places import KAFKA_PREFIX, KINDS, Place
 from strandline.names import check_name
 
 CONTROLLER_WAIT_DEFAULT_MS: Final = 60_000  # how long a query waits for a controller that is away
@@ -23,7 +24,6 @@ BACKLOG_BATCH_DEFAULT_ROWS: Final = 10_000_000  # of a batch of a job that works
 
 TOKEN_VARIABLE: Final = "STRANDLINE_TOKEN"
 BACKLOG_THRESHOLD: Final = "spark.strandline.backlog.watermarkLagThreshold"
-KAFKA_PREFIX: Final = "kafka."
 # The descriptions go into docs/reference/options.md.
 OPTIONS: Final = {
     "controller": "the controller's address, or several with commas between them; required",
@@ -32,7 +32,7 @@ OPTIONS: Final = {
     "token": "the job's token for the controller; better set the driver's `STRANDLINE_TOKEN`, or `tokenFile`",
     "tokenFile": "a file on the driver that holds the token",
     "caFile": "the certificates to trust instead of the machine's",
-    "log": "the kind of log: `sqlite` (the default) or `kafka`",
+    "log": f"the kind of log, {' or '.join(f'`{each}`' for each in KINDS)}; by default `sqlite`",
     "path": "with `sqlite`: the log's file, at the same path on every machine",
     "topic": "with `kafka`: the topic, by default the stream's name. Options of the client are given as `kafka.…`",
     "startingTime": "read from this time on: epoch milliseconds, or a time with its zone, as `2026-03-01T12:00:00Z`",
@@ -249,19 +249,10 @@ def duration(options: Mapping[str, str], name: str) -> int:
 
 def location_of(options: Mapping[str, str]) -> Place:
     """Returns the log's location from options whose names are in lower case. Raises InvalidOption."""
-    match options.get("log", "sqlite"):
-        case "sqlite":
-            return SqliteFile(required(options, "path", "the log's file, at the same path on every machine"))
-        case "kafka":
-            required(options, "kafka.bootstrap.servers", "the brokers, as host:port")
-            settings = {
-                name.removeprefix(KAFKA_PREFIX): value
-                for name, value in options.items()
-                if name.startswith(KAFKA_PREFIX)
-            }
-            return KafkaTopic(options.get("topic") or required(options, "stream", "the stream's name"), settings)
-        case other:
-            raise InvalidOption(name="log", value=other, wanted="sqlite or kafka")
+    name = options.get("log", "sqlite")
+    if name not in KINDS:
+        raise InvalidOption(name="log", value=name, wanted=" or ".join(KINDS))
+    return KINDS[name].of(options, partial(required, options))
 
 
 def _start(options: Mapping[str, str]) -> Start:

@@ -11,13 +11,12 @@ import logging
 import time
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration.errors import WrongColumn
 from spark_integration.listener import listen
-from spark_integration.log_location import KafkaTopic, SqliteFile, decided_end, open_log, written_to
 from spark_integration.offsets import END_OF_TIME_MS, begun
 from spark_integration.options import Asking, controller_text, location_of
 from spark_integration.progress import watermark_of
@@ -64,7 +63,7 @@ class LogSink:
         if not events:
             return
         if self._open is None:
-            self._open = open_log(self._place, self._name)
+            self._open = self._place.open_log(self._name)
         memo = json.dumps({"batch": batch_id, "digest": _digest(events)})
         if self._open.memo(self._name) == memo:
             return  # it was committed before Spark failed
@@ -204,7 +203,7 @@ class OutputNotes(StreamingQueryListener):
     def _say(self, moment: int) -> None:
         before, self._may_have_noted = self._may_have_noted, moment
         try:
-            self._writer.note_time(moment, written_to(self._place))
+            self._writer.note_time(moment, begun(self._place.written_to()))
         except StrandlineError as error:
             if says_nothing_changed(error):
                 self._may_have_noted = before
@@ -221,22 +220,13 @@ class OutputNotes(StreamingQueryListener):
         if self._seal_at_end:
             self._seal()
         else:
-            self._writer.close(written_to(self._place))
+            self._writer.close(begun(self._place.written_to()))
         self._ended = True
 
     def _seal(self) -> None:
         from strandline.client import calls
 
-        match self._place:
-            case SqliteFile(path):
-                from strandline.logs.sqlite import SqliteLog
-
-                with SqliteLog(path) as log:
-                    final = log.seal()
-            case KafkaTopic() as topic:
-                final = decided_end(topic, pause=lambda: time.sleep(REPORT_PAUSE_MS / 1000))
-            case _:
-                assert_never(self._place)
+        final = self._place.seal(lambda: time.sleep(REPORT_PAUSE_MS / 1000))
         # An open stream does not know segments without events.
         written = begun(final)
         self._connection.run(calls.seal(self._stream, written))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 from spark_integration.errors import NotYetComplete
-from spark_integration.log_location import head_of
 from spark_integration.offsets import begun
 from spark_integration.options import AtEnd, AtHead, AtPositions, AtTime, End, SourceOptions, Start
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
@@ -73,7 +72,7 @@ def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) ->
     start: Start = options.start
     match start:
         case AtHead():
-            return Beginning(positions=head_of(options.place))
+            return Beginning(positions=begun(options.place.head()))
         case AtPositions(positions):
             return Beginning(positions=opened(positions, log.segments()))
         case AtTime(time, slack_ms):
@@ -82,9 +81,9 @@ def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) ->
                 return Beginning(positions=opened(at.start, log.segments()))
             if slack_ms is None:
                 why = f"the marks have no newest, so where {time} begins is unknown: reading starts at the head"
-                return Beginning(positions=head_of(options.place), widened=why)
+                return Beginning(positions=begun(options.place.head()), widened=why)
             mark = _noted_by(time - slack_ms, windows)
-            positions = head_of(options.place) if mark is None else opened(mark.cut, log.segments())
+            positions = begun(options.place.head()) if mark is None else opened(mark.cut, log.segments())
             why = (
                 f"the marks have no newest, so where {time} begins is unknown: reading starts where all writers had "
                 f"noted {time - slack_ms}, and misses events written more than {slack_ms} ms ahead of their note"

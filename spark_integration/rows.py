@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
-from spark_integration.log_location import Place, open_reader
 from strandline.logs.columns import event_schema
+from strandline.logs.places import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,7 @@ def read_partition(place: Place, partition: InputPartition) -> Iterator[pa.Recor
         case MarkPartition(mark, backlog):
             yield _mark_batch(mark, backlog)
         case SegmentPartition(segment, start, end, floor):
-            with open_reader(place) as log:
+            with place.open_reader() as log:
                 for batch in log.read(segment, start, end):
                     yield _event_batch(batch, floor)
         case other:

@@ -24,7 +24,6 @@ from pyspark.sql.types import StructType
 from spark_integration.batches import plan_end, split
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
 from spark_integration.group_reports import GroupFollower, followed
-from spark_integration.log_location import SqliteFile, open_reader
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, later
 from spark_integration.options import SourceOptions
 from spark_integration.read_ranges import begin, find_range
@@ -81,7 +80,7 @@ class StrandlineReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         windows = ControllerWindows(self._options.asking)
         try:
-            with open_reader(self._options.place) as log:
+            with self._options.place.open_reader() as log:
                 found = find_range(self._options, log, windows)
         finally:
             windows.close()
@@ -223,7 +222,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _log(self) -> LogReader:
         if self._open_log is None:
-            self._open_log = open_reader(self._options.place)
+            self._open_log = self._options.place.open_reader()
         return self._open_log
 
     def _windows(self) -> ControllerWindows:
@@ -242,7 +241,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _ends(self, begin: SourceOffset) -> Mapping[str, int]:
         """Returns where the log ends. Raises InvalidOffset if that is before the checkpoint: then it is another log.
-        With Kafka it waits first, since a new leader needs time to learn where its partition ends."""
+        Where a log's end is not seen at once it waits first."""
         windows, options = self._windows(), self._options
         started_ms = windows.now_ms()
         while True:
@@ -250,7 +249,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             missing = {name: offset for name, offset in begin.positions.items() if offset > ends.get(name, 0)}
             if not missing:
                 return ends
-            if isinstance(options.place, SqliteFile) or windows.now_ms() - started_ms > options.asking.wait_ms:
+            if options.place.ends_at_once or windows.now_ms() - started_ms > options.asking.wait_ms:
                 found = ", ".join(f"{ends.get(name, 0)} in {name!r}" for name in missing)
                 raise InvalidOffset(
                     offset=missing,

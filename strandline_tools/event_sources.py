@@ -22,7 +22,7 @@ from strandline.core.time_units import Unit, unit_of
 from strandline.errors import not_installed
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
-from strandline.logs.sqlite_reader import SqliteLogReader
+from strandline.logs.places import SERVERS, KafkaTopic, Place, place_at
 from strandline_tools.assessment import Arrival
 
 ASSESS_PORTION_EVENTS: Final = 200_000  # of a log, in memory at once, over all segments
@@ -33,7 +33,6 @@ ASSESS_ROWS_SHOWN: Final = 20  # of these; --json has all
 
 UNITS: Final = {"s": 1_000.0, "ms": 1.0, "us": 0.001, "ns": 0.000_001}
 FORMATS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
-FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -342,21 +341,16 @@ def log_at(path: Path | None, servers: str | None, topic: str | None, settings: 
     if (path is None) == (servers is None):
         raise Failure("name what to read: files, --path for an embedded log, or --servers and --topic for Kafka")
     if path is not None:
-        heads = {}
-        with SqliteLogReader(path) as reader:
-            for segment, end in reader.end_offsets().items():
-                ((first,),) = reader.query(FIRST, (segment,))
-                heads[segment] = end if first is None else int(first)
-        return ReadableLog(str(path), lambda: SqliteLogReader(path), heads)
-    if topic is None:
+        place: Place = place_at(path)
+        name = str(path)
+    elif topic is None:
         raise Failure("name the topic: --topic")
+    else:
+        place, name = KafkaTopic(topic, {**settings_file(settings), SERVERS: servers or ""}), topic
     try:
-        from strandline.logs.kafka_reader import KafkaLogReader
-        from strandline.logs.kafka_topic import Topic
+        return ReadableLog(name, place.open_reader, place.head())
     except ImportError as error:
         raise Failure(f"{error.name} is {not_installed('kafka')}") from None
-    given = {**settings_file(settings), "bootstrap.servers": servers or ""}
-    return ReadableLog(topic, lambda: KafkaLogReader(servers or "", topic, settings=given), Topic(topic, given).heads())
 
 
 def stamped(event: StoredEvent, fields: EventFields) -> tuple[int, str | None]:

@@ -10,9 +10,10 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import Whole, json_option, kafka_settings_option, name_of, option, settings_file
-from controller.cli.tail_loop import EmbeddedLog, Tail, TailedLog
+from controller.cli.tail_loop import Tail, TailedLog, TailedReader
 from controller.terminal import Failure
 from strandline.errors import StrandlineError, not_installed
+from strandline.logs.places import place_at
 
 TAIL_INTERVAL_MS: Final = 1_000
 TAIL_INTERVAL_LEAST_MS: Final = 10
@@ -79,7 +80,7 @@ def _log(path: Path | None, servers: str | None, topic: str, settings: Path | No
     if (servers is None) == (path is None):
         raise Failure("give --servers for a topic in Kafka, or --path for an embedded log")
     if path is not None:
-        return EmbeddedLog(path)
+        return TailedReader(place_at(path).open_reader())
     try:
         from controller.cli.tail_kafka import TailedTopic
     except ImportError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import Protocol
 
 from controller.cli.client import ControllerClient
@@ -16,8 +15,7 @@ from controller.format import compact
 from controller.terminal import Failure, say
 from strandline.client.calls import describe, tail
 from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
-from strandline.logs import Position
-from strandline.logs.sqlite_reader import SqliteLogReader
+from strandline.logs import LogReader, Position
 
 
 class TailedLog(Protocol):
@@ -36,11 +34,11 @@ class TailedLog(Protocol):
         ...
 
 
-class EmbeddedLog:
-    """An embedded log. Its appends are stamped before they are there, by their writers' clocks."""
+class TailedReader:
+    """A log whose appends are stamped before they are there, by their writers' clocks, as those of an embedded log."""
 
-    def __init__(self, path: Path) -> None:
-        self._reader = SqliteLogReader(path)
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
 
     def ends(self) -> Position:
         return self._reader.end_offsets()
@@ -52,7 +50,7 @@ class EmbeddedLog:
         found = []
         for segment, end in ends.items():
             start = reported.get(segment, 0)
-            if start < end and next(self._reader.rows(segment, start, start + 1)).appended_at < time_ms:
+            if start < end and any(each.appended_at < time_ms for each in self._reader.rows(segment, start, start + 1)):
                 found.append(segment)
         return found
 

@@ -43,6 +43,9 @@ WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
 """
 
 
+_FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
+
+
 def is_readable(key: object, value: object, appended_at: object) -> bool:
     """Whether the columns of a row are those of an event; in a damaged file they may be anything."""
     return isinstance(key, bytes | None) and isinstance(value, bytes | None) and isinstance(appended_at, int)
@@ -87,6 +90,17 @@ class SqliteLogReader:
             return dict(self._connection.execute(END_OFFSETS).fetchall())
         except sqlite3.Error as error:
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
+    def head(self) -> dict[str, int]:
+        """The first offset that every segment still has; the end of one without events."""
+        found = self.end_offsets()
+        try:
+            for segment in found:
+                ((first,),) = self._connection.execute(_FIRST, (segment,)).fetchall()
+                found[segment] = found[segment] if first is None else int(first)
+        except sqlite3.Error as error:
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+        return found
 
     def segments(self) -> list[Segment]:
         """All segments, sealed ones too, in the order of creation."""

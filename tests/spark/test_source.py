@@ -15,7 +15,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLimit
 from spark_integration.events import read_range
-from spark_integration.log_location import KafkaTopic
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import SourceOptions
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition
@@ -24,6 +23,7 @@ from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
 from strandline.errors import StreamRecreated
+from strandline.logs.places import KafkaTopic
 
 
 @pytest.fixture
