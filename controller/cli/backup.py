@@ -20,11 +20,8 @@ def command(file: Path, database: str) -> None:
         from controller.storage.backup import back_up
         from controller.storage.kinds import parse_url
 
-        back_up(database, file)
-        parsed = parse_url(database)
-        store = parsed.render_as_string(hide_password=True)
-        # What pg_dump writes cannot be looked into, so it is the store that is.
-        fault = fault_of(str(file) if parsed.get_backend_name() == "sqlite" else database)
+        fault = fault_of(back_up(database, file))
+        store = parse_url(database).render_as_string(hide_password=True)
     say(f"{file} has {store}: {file.stat().st_size:,} bytes")
     if fault is not None:
         raise Failure(

@@ -52,17 +52,19 @@ class Restored:
     served_until: int | None
 
 
-def back_up(url: str, file: Path) -> None:
+def back_up(url: str, file: Path) -> str:
     """Writes a snapshot of the store to a new file; a controller may go on serving.
 
-    Raises StoreRefused, also if the file exists. An attempt that fails or is interrupted leaves no file of that name.
+    Returns what shows whether the backup is whole: the file, or the store if such a file cannot be looked into. Raises
+    StoreRefused, also if the file exists. An attempt that fails or is interrupted leaves no file of that name.
     """
     parsed = parse_url(url)
     with _new_file(file) as part:
         if parsed.get_backend_name() == "sqlite":
             _copy_sqlite(str(parsed.database), part, file)
-        else:
-            _run("pg_dump", parsed, "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
+            return str(file)
+        _run("pg_dump", parsed, "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
+        return url
 
 
 def restore(url: str, file: Path | None, now: int) -> Restored:
