@@ -366,7 +366,8 @@ def test_a_long_search_of_all_journals_comes_in_pages_and_names_no_foreign_strea
         pages.append([each["details"]["n"] for each in page["entries"]])
         before = page["next"]
         assert before is None or "common" not in before
-    assert [page for page in pages if page] == [[30_007], [15_007], [7]]  # on a slow machine, others are empty
+    assert [n for page in pages for n in page] == [30_007, 15_007, 7]
+    assert len(pages) >= 3  # more on a slow machine, where time ends some
 
 
 @pytest.mark.parametrize(
