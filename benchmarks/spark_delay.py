@@ -2,10 +2,10 @@
 
     python -m benchmarks.spark_delay [--seconds 20]
 
-A writer appends events with the time of the clock to a topic ten times a second, and notes once a second; the stream
-makes a mark once a second; and a query starts a batch once a second. So four steps wait for a second each, at most. It
-runs for the source `strandline` on Kafka, and then for `attach` on Spark's own connector. For each second of the
-events it takes the times at which a window that ends then would have gone through the steps of `STEPS`.
+A writer appends JSON events with the time of the clock to a topic ten times a second, and notes once a second; the
+stream makes a mark once a second; and a query starts a batch once a second. So four steps wait for a second each, at
+most. It runs for the source `strandline` on Kafka, and then for `attach` on Spark's own connector. For each second of
+the events it takes the times at which a window that ends then would have gone through the steps of `STEPS`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from benchmarks.figures import Figure, Report, arguments, median, number, run
-from benchmarks.spark_attach import TRIGGER, Topic, began_ms, stage_with_kafka, took_ms, wait_for
+from benchmarks.spark_attach import TRIGGER, began_ms, wait_for
 from benchmarks.spark_exactness import Stage
-from benchmarks.spark_throughput import NUMBERS, SEGMENTS, timed, windows
-from spark_integration import attach, exact_watermark, register
+from benchmarks.spark_throughput import ATTACHED, NUMBERS, SEGMENTS, SOURCE, Topic, event, stage_with_kafka, took_ms
 from spark_integration.listener import listen
 from spark_integration.position_reporter import KafkaPositions
 from spark_integration.progress import watermark_of
 from strandline.client import calls
 from strandline.core.config import StreamConfig
-from strandline.logs import Event
 from strandline.logs.kafka import KafkaLog
 from tests.spark.queries import Query
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
     from strandline.wire.streams import WireMark
@@ -46,8 +43,6 @@ EACH_SECOND: Final = StreamConfig(mark_interval_ms=1_000, max_ahead_ms=None, wri
 WRITES_S: Final = 0.1
 WARM_UP_S: Final = 3
 PLANNING: Final = ("latestOffset", "getBatch", "walCommit", "queryPlanning")
-SOURCE: Final = "source strandline on Kafka"
-ATTACHED: Final = "Kafka's connector, attach"
 STEPS: Final = {
     "note": "from the end of the window until a note of a later time is answered",
     "mark": "until the controller makes a mark of a later time",
@@ -136,7 +131,7 @@ class ClockWriter:
         log = KafkaLog.connect(self.topic.kafka.servers, self.topic.name)
         while time.monotonic() < until:
             now_ms = time.time_ns() // 1_000_000
-            log.append(Event(b"%d" % now_ms, segment=str(each)) for each in range(SEGMENTS))
+            log.append(event(now_ms, each, each) for each in range(SEGMENTS))
             if time.monotonic() >= due:
                 due = time.monotonic() + 1
                 self.topic.note(now_ms, log.flush())
@@ -161,26 +156,12 @@ class ReportTimes(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
 
 
-def by_source(topic: Topic) -> DataFrame:
-    spark = topic.stage.spark
-    register(spark)
-    options = {"controller": topic.stage.connection.controller, "stream": topic.name, "log": "kafka"}
-    reader = spark.readStream.format("strandline").options(**options)
-    raw = reader.option("kafka.bootstrap.servers", topic.kafka.servers).load()
-    return exact_watermark(timed(raw), event_time="event_time")
-
-
-def by_attach(topic: Topic) -> DataFrame:
-    controller = topic.stage.connection.controller
-    return attach(topic.stage.spark, topic.read(), controller=controller, stream=topic.name, event_time="event_time")
-
-
 def delays(stage: Stage, kafka: Kafka, road: str, seconds: int) -> list[dict[str, float]]:
     """What each step took for each second that was written, once the query is steady."""
     topic = Topic.create(stage, kafka, EACH_SECOND)
     live, heard = ClockWriter(topic), ReportTimes()
-    events = by_attach(topic) if road == ATTACHED else by_source(topic)
-    writer = windows(events).writeStream.outputMode("append").format("noop").trigger(processingTime=TRIGGER)
+    counts = topic.attached() if road == ATTACHED else topic.by_source()
+    writer = counts.writeStream.outputMode("append").format("noop").trigger(processingTime=TRIGGER)
     checkpoint = stage.folder / f"checkpoint-{next(NUMBERS)}"
     with ExitStack() as opened:
         listening = listen(stage.spark, heard)

@@ -101,9 +101,8 @@ def attach(
     register(spark)
     register_source(spark, MarkSource)
     reporter(spark).attach(named, Attached(asking, found, backlog))
-    rows = spark.readStream.format(MarkSource.name()).options(**options).load()
-    marks = rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")
-    return _joined(df, marks, event_time, observation)
+    marks = spark.readStream.format(MarkSource.name()).options(**options).load()
+    return _joined(df, marks, event_time, observation, "0 milliseconds" if only_windows else "1 millisecond")
 
 
 def _check_available_now(spark: SparkSession) -> None:
@@ -134,15 +133,19 @@ def _check(df: DataFrame, event_time: str) -> None:
         raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
 
 
-def _joined(df: DataFrame, marks: DataFrame, event_time: str, observation: str) -> DataFrame:
-    """Returns the rows of `df` in a plan with the watermark of the marks."""
-    none_of_them = (
-        marks.observe(observation, functions.max(functions.unix_millis(MARK)).alias("mark"))
-        .where(functions.col(MARK).isNull())
-        .select(*(functions.lit(None).cast(field.dataType).alias(field.name) for field in df.schema))
+def _joined(df: DataFrame, marks: DataFrame, event_time: str, observation: str, delay: str) -> DataFrame:
+    """Returns the rows of `df` with the watermark of the marks.
+
+    The plan is that of `exact_watermark`. The observation stands above the rows as well, because a window's
+    `event_time is not null` would go below the columns of `df` otherwise, and parse each row a second time.
+    """
+    no_row = (functions.lit(None).cast(field.dataType).alias(field.name) for field in df.schema)
+    rows = df.withColumn(MARK, functions.lit(None).cast("timestamp")).union(marks.select(*no_row, MARK))
+    marked = rows.withWatermark(MARK, delay).observe(
+        observation, functions.max(functions.unix_millis(MARK)).alias("mark")
     )
-    # No mark row passes the filter. The union adds no rows, but puts the watermark below the observation in the plan.
-    return df.union(none_of_them).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+    events = marked.where(functions.col(MARK).isNull()).drop(MARK)
+    return events.withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
 
 
 def reporter(spark: SparkSession) -> PositionReporter:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from spark_integration.rows import SegmentRange
 from strandline.core.segment import Segment
 
 
@@ -55,3 +56,15 @@ def split(start: int, end: int, most: int) -> list[tuple[int, int]]:
     pieces = -(-rows // most)
     bounds = [start + rows * piece // pieces for piece in range(pieces)] + [end] if pieces else []
     return list(pairwise(bounds))
+
+
+def gather(ranges: Iterable[SegmentRange], least: int) -> list[tuple[SegmentRange, ...]]:
+    """Puts ranges together, in their order, until each group but the last has at least so many rows."""
+    groups, group, rows = list[tuple[SegmentRange, ...]](), list[SegmentRange](), 0
+    for each in ranges:
+        group.append(each)
+        rows += each.end - each.start
+        if rows >= least:
+            groups.append(tuple(group))
+            group, rows = [], 0
+    return [*groups, tuple(group)] if group else groups

@@ -39,35 +39,36 @@ SCHEMA: Final = StructType(
 )
 
 
-@dataclass(frozen=True)
-class SegmentPartition(InputPartition):
-    """A range of one segment: the work of one task."""
+@dataclass(frozen=True, slots=True)
+class SegmentRange:
+    """Offsets of one segment."""
 
     segment: str
     start: int
     end: int
-    floor: int | None = None
 
 
 @dataclass(frozen=True)
-class MarkPartition(InputPartition):
-    """The mark row of a batch."""
+class ReadPartition(InputPartition):
+    """The work of one task: ranges, which it reads in turn, and the mark row, which one task of a batch has."""
 
-    mark: int
+    ranges: tuple[SegmentRange, ...] = ()
+    floor: int | None = None
+    mark: int | None = None
     backlog: bool = False
 
 
 def read_partition(place: Place, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yields the rows of one partition. It opens and closes its own connections."""
-    match partition:
-        case MarkPartition(mark, backlog):
-            yield _mark_batch(mark, backlog)
-        case SegmentPartition(segment, start, end, floor):
-            with place.open_reader() as log:
-                for batch in log.read(segment, start, end):
-                    yield _event_batch(batch, floor)
-        case other:
-            raise TypeError(f"{other!r} is not a partition of the strandline source")
+    if not isinstance(partition, ReadPartition):
+        raise TypeError(f"{partition!r} is not a partition of the strandline source")
+    if partition.ranges:
+        with place.open_reader() as log:
+            for each in partition.ranges:
+                for batch in log.read(each.segment, each.start, each.end):
+                    yield _event_batch(batch, partition.floor)
+    if partition.mark is not None:
+        yield _mark_batch(partition.mark, partition.backlog)
 
 
 def _arrow_schema() -> pa.Schema:

@@ -15,20 +15,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_integration.batches import plan_end, split
+from spark_integration.batches import gather, plan_end, split
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
 from spark_integration.group_reports import GroupFollower, followed
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, later
 from spark_integration.options import SourceOptions
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read_partition
+from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange, read_partition
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.core.event_time_lag import EventTimeLag
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 from typing import Final
 
 PARTITION_ROWS: Final = 1_000_000  # a longer range is split, so that catching up uses every core
+TASK_ROWS: Final = 10_000  # shorter ranges share a task: to begin one takes as long as to read some thousand rows
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ class StrandlineReader(DataSourceReader):
             windows.close()
         for remark in found.remarks():
             _log.warning("stream %s: %s", self._options.asking.stream, remark)
-        return _ranges(found.beginning.positions, found.end, None)
+        return list(_partitions(found.beginning.positions, found.end, None))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options.place, partition)
@@ -201,10 +203,11 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
         if begin == until:
             return []
-        work = _ranges(begin.positions, until.positions, begin.mark)
-        if until.mark is not None:
-            work.append(MarkPartition(until.mark, until.backlog))
-        return work
+        work = _partitions(begin.positions, until.positions, begin.mark)
+        if until.mark is None:
+            return list(work)
+        *others, last = work or [ReadPartition(floor=begin.mark)]
+        return [*others, replace(last, mark=until.mark, backlog=until.backlog)]
 
     def stop(self) -> None:
         if self._open_log is not None:
@@ -290,12 +293,13 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return EventTimeLag(self._options.max_event_time_lag_ms).apply(window.lower), present
 
 
-def _ranges(start: Mapping[str, int], end: Mapping[str, int], floor: int | None) -> list[InputPartition]:
-    return [
-        SegmentPartition(segment, low, high, floor)
+def _partitions(start: Mapping[str, int], end: Mapping[str, int], floor: int | None) -> list[ReadPartition]:
+    ranges = (
+        SegmentRange(segment, low, high)
         for segment, offset in end.items()
         for low, high in split(start.get(segment, 0), max(offset, start.get(segment, 0)), PARTITION_ROWS)
-    ]
+    )
+    return [ReadPartition(group, floor) for group in gather(ranges, TASK_ROWS)]
 
 
 def _at_rest(writers: Mapping[str, int]) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import filterfalse
+from operator import itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -38,7 +40,8 @@ KAFKA_READ_STALL_MS: Final = 60_000  # the longest wait for an event that must b
 KAFKA_READ_WAIT_MS: Final = 10  # how long a broker without further events, or a client that is full, may wait
 KAFKA_RECONNECT_MS: Final = 20  # before a reader's second connection; librdkafka waits half of it at each start
 KAFKA_READ_AHEAD_ROWS: Final = 10_000_000  # so many that only KAFKA_READ_AHEAD_KIB counts
-KAFKA_READ_ROWS: Final = 1_024  # taken from the client at a time; with more, Python collects garbage meanwhile
+KAFKA_READ_ROWS: Final = 512  # taken from the client at a time; with 700, Python collects garbage meanwhile
+KAFKA_BATCH_ROWS: Final = 8_192  # of an Arrow batch: a larger one gains nothing, and Spark would wait for it
 
 # It joins no group and commits nothing; but a consumer needs a group id.
 READING: Final = {
@@ -88,11 +91,12 @@ class KafkaLogReader:
     def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
 
-        A batch has at most `batch_rows` rows and KAFKA_READ_ROWS, and about BATCH_BYTES bytes. Raises UnknownSegment,
+        A batch has at most `batch_rows` rows and KAFKA_BATCH_ROWS, and about BATCH_BYTES bytes. Raises UnknownSegment,
         and NotInLog if retention has removed a part of the range, or a transaction in it may be open.
         """
         self._check_range(segment, start, end)
-        return map(_batch_of, self._messages(segment, start, end, min(batch_rows, KAFKA_READ_ROWS)))
+        most = min(batch_rows, KAFKA_BATCH_ROWS)
+        return _batches(segment, self._messages(segment, start, end, min(most, KAFKA_READ_ROWS)), most)
 
     def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
         """Like `read`, one event at a time."""
@@ -189,20 +193,55 @@ def _next_rows(found: list[Message], rows: int, most: int) -> int:
     return max(1, min(rows * BATCH_GROWTH_TIMES, fitting, most))
 
 
-def _batch_of(found: list[Message]) -> pa.RecordBatch:
-    import pyarrow as pa
+def _batches(segment: str, portions: Iterator[list[Message]], most: int) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of at most so many rows and about BATCH_BYTES bytes. A batch costs Spark as much as some hundred
+    rows, so it has those of several portions; their messages do not wait for that, or Python would collect them."""
+    columns, size = Columns(), 0
+    for found in portions:
+        if columns.offsets and len(columns.offsets) + len(found) > most:
+            yield columns.batch(segment)
+            columns, size = Columns(), 0
+        columns.extend(found)
+        size += sum(map(len, found))
+        if size >= BATCH_BYTES:
+            yield columns.batch(segment)
+            columns, size = Columns(), 0
+    if columns.offsets:
+        yield columns.batch(segment)
 
-    times = pa.array([time_ms for _, time_ms in map(Message.timestamp, found)], pa.timestamp("ms", "UTC"))
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(list(map(Message.key, found)), pa.binary()),
-            pa.array(list(map(Message.value, found)), pa.binary()),
-            pa.repeat(pa.scalar(str(found[0].partition())), len(found)),
-            pa.array(list(map(Message.offset, found)), pa.int64()),
-            times.cast(pa.timestamp("us", "UTC")),
-        ],
-        schema=event_schema(),
-    )
+
+@dataclass(slots=True)
+class Columns:
+    """The columns of a batch in the making."""
+
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    offsets: list[int | None] = field(default_factory=list)
+    times_ms: list[int] = field(default_factory=list)
+
+    def extend(self, found: list[Message]) -> None:
+        self.keys.extend(map(Message.key, found))
+        self.values.extend(map(Message.value, found))
+        self.offsets.extend(map(Message.offset, found))
+        self.times_ms.extend(map(_SECOND, map(Message.timestamp, found)))
+
+    def batch(self, segment: str) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        times = pa.array(self.times_ms, pa.int64()).cast(pa.timestamp("ms", "UTC"))
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array(self.keys, pa.binary()),
+                pa.array(self.values, pa.binary()),
+                pa.repeat(pa.scalar(segment), len(self.offsets)),
+                pa.array(self.offsets, pa.int64()),
+                times.cast(pa.timestamp("us", "UTC")),
+            ],
+            schema=event_schema(),
+        )
+
+
+_SECOND: Final = itemgetter(1)
 
 
 def _event_of(message: Message) -> StoredEvent:

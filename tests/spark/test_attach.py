@@ -55,6 +55,17 @@ def attached(spark: SparkSession, folder: Folder, tmp_path: Path) -> Iterator[Ca
     detach(spark)
 
 
+def test_no_filter_goes_below_the_columns_that_a_query_computes(
+    attached: Callable[..., DataFrame], capsys: pytest.CaptureFixture[str]
+) -> None:
+    attached().explain(extended=True)
+    plan = capsys.readouterr().out.split("== Optimized Logical Plan ==")[1].split("== Physical Plan ==")[0]
+    kinds = [line.strip(" +-:~").split(" ")[0] for line in plan.strip().splitlines()]
+    at = kinds.index("EventTimeWatermark")
+    assert kinds[at - 2 : at + 2] == ["Filter", "CollectMetrics", "EventTimeWatermark", "Union"]
+    assert "Filter" not in kinds[at:]
+
+
 @pytest.mark.full
 def test_a_file_stream_is_exact_through_a_restart_and_to_its_end(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any, tmp_path: Path

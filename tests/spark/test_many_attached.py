@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.spark_attach import Topic, together, turns
+from benchmarks.spark_attach import together
 from benchmarks.spark_exactness import Stage
+from benchmarks.spark_throughput import Topic
 from spark_integration import detach
 from tests.kafka import Kafka
 
@@ -26,12 +27,3 @@ def test_windows_of_all_queries_close_within_two_batches_of_the_last_note(topic:
     detach(topic.stage.spark)
     assert len(found.batches_to_close) == 2
     assert max(found.batches_to_close) <= 2
-
-
-def test_an_attached_query_needs_at_most_two_batches_more_than_a_plain_one(topic: Topic) -> None:
-    topic.fill(300)
-    plain, attached, beside_nothing = turns(topic, 100, 1, topic.plain, topic.attached, topic.with_empty_source)
-    detach(topic.stage.spark)
-    assert attached.batches[0] <= plain.batches[0] + 2
-    assert beside_nothing.batches == plain.batches
-    assert all(kind.steady_ms for kind in (plain, attached, beside_nothing))

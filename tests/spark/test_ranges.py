@@ -10,7 +10,7 @@ import pytest
 from spark_integration import read_range
 from spark_integration.errors import NotYetComplete
 from spark_integration.read_ranges import IncompleteMark
-from spark_integration.rows import SCHEMA, SegmentPartition
+from spark_integration.rows import SCHEMA, SegmentRange
 from spark_integration.source import StrandlineSource
 from strandline.client import calls
 from strandline.core.config import StreamConfig
@@ -32,9 +32,10 @@ def note(stream: Any, time: int, cut: dict[str, int], newest: int | None, writer
     )
 
 
-def partitions(options: dict[str, str], **more: object) -> list[Any]:
+def ranges(options: dict[str, str], **more: object) -> list[Any]:
     given = {**options, **{name: str(value) for name, value in more.items()}}
-    return list(StrandlineSource(given).reader(SCHEMA).partitions())
+    tasks: Any = StrandlineSource(given).reader(SCHEMA).partitions()
+    return [each for task in tasks for each in task.ranges]
 
 
 def test_between_two_times_the_start_is_exact_where_newest_is_noted(
@@ -45,9 +46,9 @@ def test_between_two_times_the_start_is_exact_where_newest_is_noted(
     note(stream, 300, {"0": 4}, 290)
     note(stream, 400, {"0": 5}, 350)
     # Nothing below the first mark is newer than 180, and everything older than 290 lies below the second.
-    assert partitions(options, startingTime=190, endingTime=290) == [SegmentPartition("0", 2, 4)]
-    assert partitions(options, startingTime=180, endingTime=301) == [SegmentPartition("0", 0, 5)]
-    assert partitions(options, startingTime=300) == [SegmentPartition("0", 4, 5)]
+    assert ranges(options, startingTime=190, endingTime=290) == [SegmentRange("0", 2, 4)]
+    assert ranges(options, startingTime=180, endingTime=301) == [SegmentRange("0", 0, 5)]
+    assert ranges(options, startingTime=300) == [SegmentRange("0", 4, 5)]
     assert caplog.records == []
 
 
@@ -58,9 +59,9 @@ def test_an_unknown_start_is_the_head_or_slack_and_logged(
     for offset, time in enumerate((200, 300, 400), start=1):
         note(stream, time, {"0": offset}, None)
     with caplog.at_level(logging.WARNING):
-        assert partitions(options, startingTime=390) == [SegmentPartition("0", 0, 5)]
-        assert partitions(options, startingTime=390, startingSlack=50) == [SegmentPartition("0", 2, 5)]
-        assert partitions(options, startingTime=390, startingSlack="1 hour") == [SegmentPartition("0", 0, 5)]
+        assert ranges(options, startingTime=390) == [SegmentRange("0", 0, 5)]
+        assert ranges(options, startingTime=390, startingSlack=50) == [SegmentRange("0", 2, 5)]
+        assert ranges(options, startingTime=390, startingSlack="1 hour") == [SegmentRange("0", 0, 5)]
     head, slack, _ = (record.getMessage() for record in caplog.records)
     assert "reading starts at the head" in head
     assert "noted 340, and misses events written more than 50 ms ahead of their note" in slack
@@ -74,7 +75,7 @@ def test_slack_counts_from_what_was_noted_not_from_the_marks_time(
     stream.run(calls.register(stream.name, "slow"))
     note(stream, 500, {"0": 5}, None)
     stream.run(calls.note(stream.name, Note(writer="slow", times={"": 150}, position={})))  # mark 150, upper 500
-    assert partitions(options, startingTime=390, startingSlack=50) == [SegmentPartition("0", 0, 5)]
+    assert ranges(options, startingTime=390, startingSlack=50) == [SegmentRange("0", 0, 5)]
 
 
 def test_slack_counts_from_noted_time_under_another_writers_cut(
@@ -86,7 +87,7 @@ def test_slack_counts_from_noted_time_under_another_writers_cut(
         stream.run(calls.register(stream.name, writer))
     for writer, time, offset in (("a", 10, 1), ("b", 10, 2), ("a", 50, 3), ("a", 90, 4), ("b", 40, 5)):
         note(stream, time, {"0": offset}, None, writer)
-    assert partitions(options, startingTime=80, startingSlack=10) == [SegmentPartition("0", 2, 5)]
+    assert ranges(options, startingTime=80, startingSlack=10) == [SegmentRange("0", 2, 5)]
 
 
 def test_an_incomplete_end_time_is_refused_or_waited_for(options: dict[str, str], stream: Any, event_log: Any) -> None:
@@ -95,12 +96,12 @@ def test_an_incomplete_end_time_is_refused_or_waited_for(options: dict[str, str]
     note(stream, 300, {"0": 2}, None)
     stream.run(calls.note(stream.name, Note(writer="late", times={"": 200}, position={})))
     with pytest.raises(NotYetComplete, match=r"not complete up to 250: its marks have reached 200, and late holds"):
-        partitions(options, endingTime=250)
+        ranges(options, endingTime=250)
     with pytest.raises(NotYetComplete, match=r"this read waited \d{3} ms"):
-        partitions(options, endingTime=250, endingWait="120 ms")
-    assert partitions(options, endingTime=200) == [SegmentPartition("0", 0, 2)]
+        ranges(options, endingTime=250, endingWait="120 ms")
+    assert ranges(options, endingTime=200) == [SegmentRange("0", 0, 2)]
     stream.seal(event_log.log.seal())
-    assert partitions(options, endingTime=250) == [SegmentPartition("0", 0, 2)]
+    assert ranges(options, endingTime=250) == [SegmentRange("0", 0, 2)]
 
 
 def test_an_incomplete_mark_on_the_way_is_told(
@@ -115,7 +116,7 @@ def test_an_incomplete_mark_on_the_way_is_told(
     found = read_range(**options, start=0, end=300)
     assert found.incomplete == tuple(IncompleteMark(time=time, excluded=("lost",)) for time in (200, 300))
     with caplog.at_level(logging.WARNING):
-        partitions(options, endingTime=300)
+        ranges(options, endingTime=300)
     assert "2 of the marks in the range are incomplete, the first at 200: they exclude lost" in caplog.text
 
 
@@ -127,13 +128,13 @@ def test_a_cut_after_a_scaling_starts_and_ends_reads_exactly(
     stream.scale(event_log.log.scale(["0"], halves), halves)
     event_log.append("3", range(4))
     event_log.append("4", range(4))
-    assert partitions(options, startingPositions='{"0": 6}', endingPositions='{"3": 1}') == [
-        SegmentPartition("0", 6, 8),
-        SegmentPartition("3", 0, 1),
+    assert ranges(options, startingPositions='{"0": 6}', endingPositions='{"3": 1}') == [
+        SegmentRange("0", 6, 8),
+        SegmentRange("3", 0, 1),
     ]
-    assert partitions(options, startingPositions='{"3": 3}') == [
-        SegmentPartition("3", 3, 4),
-        SegmentPartition("4", 0, 4),
+    assert ranges(options, startingPositions='{"3": 3}') == [
+        SegmentRange("3", 3, 4),
+        SegmentRange("4", 0, 4),
     ]
     reader = StrandlineSource({**options, "startingPositions": '{"3": 3}'}).streamReader(SCHEMA)
     assert reader.initialOffset()["positions"] == {"0": 8, "3": 3}

@@ -17,8 +17,8 @@ from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLi
 from spark_integration.events import read_range
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import SourceOptions
-from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition
-from spark_integration.source import PARTITION_ROWS, StrandlineSource, StrandlineStreamReader
+from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange
+from spark_integration.source import PARTITION_ROWS, TASK_ROWS, StrandlineSource, StrandlineStreamReader
 from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
@@ -118,7 +118,7 @@ def test_reading_starts_where_it_is_told(options: dict[str, str], event_log: Any
     start = reader.initialOffset()
     assert bare(start) == offset({"0": 7}, None)
     end = reader.latestOffset(start, ReadAllAvailable())
-    assert reader.partitions(start, end) == [SegmentPartition("0", 7, 9)]
+    assert reader.partitions(start, end) == [ReadPartition((SegmentRange("0", 7, 9),))]
     reader.stop()
 
 
@@ -272,16 +272,19 @@ def test_an_offset_of_another_form_is_refused(reader: StrandlineStreamReader, st
 
 
 class TestPartitions:
-    def test_there_is_one_for_each_range_and_one_for_the_mark(self, reader: StrandlineStreamReader) -> None:
+    def test_short_ranges_share_one_and_the_last_has_the_mark(self, reader: StrandlineStreamReader) -> None:
         start, end = offset({"0": 3, "1": 4}, 10), offset({"0": 8, "1": 4, "2": 1}, 20)
+        ranges = (SegmentRange("0", 3, 8), SegmentRange("2", 0, 1))
+        assert reader.partitions(start, end) == [ReadPartition(ranges, floor=10, mark=20)]
+        end = offset({"0": 3 + TASK_ROWS, "1": 4, "2": 1}, 20)
         assert reader.partitions(start, end) == [
-            SegmentPartition("0", 3, 8, floor=10),
-            SegmentPartition("2", 0, 1, floor=10),
-            MarkPartition(20),
+            ReadPartition((SegmentRange("0", 3, 3 + TASK_ROWS),), floor=10),
+            ReadPartition((SegmentRange("2", 0, 1),), floor=10, mark=20),
         ]
 
     def test_a_mark_alone_is_a_batch(self, reader: StrandlineStreamReader) -> None:
-        assert reader.partitions(offset({"0": 3}, 10), offset({"0": 3}, 20)) == [MarkPartition(20)]
+        found = reader.partitions(offset({"0": 3}, 10), offset({"0": 3}, 20))
+        assert found == [ReadPartition(floor=10, mark=20)]
 
     def test_there_is_none_where_nothing_moved(self, reader: StrandlineStreamReader) -> None:
         assert reader.partitions(offset({"0": 3}, 10), offset({"0": 3}, 10)) == []
@@ -293,9 +296,11 @@ class TestPartitions:
     def test_every_batch_has_exactly_sparks_schema(self, reader: StrandlineStreamReader, event_log: Any) -> None:
         event_log.append("1", [5, 6])
         expected = to_arrow_schema(SCHEMA, timezone="UTC")
-        (events,) = reader.read(SegmentPartition("1", 0, 2, floor=7))
-        (mark,) = reader.read(MarkPartition(END_OF_TIME_MS))
+        event_log.append("2", [7])
+        ranges = (SegmentRange("1", 0, 2), SegmentRange("2", 0, 1))
+        events, more, mark = reader.read(ReadPartition(ranges, floor=7, mark=END_OF_TIME_MS))
         assert events.schema.equals(expected)
+        assert more["segment"].to_pylist() == ["2"]
         assert mark.schema.equals(expected)
         assert events.select(["key", "value", "segment", "offset", "mark"]).to_pylist() == [
             {"key": b"k2", "value": b"5", "segment": "1", "offset": 0, "mark": None},
@@ -308,10 +313,11 @@ class TestPartitions:
     def test_a_reader_travels_as_its_options_only(self, reader: StrandlineStreamReader, event_log: Any) -> None:
         event_log.append("0", [1])
         reader.latestOffset(reader.initialOffset(), ReadAllAvailable())  # it holds connections now
-        travelled = pickle.loads(pickle.dumps((reader, SegmentPartition("0", 0, 1), MarkPartition(3))))
+        work = ReadPartition((SegmentRange("0", 0, 1),), mark=3)
+        travelled = pickle.loads(pickle.dumps((reader, work)))
         assert travelled[0]._options == reader._options
         assert (travelled[0]._open_log, travelled[0]._open_windows) == (None, None)
-        assert travelled[1:] == (SegmentPartition("0", 0, 1), MarkPartition(3))
+        assert travelled[1] == work
 
 
 class TestOptions:
