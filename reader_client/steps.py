@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypeVar, assert_never
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, assert_never
 
 from strandline.client import loop
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
@@ -76,8 +76,8 @@ def _in_turn(turns: threading.Lock, work: Callable[[], Any]) -> Any:
 class Client(Generic[AnyConnection]):
     """A client of the controller: what its blocking and its asyncio class share."""
 
+    _reach: ClassVar[Callable[..., tuple[Any, Callable[[], Any]]]]  # a connection, and what releases it
     _connection: AnyConnection
-    _leave: Callable[[], Any]  # releases the connection
 
     def _connect(
         self,
@@ -86,20 +86,13 @@ class Client(Generic[AnyConnection]):
         token_file: str | None,
         ca_file: str | None,
     ) -> None:
-        raise NotImplementedError
+        self._connection, self._leave = self._reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
 
 class Blocking(Client[Connection]):
     """Waits for the steps of its jobs."""
 
-    def _connect(
-        self,
-        controller: str | Sequence[str] | Connection,
-        token: str | None,
-        token_file: str | None,
-        ca_file: str | None,
-    ) -> None:
-        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+    _reach = staticmethod(reach)
 
     def _run(self, job: Job[Value]) -> Value:
         return drive(job, self._connection, time.sleep)
@@ -124,14 +117,7 @@ class BlockingClient(Blocking):
 class Awaiting(Client[AsyncConnection]):
     """`Blocking` for asyncio."""
 
-    def _connect(
-        self,
-        controller: str | Sequence[str] | AsyncConnection,
-        token: str | None,
-        token_file: str | None,
-        ca_file: str | None,
-    ) -> None:
-        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
+    _reach = staticmethod(reach_async)
 
     async def _run(self, job: Job[Value]) -> Value:
         return await drive_async(job, self._connection, asyncio.sleep)

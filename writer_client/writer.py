@@ -79,17 +79,12 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         """
         report = None if on_report is None else partial(self._report, on_report)
         super().__init__(stream, name, keys, log, report, automatically_note_time, idle_after_ms, leaving)
-        self._reach(controller, token, token_file, ca_file)
+        self._reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
-    def _reach(
-        self,
-        controller: str | Sequence[str] | AnyConnection,
-        token: str | None,
-        token_file: str | None,
-        ca_file: str | None,
-    ) -> None:
+    def _reach(self, controller: Any, **credentials: str | None) -> None:
         """Makes the connection, or shares the one that is given."""
-        raise NotImplementedError
+        self._connection, self._leave = reach(controller, **credentials)
+        self._shared = self._connection
 
     def _report(self, on_report: Callable[[Report], None], report: Report) -> None:
         on_report(report)
@@ -176,16 +171,6 @@ class Writer(_WaitingWriter[Connection]):
     default it stays counted, so the stream's time waits until a writer of this name notes again, or until the stream's
     `writer_timeout_ms` has passed. If the block raises, it stays in any case.
     """
-
-    def _reach(
-        self,
-        controller: str | Sequence[str] | Connection,
-        token: str | None,
-        token_file: str | None,
-        ca_file: str | None,
-    ) -> None:
-        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._shared = self._connection
 
     def register(self) -> Registered:
         """Registers the writer, which holds the stream's time at its floor until it notes. Fences older registrations
@@ -286,7 +271,7 @@ class Writer(_WaitingWriter[Connection]):
             self.release()
 
 
-def _in_thread(
+def _threaded(
     method: Callable[Concatenate[Any, Parameters], Value],
 ) -> Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Value]]:
     """A method of `Writer` for asyncio: it runs in another thread."""
@@ -311,20 +296,13 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
 
     _loop: asyncio.AbstractEventLoop | None = None
 
-    def _reach(
-        self,
-        controller: str | Sequence[str] | AsyncConnection,
-        token: str | None,
-        token_file: str | None,
-        ca_file: str | None,
-    ) -> None:
+    def _reach(self, controller: Any, **credentials: str | None) -> None:
         if isinstance(controller, AsyncConnection):
             self._shared, self._leave, self._connection = controller, lambda: None, controller.for_threads()
         else:
-            self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
-            self._shared = self._connection
+            super()._reach(controller, **credentials)
 
-    register = _in_thread(Writer.register)
+    register = _threaded(Writer.register)
 
     async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
         """See `Writer.write`."""
@@ -348,8 +326,8 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
         """See `Writer.begin`."""
         return AsyncWriterTransaction(await self._in_thread(self._begin), self._commit_and_wait, self._aborted)
 
-    idle = _in_thread(Writer.idle)
-    close = _in_thread(Writer.close)
+    idle = _threaded(Writer.idle)
+    close = _threaded(Writer.close)
 
     async def release(self) -> None:
         """See `Writer.release`."""

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DBAPIError
 
 # Opaque types for the packages above storage: what they pass to it, and what a call may raise.
 StoreConnection: TypeAlias = Connection
-StoreTable: TypeAlias = Table
 StoreFailed: TypeAlias = DBAPIError
 
 

@@ -25,7 +25,7 @@ from strandline.core.window import TimeWindow, window_between
 from strandline.errors import NotOwner, UnknownSeq
 from strandline.wire.streams import MarksPage, WireMark, wire_mark
 
-PORTION_MARKS: Final = 128  # of a page, read at once
+PORTION_MARKS: Final = 128  # in memory, of a page, taken at once
 REST_ANSWER_MS: Final = 1_000  # how often a waiting reader of a stream at rest gets its time
 
 
@@ -118,17 +118,19 @@ class Reads:
                 deadline = loop.time()  # only time has moved: return it now
 
     async def _page(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarksPage:
-        """The marks that there are now, read in portions: other calls have their turn in between."""
+        """The marks that there are now, those in memory in portions: other calls have their turn in between."""
         graph, identity, resting = loaded.stream.graph, loaded.origin.identity, self.resting_time(loaded, key)
         newest = _newest_seq(loaded, key)
         made: list[WireMark] = []
-        while after < newest and len(made) < limit:
-            found = await self.after(loaded, key, after, min(PORTION_MARKS, limit - len(made)))
+        while after < newest and (left := limit - len(made)) > 0:
+            if made:
+                await asyncio.sleep(0)
+            is_loaded = after + 1 >= loaded.chains[key].first_seq  # what is not takes one read of the store
+            found = await self.after(loaded, key, after, min(PORTION_MARKS, left) if is_loaded else left)
             if not found:
                 break
             made += [wire_mark(mark, graph) for mark in found if mark.seq <= newest]
             after = found[-1].seq
-            await asyncio.sleep(0)
         return MarksPage(tuple(made), identity, resting)
 
     async def after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
