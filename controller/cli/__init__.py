@@ -1,6 +1,7 @@
 """`strandline`: a command is a row of `single_calls`, or a module with a `command`, imported when it is called.
 
-A module needs no more than the base install and click at its top, so that its `--help` works in any installation.
+A module needs no more than the base install and click at its top, so that its `--help` works in any installation. That
+of `strandline` is what shells and people ask most: what is imported here is small.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final
 
 import click
 
+from controller.cli.single_calls import ROWS
 from controller.terminal import FAILED_CODE, Failure
 from strandline.redaction import redact
 
@@ -35,24 +36,13 @@ COMMANDS: Final = {
     "streams": "List the streams, or describe one.",
     "writers": "List the writers of a stream.",
     "marks": "Show the marks of a stream.",
-    "window": "Show the time window at a position.",
-    "position": "Show where a time lies in a stream.",
-    "index": "Show offset and time within a segment.",
     "wait": "Wait until everything older than a time is there.",
     "overview": "Show all streams once, those in trouble first.",
     "watch": "Watch streams, their lag, and who holds them back.",
     "journal": "Show what happened to a stream or reader group.",
     "tail": "Report a log's end offsets, for exact ingestion time.",
     "groups": "List the reader groups, or describe one.",
-    "evaluate": "Have a stream make a mark now.",
-    "configure": "Change settings of a stream or reader group.",
-    "scale": "Split or merge segments, as the log has done.",
-    "truncate": "Tell a stream where its log begins now.",
-    "seal": "End a stream for good.",
-    "delete": "Delete a stream or a reader group.",
-    "exclude": "Exclude a writer, so that time goes on without it.",
-    "include": "Include an excluded writer again.",
-    "controllers": "List the controllers that serve a store.",
+    **{name: row.summary for name, row in ROWS.items()},
     "drain": "Have a controller hand everything over, and end.",
     "api": "Make any call of the HTTP API.",
     "completion": "Print a script that completes commands in a shell.",
@@ -104,12 +94,9 @@ click.version_option(package_name="strandline", message="strandline %(version)s"
 
 def load(name: str) -> click.Command:
     """A command by its name."""
-    module = TOOLS.get(name, f"controller.cli.{name}")
-    if find_spec(module) is None:
-        from controller.cli.single_calls import ROWS
-
+    if name in ROWS:
         return ROWS[name].command(name)
-    command: click.Command = import_module(module).command
+    command: click.Command = import_module(TOOLS.get(name, f"controller.cli.{name}")).command
     return command
 
 

@@ -37,7 +37,6 @@ DEADLINE_MS: Final = 10_000
 ATTEMPTS: Final = 3
 NAMES_COMPARED: Final = 10_000  # among which those close to an unknown name are looked for
 NAMES_SUGGESTED: Final = 5
-ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
 REFRESH_MS: Final = 1_000
 
 Value = TypeVar("Value")

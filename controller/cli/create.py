@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import Whole, duration, json_option, name_of, option
+from controller.cli.options import Whole, check_known, json_option, name_of, option, settings_in
 from controller.format import indented
 from controller.terminal import Failure, say
 from strandline.client.calls import create_stream, describe
 from strandline.core.config import SETTINGS, StreamConfig
 from strandline.errors import InvalidConfig
 from strandline.limits import SEGMENTS_PER_STREAM
-
-LONGEST_SETTING_MS: Final = 100 * 365 * 86_400_000
 
 
 def segments(text: str) -> int | Literal["open"]:
@@ -26,21 +23,6 @@ def segments(text: str) -> int | Literal["open"]:
         return "open" if text == "open" else Whole(1, SEGMENTS_PER_STREAM).convert(text, None, None)
     except click.BadParameter as error:
         raise click.BadParameter(f"{error}, nor open") from None
-
-
-def settings_in(text: str) -> dict[str, Any]:
-    """`name=value,name=value`; what is not JSON is text, so that words need no quotes, or a span of time, as 10s."""
-    found = {}
-    for each in text.split(","):
-        name, equals, value = each.strip().partition("=")
-        if not equals or name in found:
-            trouble = "is given twice" if name in found else "is no setting"
-            raise click.BadParameter(f"{each.strip()!r} {trouble}: give them as min_writers=2,late_writers=skip")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = duration(LONGEST_SETTING_MS)(value) if name.endswith("_ms") else value
-    return found
 
 
 @click.command
@@ -80,14 +62,6 @@ def command(
             raise Failure(f"{stream} was there already, and its {name} is {json.dumps(has)}: {how}")
     done = f"created {stream}" if new else f"{stream} was there already"
     say(indented(described.json) if as_json else done)
-
-
-def check_known(asked: Iterable[str], known: Iterable[str]) -> None:
-    """Raises Failure for the name of a setting that is not known."""
-    names = sorted(known)
-    for name in asked:
-        if name not in names:
-            raise Failure(f"there is no setting {name!r} to give: there are {', '.join(names)}")
 
 
 def config_of(asked: dict[str, Any]) -> StreamConfig:

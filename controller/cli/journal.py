@@ -8,8 +8,17 @@ from typing import Any
 
 import click
 
-from controller.cli.client import ENTRIES_SHOWN, REFRESH_MS, ControllerClient, calls_controller
-from controller.cli.options import Whole, group_option, json_option, name_of, one_of, option, times_option
+from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
+from controller.cli.options import (
+    ENTRIES_SHOWN,
+    Whole,
+    group_option,
+    json_option,
+    name_of,
+    one_of,
+    option,
+    times_option,
+)
 from controller.cli.screen import table
 from controller.format import NOTHING, Times, compact, indented
 from controller.status.journal_text import Folded, folded, story

@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from controller.cli.client import ENTRIES_SHOWN, Answered, ControllerClient, calls_controller
-from controller.cli.options import Whole, json_option, key_option, option, stream_argument, times_option
+from controller.cli.client import Answered, ControllerClient, calls_controller
+from controller.cli.options import ENTRIES_SHOWN, Whole, json_option, key_option, option, stream_argument, times_option
 from controller.cli.screen import table
 from controller.format import MARK_HEADER, Times, compact, indented, mark_line, mark_row
 from controller.terminal import say

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from controller.format import Times, read_offsets, read_time
 from controller.terminal import Failure
-from strandline.core.segment import NewSegment
 from strandline.errors import InvalidName, StrandlineError
 from strandline.limits import SEGMENTS_PER_STREAM
 from strandline.names import check_name
 
+if TYPE_CHECKING:
+    from strandline.core.segment import NewSegment
+
+ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
+LONGEST_SETTING_MS: Final = 100 * 365 * 86_400_000
 _SPAN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(ms|s|min|m|h|d)?")
 _SEGMENTS: Final = 'give 2=0:0.25,3=0.25:0.5, or JSON such as [{"id": "2", "low": 0, "high": 0.25}]'
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -90,6 +94,29 @@ def duration(bound_ms: int) -> Callable[[str], int]:
     return read
 
 
+def settings_in(text: str) -> dict[str, Any]:
+    """`name=value,name=value`; what is not JSON is text, so that words need no quotes, or a span of time, as 10s."""
+    found = {}
+    for each in text.split(","):
+        name, equals, value = each.strip().partition("=")
+        if not equals or name in found:
+            trouble = "is given twice" if name in found else "is no setting"
+            raise click.BadParameter(f"{each.strip()!r} {trouble}: give them as min_writers=2,late_writers=skip")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = duration(LONGEST_SETTING_MS)(value) if name.endswith("_ms") else value
+    return found
+
+
+def check_known(asked: Iterable[str], known: Iterable[str]) -> None:
+    """Raises Failure for the name of a setting that is not known."""
+    names = sorted(known)
+    for name in asked:
+        if name not in names:
+            raise Failure(f"there is no setting {name!r} to give: there are {', '.join(names)}")
+
+
 def position(text: str) -> dict[str, int]:
     """A position: `0=5,1=7`, or a JSON object of the same. An empty one has read nothing."""
     try:
@@ -117,6 +144,8 @@ def _ranged_segment(text: str) -> dict[str, Any]:
 
 
 def _new_segment(given: dict[str, Any]) -> NewSegment:
+    from strandline.core.segment import NewSegment
+
     unknown = given.keys() - {"id", "low", "high", "predecessors"}
     if unknown or not isinstance(given.get("id"), str):
         raise ValueError("each has an id, and a low and a high, or predecessors")

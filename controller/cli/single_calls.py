@@ -1,21 +1,22 @@
 """The commands that make one call of `strandline.client` and show its answer: a row each.
 
 A row says what the command takes, which call it makes, what it asks first where it changes something, and how it words
-the answer. With `--json` the answer is printed as it came.
+the answer. With `--json` the answer is printed as it came. `strandline --help` lists the rows, so what makes the calls
+is imported only when a command is made of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
-from controller.cli.client import ENTRIES_SHOWN, ControllerClient, calls_controller
-from controller.cli.create import check_known, settings_in
 from controller.cli.options import (
+    ENTRIES_SHOWN,
     Whole,
+    check_known,
     confirm,
     group_option,
     json_option,
@@ -26,6 +27,7 @@ from controller.cli.options import (
     one_of,
     option,
     position,
+    settings_in,
     stream_argument,
     times_option,
     yes_option,
@@ -45,15 +47,15 @@ from controller.format import (
     yes,
 )
 from controller.terminal import say
-from strandline.client import calls, group_calls
-from strandline.client.calls import Call
-from strandline.core.config import SETTINGS
 from strandline.core.time_units import unit_of
-from strandline.core.window import TimeWindow
 from strandline.limits import OFFSET_BOUND, PAGE_ENTRIES
-from strandline.wire.controllers import ControllersReply
-from strandline.wire.groups import GROUP_SETTINGS
-from strandline.wire.streams import Evaluated, MarksAt, MarksPage, TimeIndexPage
+
+if TYPE_CHECKING:
+    from controller.cli.client import ControllerClient
+    from strandline.client.calls import Call
+    from strandline.core.window import TimeWindow
+    from strandline.wire.controllers import ControllersReply
+    from strandline.wire.streams import Evaluated, MarksAt, MarksPage, TimeIndexPage
 
 Given: TypeAlias = Mapping[str, Any]  # the arguments and options of a command, by name
 Words: TypeAlias = Callable[[Any, Given, Times], str]  # what is said of an answer
@@ -62,10 +64,12 @@ DATES: Final = Times()
 
 @dataclass(frozen=True, slots=True)
 class SingleCall:
-    """A command. Its call gets what the command takes, by name."""
+    """A command. Its call, a function here or the name of one of `strandline.client.calls`, gets what the command
+    takes, by name."""
 
+    summary: str
     help: str
-    call: Callable[..., Call[Any]]
+    call: str | Callable[..., Call[Any]]
     takes: Sequence[Callable[[Any], Any]]
     words: Words
     question: str | Callable[[Given], str] | None = None  # what is asked before something changes
@@ -76,13 +80,17 @@ class SingleCall:
 
     def command(self, name: str) -> click.Command:
         """The command as click has it."""
+        from controller.cli.client import calls_controller
+        from strandline.client import calls
+
+        call = getattr(calls, self.call) if isinstance(self.call, str) else self.call
 
         def run(client: ControllerClient, as_json: bool, times: Times = DATES, yes: bool = False, **given: Any) -> None:
             asks = self.question
             if asks is not None:
                 question = asks.format_map(given) if isinstance(asks, str) else asks(given)
                 confirm(question, yes=yes, for_good=self.for_good)
-            answered = client.ask(self.call(**given))
+            answered = client.ask(call(**given))
             if not as_json:
                 say(self.words(answered.value, given, times))
             else:
@@ -123,6 +131,10 @@ def _named(given: Given) -> tuple[str, bool]:
 
 
 def _configure(stream: str | None, group: str | None, settings: dict[str, Any]) -> Call[Any]:
+    from strandline.client import calls, group_calls
+    from strandline.core.config import SETTINGS
+    from strandline.wire.groups import GROUP_SETTINGS
+
     name, is_stream = one_of(stream, group)
     known = (each for each, setting in SETTINGS.items() if not setting.says.stays) if is_stream else GROUP_SETTINGS
     check_known(settings, known)
@@ -130,6 +142,8 @@ def _configure(stream: str | None, group: str | None, settings: dict[str, Any]) 
 
 
 def _delete(stream: str | None, group: str | None) -> Call[None]:
+    from strandline.client import calls, group_calls
+
     name, is_stream = one_of(stream, group)
     return calls.delete_stream(name) if is_stream else group_calls.delete_group(name)
 
@@ -216,8 +230,9 @@ def _controllers_words(seen: ControllersReply, _: Given, times: Times) -> str:
 
 ROWS: Final = {
     "window": SingleCall(
+        "Show the time window at a position.",
         "Show the time window at a position: everything older than its lower bound has been read.",
-        calls.window_of,
+        "window_of",
         [
             stream_argument,
             position_option("--position", 'how far it was read, as 0=5,1=7 or {"0": 5}; {} is its beginning'),
@@ -227,16 +242,18 @@ ROWS: Final = {
         shows_times=True,
     ),
     "position": SingleCall(
+        "Show where a time lies in a stream.",
         "Show where a time lies in a stream: the position at which reading from that time begins.",
-        calls.marks_at,
+        "marks_at",
         [stream_argument, click.argument("time", type=moment, help=FROM_WHEN), key_option],
         _position_words,
         shows_times=True,
         takes_any_word=True,  # a time may be negative
     ),
     "index": SingleCall(
+        "Show offset and time within a segment.",
         "Show the time index of a segment: from each offset on, no event is older than the time beside it.",
-        calls.time_index,
+        "time_index",
         [
             stream_argument,
             click.argument("segment", type=name_of("segment"), help="which of its segments"),
@@ -253,13 +270,15 @@ ROWS: Final = {
         shows_times=True,
     ),
     "evaluate": SingleCall(
+        "Have a stream make a mark now.",
         "Have a stream make a mark now, if its time can advance, whatever its mark_interval_ms; else say who holds it.",
-        calls.evaluate,
+        "evaluate",
         [stream_argument, key_option],
         _evaluated_words,
         shows_times=True,
     ),
     "configure": SingleCall(
+        "Change settings of a stream or reader group.",
         "Change settings of a stream or of a reader group; the others stay as they are.",
         _configure,
         [
@@ -275,17 +294,19 @@ ROWS: Final = {
         _settings_words,
     ),
     "scale": SingleCall(
+        "Split or merge segments, as the log has done.",
         "Split or merge segments: tell a stream what its log has done already. Scale the log first.",
-        calls.scale,
+        "scale",
         [stream_argument, position_option("--seal", "the segments that end, and where, as 0=300"), create_option],
         lambda _, given, __: "{stream} has ended {ends}, and begun {begins}".format_map(_scaled(given)),
         question=lambda given: "In {stream}, end {ends} for good, and begin {begins}?".format_map(_scaled(given)),
         for_good=True,
     ),
     "truncate": SingleCall(
+        "Tell a stream where its log begins now.",
         "Tell a stream that its log has removed the events below a position. Marks that lie wholly below it are "
         "pruned.",
-        calls.truncate,
+        "truncate",
         [stream_argument, position_option("--head", "where the log begins now, as 0=5,1=7")],
         lambda moved, given, _: f"{given['stream']} begins at {offsets(moved.head)}",
         question=lambda given: (
@@ -294,8 +315,9 @@ ROWS: Final = {
         for_good=True,
     ),
     "seal": SingleCall(
+        "End a stream for good.",
         "End a stream for good: its writers are closed, it takes no more notes, and readers come to its end.",
-        calls.seal,
+        "seal",
         [
             stream_argument,
             position_option(
@@ -311,6 +333,7 @@ ROWS: Final = {
         shows_times=True,
     ),
     "delete": SingleCall(
+        "Delete a stream or a reader group.",
         "Delete a stream with its writers, marks and journal, or a reader group with its positions. The log stays.",
         _delete,
         stream_or_group,
@@ -320,24 +343,27 @@ ROWS: Final = {
         json=lambda given: {"deleted": _named(given)[0]},
     ),
     "exclude": SingleCall(
+        "Exclude a writer, so that time goes on without it.",
         "Exclude a writer: time goes on without it, and marks name it, until it is included or registers again.",
-        calls.exclude,
+        "exclude",
         stream_and_writer,
         _done("{writer} is excluded from {stream}"),
         question="Exclude {writer} from {stream}? What it has not noted yet may then be late.",
         shows_times=True,
     ),
     "include": SingleCall(
+        "Include an excluded writer again.",
         "Include a writer that was excluded: time waits for it again.",
-        calls.include,
+        "include",
         stream_and_writer,
         _done("{writer} counts in {stream} again"),
         question="Include {writer} in {stream} again? Time then waits for it.",
         shows_times=True,
     ),
     "controllers": SingleCall(
+        "List the controllers that serve a store.",
         "List the controllers that serve the store: since when, how many shards, and how old their last beat is.",
-        calls.controllers,
+        "controllers",
         [],
         _controllers_words,
         shows_times=True,
