@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from time import monotonic
 from typing import Final
 
+from strandline.client.calls import Clocked
+from strandline.client.http import Connection
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import (
@@ -39,7 +41,7 @@ from strandline.logs.errors import TransactionUnderWay
 from strandline.paced_log import Waiting
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, PositionSource
-from writer_client.batches import Addressed
+from writer_client.batches import Addressed, Results, call_for
 from writer_client.errors import NeverNoted, NotDrained
 from writer_client.pending import Pending, WaitingNotes, merged
 from writer_client.process_exit import Left, Unsent, Untold
@@ -110,6 +112,7 @@ class Outbox:
         self._refused: Exception | None = None
         self._refusals = 0
         session.late.on_report = self._add_report
+        session.send = self._send_alone
         self._waiting = Waiting(session.late.log)
 
     # -- for the background ------------------------------------------------------------------------------------
@@ -268,6 +271,13 @@ class Outbox:
                     again.append(pending if says_nothing_changed(result) else self._may_be_taken(pending))
             self.waiting.put_back(again)
             return stuck and bool(again)
+
+    def _send_alone(self, connection: Connection, addressed: Addressed) -> NoteAnswer:
+        """Sends a note of the session's in the caller's thread, while the background leaves the outbox alone."""
+        note, answered = addressed.note, Future[NoteAnswer]()
+        pending = Pending(note.times, note.position, note.newest, awaited=(answered,))
+        record([(self, pending, addressed)], partial(connection.run, call_for([addressed])))
+        return answered.result()
 
     def note_automatically(self) -> int | None:
         """Notes the clock. Returns the milliseconds until the next time, or None after the last."""
@@ -719,6 +729,24 @@ class Outbox:
         if self._stuck is not None and not self._failed_write:
             self._stuck = None
             self._reports.append(NotesMoving())
+
+
+# A note under way, and its outbox.
+Sent = tuple[Outbox, Pending, Addressed]
+
+
+def record(batch: Sequence[Sent], run: Callable[[], Clocked[Results]]) -> dict[Outbox, bool]:
+    """Sends a batch, and records the answers. Returns whether any note of each outbox has to be sent again."""
+    results: Sequence[NoteAnswer | Exception]
+    try:
+        answer = run()
+        results, clock = answer.value, answer.clock
+    except Exception as error:
+        results, clock = [error] * len(batch), None
+    by_outbox: dict[Outbox, list[Answered]] = {}
+    for (outbox, pending, addressed), result in zip(batch, results, strict=True):
+        by_outbox.setdefault(outbox, []).append((pending, addressed, result))
+    return {outbox: outbox.answered(answers, clock) for outbox, answers in by_outbox.items()}
 
 
 def _is_final(pending: Pending, error: Exception) -> bool:

@@ -27,12 +27,10 @@ from strandline.client.retry import Patience
 from strandline.core.changes import Registered
 from strandline.fork import OwningProcess
 from strandline.logs import Position
-from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
 from writer_client.automatic_notes import PositionSource
-from writer_client.batches import Addressed, Results, call_for, count_for_batch
-from writer_client.outbox import TRANSACTION_CHECK_MS, Answered, Outbox
-from writer_client.pending import Pending
+from writer_client.batches import Results, call_for, count_for_batch
+from writer_client.outbox import TRANSACTION_CHECK_MS, Outbox, Sent, record
 from writer_client.process_exit import Left
 from writer_client.thread_pool import ThreadPool
 
@@ -60,10 +58,6 @@ class _Flush:
     log: PositionSource
     waiting: list[Outbox] = field(default_factory=list)
     under_way: bool = False
-
-
-# A note under way, and its outbox.
-Sent = tuple[Outbox, Pending, Addressed]
 
 
 class Background:
@@ -349,7 +343,7 @@ class Background:
                 started.add_done_callback(partial(self._done_in_loop, batch))
                 continue
             run = partial((self.connection if awaited else self._connection).run, call)
-            self._start(self._calls, partial(self._record, batch, run), self._answered)
+            self._start(self._calls, partial(record, batch, run), self._answered)
 
     def _next_batch(self) -> list[Sent]:
         """Takes as many notes as fit. An outbox is never in two concurrent batches: its notes must stay in order."""
@@ -370,21 +364,7 @@ class Background:
         return batch
 
     def _done_in_loop(self, batch: Sequence[Sent], started: Future[Clocked[Results]]) -> None:
-        self._work(partial(self._record, batch, started.result), self._answered)
-
-    @staticmethod
-    def _record(batch: Sequence[Sent], run: Callable[[], Clocked[Results]]) -> dict[Outbox, bool]:
-        """Sends a batch, and records the answers. Returns whether any note of each outbox has to be sent again."""
-        results: Sequence[NoteAnswer | Exception]
-        try:
-            answer = run()
-            results, clock = answer.value, answer.clock
-        except Exception as error:
-            results, clock = [error] * len(batch), None
-        by_outbox: dict[Outbox, list[Answered]] = {}
-        for (outbox, pending, addressed), result in zip(batch, results, strict=True):
-            by_outbox.setdefault(outbox, []).append((pending, addressed, result))
-        return {outbox: outbox.answered(answers, clock) for outbox, answers in by_outbox.items()}
+        self._work(partial(record, batch, started.result), self._answered)
 
     def _answered(self, again: dict[Outbox, bool] | None, error: Exception | None) -> None:
         self._batches -= 1

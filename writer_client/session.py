@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -22,7 +22,7 @@ from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
-from writer_client.batches import Addressed, call_for
+from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NoLog, WriterClosed
 from writer_client.lateness import Lateness
 from writer_client.newest_time import NewestTime
@@ -65,6 +65,7 @@ class WriterSession:
         self.positions: PositionSource | None = log  # the source of its positions
         if automatic is not None and automatic.position is not None:
             self.positions = GivenPositions(automatic.position)
+        self.send: Callable[[Connection, Addressed], NoteAnswer]  # the outbox sets it: every note goes through it
         self.closed = False
         self.epoch: int | None = None
         self.floors: Mapping[str, int | None] = {}
@@ -233,26 +234,6 @@ class WriterSession:
             return {}
         return said or self.newest.below(own)
 
-    def _note(
-        self,
-        connection: Connection,
-        times: Mapping[str, int],
-        position: Mapping[str, int],
-        newest: Mapping[str, int],
-    ) -> NoteAnswer:
-        addressed = self.note_of(times, position, newest)
-        try:
-            answer = connection.run(call_for([addressed]))
-        except StrandlineError as error:
-            self.not_taken(addressed.note, error)
-            raise
-        (result,) = answer.value
-        assert isinstance(result, NoteAnswer)  # a note that goes alone raises its refusal
-        self.clock = answer.clock
-        self.late.answered(times, result, self.passed)
-        self.noted(addressed.note)
-        return result
-
     def _repair(self, connection: Connection, memo: str | None) -> None:
         """Notes the times that an earlier process committed but did not note. Keeps the outcome in `repaired`, and
         raises no refusal."""
@@ -263,7 +244,7 @@ class WriterSession:
                 self._owed = {**self._owed, key: time}
         if self._owed:
             try:
-                self.repaired = self._note(connection, self._owed, self.reached({}), {})
+                self.repaired = self.send(connection, self.note_of(self._owed, self.reached({}), {}))
             except StrandlineError as error:
                 self.repaired = error
 
@@ -291,7 +272,7 @@ class WriterSession:
         floors = {key: floor for key, floor in self.floors.items() if floor is not None}
         times = self.with_owed(_greatest(floors, self._may_have_noted)) or said or {}
         if times:
-            self._note(connection, times, position or {}, known)
+            self.send(connection, self.note_of(times, position or {}, known))
         elif wrote:
             raise NeverNoted(writer=self.writer, call=call)
 
