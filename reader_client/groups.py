@@ -9,7 +9,7 @@ from reader_client.steps import AnyConnection, AsyncClient, Awaiting, Blocking, 
 from reader_client.windows import PositionAt
 from strandline.client import group_calls
 from strandline.client.http import AsyncConnection, Connection
-from strandline.client.loop import awaits, remote, waits
+from strandline.client.loop import awaits, awaits_as, remote, waits
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.time_units import Instant
@@ -121,6 +121,8 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
             group.lag().lag_ms
     """
 
+    _reader = GroupReader
+
     @waits
     def create(
         self,
@@ -155,11 +157,12 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
         """
         return (yield from remote(group_calls.change_group(self._group, _changes(settings), start)))
 
-    def register(self, reader: str, positions: Positions | None = None) -> GroupReader:
+    @waits
+    def register(self, reader: str, positions: Positions | None = None) -> Job[GroupReader]:
         """Registers a reader, which takes over the segments in `positions`, at these positions."""
         taken = positions if positions is not None else {}
-        answer = self._connection.run(group_calls.register_reader(self._group, reader, taken))
-        return GroupReader(self._connection, self._group, reader, answer)
+        answer = yield from remote(group_calls.register_reader(self._group, reader, taken))
+        return self._reader(self._connection, self._group, reader, answer)
 
     @waits
     def get_time_window(self) -> Job[GroupWindow]:
@@ -208,15 +211,11 @@ class AsyncGroupReader(_Ownership[AsyncConnection], Awaiting):
 class AsyncReaderGroup(_OfGroup[AsyncConnection], AsyncClient):
     """`ReaderGroup` for asyncio."""
 
+    _reader = AsyncGroupReader
+
     create = awaits(ReaderGroup.create)
     change = awaits(ReaderGroup.change)
-
-    async def register(self, reader: str, positions: Positions | None = None) -> AsyncGroupReader:
-        """See `ReaderGroup.register`."""
-        taken = positions if positions is not None else {}
-        answer = await self._connection.run(group_calls.register_reader(self._group, reader, taken))
-        return AsyncGroupReader(self._connection, self._group, reader, answer)
-
+    register = awaits_as(AsyncGroupReader, ReaderGroup.register)
     get_time_window = awaits(ReaderGroup.get_time_window)
     offline = awaits(ReaderGroup.offline)
     position_at = awaits(ReaderGroup.position_at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -40,6 +40,8 @@ class PositionAt:
 
 class _WithCache(Client[AnyConnection], Generic[AnyConnection, AnyFollowing]):
     """The followers, by key: the part that the sync and the async class share."""
+
+    _follow: Callable[[Follower, AnyConnection], AnyFollowing]
 
     def __init__(
         self,
@@ -121,7 +123,10 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
     the error if there is one. `following` shows the status of the cache.
     """
 
-    def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
+    _follow = FollowingThread
+
+    @waits
+    def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> Job[TimeWindow]:
         """Returns the time window of a position: all events below its `lower` have been read. A bound of None is
         unknown."""
         window = self._cached_window(position, key)
@@ -130,8 +135,8 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
         if self._wants_follower(check_key(key)):
             with self._starting:
                 if self._wants_follower(key):
-                    self._following.append(FollowingThread(self._follower(key), self._connection))
-        called = self._connection.run(calls.time_window(self._stream, position, key=key))
+                    self._following.append(self._follow(self._follower(key), self._connection))
+        called = yield from remote(calls.time_window(self._stream, position, key=key))
         return self._record_window(position, key, called)
 
     @waits
@@ -204,16 +209,9 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
 class AsyncTimeWindows(_WithCache[AsyncConnection, FollowingTask], AsyncClient):
     """`TimeWindows` for asyncio."""
 
-    async def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
-        """See `TimeWindows.get_time_window`."""
-        window = self._cached_window(position, key)
-        if window is not None:
-            return window
-        if self._wants_follower(check_key(key)):
-            self._following.append(FollowingTask(self._follower(key), self._connection))
-        called = await self._connection.run(calls.time_window(self._stream, position, key=key))
-        return self._record_window(position, key, called)
+    _follow = FollowingTask
 
+    get_time_window = awaits(TimeWindows.get_time_window)
     position_at = awaits(TimeWindows.position_at)
     marks = awaits(TimeWindows.marks)
     marks_at = awaits(TimeWindows.marks_at)

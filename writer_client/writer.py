@@ -4,14 +4,16 @@ answer. A failed note is not sent again after its caller knows of it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, assert_never
 
 from strandline.client.http import AsyncConnection, Connection, reach
+from strandline.client.loop import Local, awaits, awaits_as, drive, drive_async, local, waits
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY
 from strandline.errors import ControllerAway, Refused, StrandlineError
@@ -30,8 +32,22 @@ from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 RELEASE_DRAIN_MS: Final = 5_000  # how long `Writer.release` waits for an automatic note under way
 
 Value = TypeVar("Value")
-Parameters = ParamSpec("Parameters")
 AnyConnection = TypeVar("AnyConnection")
+
+
+class Append(Local):
+    """Work that writes to the log. If its wait is cancelled, nobody knows whether it wrote: notes are held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitAnswer:
+    """A step that has a note sent, and waits for its answer."""
+
+    answered: Future[NoteAnswer]
+
+
+Step: TypeAlias = Local | AwaitAnswer
+Job: TypeAlias = Generator[Step, Any, Value]
 
 
 class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
@@ -127,10 +143,6 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
             outbox.say_at(times, position, newest, (answered,))
         return answered
 
-    def _commit_alone(self, begun: Begun, time: Times | None) -> Mapping[str, int]:
-        """Commits. Returns the times that are to be noted."""
-        return self._commit(begun, by_key(time), notes=False)
-
     def _without_note(self, times: Mapping[str, int], error: StrandlineError) -> CommittedWithoutNote:
         """Returns the error of a commit whose note was not taken, and has the times noted later."""
         refused = isinstance(error, Refused)
@@ -147,6 +159,10 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         if self._outbox.is_busy:
             self._background.attend_at_once([self._outbox])
         end()
+
+    def _close_and_release(self, position: Mapping[str, int] | None) -> None:
+        self._close(position)
+        self._release()
 
     def _release(self) -> None:
         if self._origin.is_here:
@@ -172,23 +188,29 @@ class Writer(_WaitingWriter[Connection]):
     `writer_timeout_ms` has passed. If the block raises, it stays in any case.
     """
 
-    def register(self) -> Registered:
+    _transaction = WriterTransaction
+
+    @waits
+    def register(self) -> Job[Registered]:
         """Registers the writer, which holds the stream's time at its floor until it notes. Fences older registrations
         of its name."""
-        return self._register()
+        return (yield from local(self._register))
 
-    def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
+    @waits
+    def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Job[Position]:
         """Appends events to the log, and returns their position. An idle writer registers first.
 
         `newest` is the greatest event time among them. If every write gives it, and no other writer writes to the log,
         notes carry it, and reading from a time is exact. Raises NoLog without a log, Fenced once another process has
         registered the writer's name, and the log's errors.
         """
-        return self._write(events, newest)
+        position: Position = yield Append(partial(self._write, events, newest))
+        return position
 
+    @waits
     def note_time(
         self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
-    ) -> NoteAnswer:
+    ) -> Job[NoteAnswer]:
         """Notes that every event of this writer below `time`, written or still to come, lies below `position`.
 
         With a log, omit the position: the call waits until all writes are acknowledged, and notes where they end. The
@@ -203,36 +225,63 @@ class Writer(_WaitingWriter[Connection]):
         self._check_note(position)
         with self._outbox.writing() as ready:
             if not ready:
-                self._hold()
-            own = self._session.flush() if position is None else None
+                yield from local(self._hold)
+            own = (yield from local(self._session.flush)) if position is None else None
             self._outbox.resume()  # by noting, the caller confirms that its events are written
             answered = self._say(by_key(time), own, position or {}, by_key(newest, newest=True))
-        return self._answer(answered)
+        answer: NoteAnswer = yield AwaitAnswer(answered)
+        return answer
 
-    def begin(self) -> WriterTransaction:
+    @waits
+    def begin(self) -> Job[WriterTransaction]:
         """Begins a transaction: a context manager with `write` and `commit`. Raises the errors of `write`."""
-        return WriterTransaction(self._begin(), self._commit_and_wait, self._aborted)
+        return self._transaction((yield from local(self._begin)), self._commit_and_wait, self._aborted)
 
-    def idle(self, position: Mapping[str, int] | None = None) -> None:
+    @waits
+    def idle(self, position: Mapping[str, int] | None = None) -> Job[None]:
         """Goes idle: the stream's time no longer waits for this writer, until it registers again.
 
         First notes what was written since the last note, up to `position`, or up to the log's position. Raises
         NeverNoted if the writer has no time to note.
         """
-        self._settle(partial(self._idle, position))
+        yield from local(partial(self._settle, partial(self._idle, position)))
 
-    def close(self, position: Mapping[str, int] | None = None) -> None:
+    @waits
+    def close(self, position: Mapping[str, int] | None = None) -> Job[None]:
         """Closes the writer for good. First notes the final position, as `idle` does. A second call does nothing."""
         if not self._session.closed:
-            self._settle(partial(self._close, position))
-            self._release()
+            yield from local(partial(self._settle, partial(self._close_and_release, position)))
 
     def release(self) -> None:
         """Closes the connection without a call to the controller. The writer cannot be used afterwards."""
         self._release()
 
+    @waits
+    def _commit_and_wait(self, begun: Begun, time: Times | None) -> Job[NoteAnswer | None]:
+        times: Mapping[str, int] = yield Append(partial(self._commit, begun, by_key(time), notes=False))
+        self._attend_if_busy()
+        if not times:
+            return None
+        try:
+            own = yield from local(self._session.flush)  # writes beside it may be under way
+            answer: NoteAnswer = yield AwaitAnswer(self._say(times, own, {}, {}))
+            return answer
+        except StrandlineError as error:
+            raise self._without_note(times, error) from error
+
+    def _run(self, job: Job[Value]) -> Value:
+        def take(step: Step) -> Any:
+            match step:
+                case Local(work):
+                    return work()
+                case AwaitAnswer(answered):
+                    return self._answer(answered)
+                case _:
+                    assert_never(step)
+
+        return drive(job, take)
+
     def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
-        """Has the note sent, and waits for its answer."""
         try:
             self._background.attend_at_once([self._outbox])
             return answered.result()
@@ -242,16 +291,6 @@ class Writer(_WaitingWriter[Connection]):
             if not answered.done():  # Ctrl-C
                 self._interrupted = True
                 answered.cancel()
-
-    def _commit_and_wait(self, begun: Begun, time: Times | None) -> NoteAnswer | None:
-        times = self._commit_alone(begun, time)
-        self._attend_if_busy()
-        if not times:
-            return None
-        try:
-            return self._answer(self._say(times, self._session.flush(), {}, {}))  # writes beside it may be under way
-        except StrandlineError as error:
-            raise self._without_note(times, error) from error
 
     def __enter__(self) -> Self:
         try:
@@ -269,19 +308,6 @@ class Writer(_WaitingWriter[Connection]):
                 self._settle(self._left)
         finally:
             self.release()
-
-
-def _threaded(
-    method: Callable[Concatenate[Any, Parameters], Value],
-) -> Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Value]]:
-    """A method of `Writer` for asyncio: it runs in another thread."""
-
-    @wraps(method)
-    async def awaiting(self: AsyncWriter, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Value:
-        return await self._in_thread(method, self, *args, **kwargs)
-
-    awaiting.__doc__ = f"See `{method.__qualname__}`."
-    return awaiting
 
 
 class AsyncWriter(_WaitingWriter[AsyncConnection]):
@@ -302,39 +328,22 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
         else:
             super()._reach(controller, **credentials)
 
-    register = _threaded(Writer.register)
+    _transaction = AsyncWriterTransaction
 
-    async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
-        """See `Writer.write`."""
-        with self._outbox.holding_back(cancelled_only=True):
-            return await self._in_thread(self._write, events, newest)
-
-    async def note_time(
-        self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
-    ) -> NoteAnswer:
-        """See `Writer.note_time`."""
-        self._check_note(position)
-        with self._outbox.writing() as ready:
-            if not ready:
-                await self._in_thread(self._hold)
-            own = await self._in_thread(self._session.flush) if position is None else None
-            self._outbox.resume()
-            answered = self._say(by_key(time), own, position or {}, by_key(newest, newest=True))
-        return await self._answer(answered)
-
-    async def begin(self) -> AsyncWriterTransaction:
-        """See `Writer.begin`."""
-        return AsyncWriterTransaction(await self._in_thread(self._begin), self._commit_and_wait, self._aborted)
-
-    idle = _threaded(Writer.idle)
-    close = _threaded(Writer.close)
+    register = awaits(Writer.register)
+    write = awaits(Writer.write)
+    note_time = awaits(Writer.note_time)
+    begin = awaits_as(AsyncWriterTransaction, Writer.begin)
+    idle = awaits(Writer.idle)
+    close = awaits(Writer.close)
+    _commit_and_wait = awaits(Writer._commit_and_wait)
 
     async def release(self) -> None:
         """See `Writer.release`."""
         await asyncio.to_thread(self._release)
 
     async def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
-        self._background.attend_after_turn(self._outbox, self._enter())
+        self._background.attend_after_turn(self._outbox, asyncio.get_running_loop())
         try:
             return await asyncio.wrap_future(answered)
         except asyncio.CancelledError:
@@ -343,31 +352,25 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
         except ControllerAway as error:
             raise error.with_traceback(None) from None
 
-    async def _commit_and_wait(self, begun: Begun, time: Times | None) -> NoteAnswer | None:
-        with self._outbox.holding_back(cancelled_only=True):
-            times = await self._in_thread(self._commit_alone, begun, time)
-        self._attend_if_busy()
-        if not times:
-            return None
-        try:
-            return await self._answer(self._say(times, await self._in_thread(self._session.flush), {}, {}))
-        except StrandlineError as error:
-            raise self._without_note(times, error) from error
-
-    async def _in_thread(
-        self, call: Callable[Parameters, Value], *arguments: Parameters.args, **named: Parameters.kwargs
-    ) -> Value:
-        """Makes a call that may wait in another thread."""
-        self._enter()
-        return await asyncio.to_thread(call, *arguments, **named)
-
-    def _enter(self) -> asyncio.AbstractEventLoop:
-        """Takes this event loop for the requests and the reports."""
+    async def _run(self, job: Job[Value]) -> Value:
         self._origin.check()
-        self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()  # for the requests and the reports
         if isinstance(self._shared, AsyncConnection):
             self._shared.enter()
-        return self._loop
+
+        async def take(step: Step) -> Any:
+            match step:
+                case Append(work):
+                    with self._outbox.holding_back(cancelled_only=True):
+                        return await asyncio.to_thread(work)
+                case Local(work):
+                    return await asyncio.to_thread(work)
+                case AwaitAnswer(answered):
+                    return await self._answer(answered)
+                case _:
+                    assert_never(step)
+
+        return await drive_async(job, take)
 
     def _report(self, on_report: Callable[[Report], None], report: Report) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -386,6 +389,6 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
     ) -> None:
         try:
             if kind is None and not self._session.closed:
-                await self._in_thread(self._settle, self._left)
+                await self._run(local(partial(self._settle, self._left)))
         finally:
             await self.release()

@@ -105,3 +105,13 @@ def awaits(
 
     awaiting.__doc__ = f"See `{method.__qualname__}`."
     return awaiting
+
+
+def awaits_as(
+    made: type[Value], method: Callable[Concatenate[Any, Given], Any]
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Value]]:
+    """`awaits` for a method that makes an object of another class in the asyncio client."""
+    awaiting = awaits(method)
+    signature = inspect.signature(method).replace(return_annotation=made.__name__)
+    awaiting.__signature__ = signature  # type: ignore[attr-defined]  # for help()
+    return awaiting
