@@ -81,7 +81,7 @@ class Machine:
         self._before = os.getloadavg()[0]
         self._taken: list[float] = []
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Times one and the same loop."""
         for _ in range(TURNS):
             begun = time.perf_counter()
@@ -135,7 +135,7 @@ def run_quickly(parts: Sequence[Part], folder: Path) -> list[Report]:
 def run_in_turn(parts: Sequence[Part], folder: Path, machine: Machine, *, recorded: bool) -> list[Report]:
     reports = []
     for part in parts:
-        machine.look()
+        machine.measure()
         reports.append(run(part, part.usual, folder))
         if recorded:
             keep(part.name, reports[-1], [part.name for part in PARTS])
@@ -162,7 +162,7 @@ def main() -> int:
         reports = (
             run_quickly(parts, folder) if given.quick else run_in_turn(parts, folder, machine, recorded=given.record)
         )
-    machine.look()
+    machine.measure()
     print(f"\n== all, in {time.monotonic() - begun:.0f} s\n")
     for line in (*machine.lines(), "", *markdown(figure for each in reports for figure in each.figures)):
         print(line)

@@ -23,7 +23,7 @@ class Base(DeclarativeBase):
     pass
 
 
-class Row(Base):
+class StoredNote(Base):
     __tablename__ = "note"
     stream: Mapped[str] = mapped_column(primary_key=True)
     writer: Mapped[str] = mapped_column(primary_key=True)
@@ -31,7 +31,7 @@ class Row(Base):
     position: Mapped[dict[str, int]] = mapped_column(JSON)
 
 
-class Note(BaseModel):
+class NoteBody(BaseModel):
     writer: str
     time: int
     position: dict[str, int]
@@ -42,9 +42,9 @@ def session() -> Session:
 
 
 @app.post("/v1/streams/{stream}/notes")
-def note(stream: str, given: Note, opened: Annotated[Session, Depends(session)]) -> dict[str, object]:
+def note(stream: str, given: NoteBody, opened: Annotated[Session, Depends(session)]) -> dict[str, object]:
     with opened:
-        opened.merge(Row(stream=stream, **given.model_dump()))
+        opened.merge(StoredNote(stream=stream, **given.model_dump()))
         opened.commit()
     return {"late": False, "floor": None, "marks": []}
 

@@ -25,7 +25,7 @@ SETTINGS: Final = json.dumps({"segments": 4, "max_ahead_ms": None, "mark_interva
 NOTE: Final = json.dumps({"writer": "w", "time": 1, "position": {"0": 1, "1": 1}}).encode()
 QUESTION: Final = json.dumps({"position": {"0": 2, "1": 2}}).encode()
 
-Ask = Callable[[RawConnection, str], Coroutine[Any, Any, None]]
+TimedCall = Callable[[RawConnection, str], Coroutine[Any, Any, None]]
 
 
 async def make(connection: RawConnection, stream: str) -> None:
@@ -43,7 +43,7 @@ async def _send(connection: RawConnection, method: str, path: str, body: bytes) 
         raise SystemExit(f"{method} {path}: {status} {answer.decode()}")
 
 
-async def all_of(server: RunningServer, streams: Sequence[str], together: int, what: Ask) -> float:
+async def all_of(server: RunningServer, streams: Sequence[str], together: int, what: TimedCall) -> float:
     """How long a call takes, in ms, if so many are made at a time: the time of all by their number."""
     left: Iterator[str] = iter(streams)
     connections = [RawConnection(server.url) for _ in range(together)]

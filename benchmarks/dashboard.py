@@ -33,7 +33,7 @@ REFRESH_S: Final = 1.0
 CPU_AIM_MS: Final = 20
 
 
-async def look(url: str, path: str) -> None:
+async def visit(url: str, path: str) -> None:
     """Has a page open, and asks for its updates as its script does."""
     async with httpx.AsyncClient(base_url=url, timeout=30) as client:
         (await client.get(path)).raise_for_status()
@@ -44,14 +44,14 @@ async def look(url: str, path: str) -> None:
                 print("live", flush=True)
 
 
-async def look_at_all(url: str, pages: int) -> None:
-    await asyncio.gather(*(look(url, PATHS[number % len(PATHS)]) for number in range(pages)))
+async def visit_all(url: str, pages: int) -> None:
+    await asyncio.gather(*(visit(url, PATHS[number % len(PATHS)]) for number in range(pages)))
 
 
 @contextmanager
 def looking(url: str, pages: int) -> Iterator[None]:
     """Has so many pages open."""
-    command = [sys.executable, "-m", "benchmarks.dashboard", "--look", url, "--pages", str(pages)]
+    command = [sys.executable, "-m", "benchmarks.dashboard", "--visit", url, "--pages", str(pages)]
     process = subprocess.Popen([*on_core(-1), *command], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert process.stdout is not None
@@ -124,10 +124,10 @@ def updating(streams: int, updates: int) -> Figure:
 
 def main() -> None:
     parser = arguments(__doc__, seconds=3, rounds=3, connections=64, warm_up=1, pages=10, streams=300, updates=20)
-    parser.add_argument("--look", metavar="URL", help=argparse.SUPPRESS)
+    parser.add_argument("--visit", metavar="URL", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.look is not None:
-        asyncio.run(look_at_all(options.look, options.pages))
+    if options.visit is not None:
+        asyncio.run(visit_all(options.visit, options.pages))
         return
     run(measure, options)
 

@@ -51,7 +51,7 @@ NOTES: Final = 2_000
 TOGETHER: Final = 64
 MANY_CONTROLLERS: Final = (2, 3, 4)
 STREAMS_OF_CONTROLLERS: Final = 100
-LOOKS_MS: Final = 100.0  # in which a kind of window is asked for
+ROUND_MS: Final = 100.0  # in which a kind of window is asked for
 
 
 def powers(base: int, first: int, most: int) -> list[int]:
@@ -102,7 +102,7 @@ def window_us(marks: int, segments: int, rounds: int) -> float:
     rows = made_marks.cuts(marks, segments)
     chain, wanted = made_marks.chain_of(rows), made_marks.asked(rows, 0).cuts
     rates = [
-        windows.a_second(lambda cut: time_window(chain, cut, None), wanted, LOOKS_MS / 1000) for _ in range(rounds)
+        windows.a_second(lambda cut: time_window(chain, cut, None), wanted, ROUND_MS / 1000) for _ in range(rounds)
     ]
     return 1e6 / median(rates)
 

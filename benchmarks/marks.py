@@ -86,7 +86,7 @@ end
 
 
 @dataclass(slots=True)
-class Taken:
+class Latencies:
     """Milliseconds from the call on: until the note was answered, its mark seen, and a window answered with it."""
 
     answered: list[float] = field(default_factory=list)
@@ -143,9 +143,11 @@ class Pace:
         return ((number + writer / self.writers) / self.a_second for number in range(self.a_second * self.seconds))
 
 
-def note_in_step(connection: Connection, stream: str, pace: Pace, *, windows: bool) -> tuple[Taken, dict[int, float]]:
+def note_in_step(
+    connection: Connection, stream: str, pace: Pace, *, windows: bool
+) -> tuple[Latencies, dict[int, float]]:
     """All writers note, each in a thread; also gives when the call was made that brought each mark about."""
-    taken, begun, times = Taken(), dict[int, float](), count(1)
+    taken, begun, times = Latencies(), dict[int, float](), count(1)
     start = time.perf_counter() + 0.05
 
     def write(writer: int) -> None:
@@ -176,7 +178,7 @@ def _note(writer: int, time: int) -> Note:
     return Note(writer=f"w{writer}", times={"": time}, position={str(writer % SEGMENTS): time})
 
 
-def latencies(connection: Connection, pace: Pace) -> Taken:
+def latencies(connection: Connection, pace: Pace) -> Latencies:
     """What a controller takes, in a stream of its own."""
     stream = next(NAMES)
     connection.run(calls.create_stream(stream, SEGMENTS, AT_ONCE))
@@ -233,7 +235,7 @@ def measure(options: argparse.Namespace) -> Report:
         for kind, database in stores(opened, folder, report.missing, postgres=bool(options.postgres)).items():
             servers[kind] = serving_controller(opened, database)
         connections = {kind: opened.enter_context(Connection(server.url)) for kind, server in servers.items()}
-        rounds: dict[str, list[Taken]] = {kind: [] for kind in connections}
+        rounds: dict[str, list[Latencies]] = {kind: [] for kind in connections}
         for _ in range(options.rounds):
             for kind, connection in connections.items():
                 if kind == BARE:
@@ -257,7 +259,7 @@ def measure(options: argparse.Namespace) -> Report:
     return report
 
 
-def show(rounds: dict[str, list[Taken]], report: Report) -> None:
+def show(rounds: dict[str, list[Latencies]], report: Report) -> None:
     print(f"{'ms':26} {'p50':>8} {'p99':>8} {'of bare':>12}")
     bare = _percentiles([each.answered for each in rounds[BARE]])
     print(f"{BARE + ', answered':26} {bare[0]:8.2f} {bare[1]:8.2f}")

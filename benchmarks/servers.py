@@ -54,7 +54,7 @@ def serve_plainly(app: Any) -> None:
     """Serves an application as the controller serves itself, and says where."""
     import uvicorn
 
-    class Telling(uvicorn.Server):
+    class AnnouncingServer(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             print(f"ready at http://127.0.0.1:{self.servers[0].sockets[0].getsockname()[1]}", flush=True)
@@ -64,7 +64,7 @@ def serve_plainly(app: Any) -> None:
         proxy_headers=False, server_header=False, date_header=False,
     )  # fmt: skip
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again when it has ended
-    Telling(config).run()
+    AnnouncingServer(config).run()
 
 
 def on_core(which: int) -> list[str]:
@@ -208,17 +208,17 @@ def load(server: RunningServer, script: str, folder: Path, connections: int, sec
         str(path),
     ]
     before = server.cpu_s
-    said = subprocess.run([*command, server.url], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([*command, server.url], capture_output=True, text=True, check=True).stdout
     spent = server.cpu_s - before
-    if "Non-2xx" in said or "Socket errors" in said:
-        raise SystemExit(f"some requests were refused:\n{said}")
-    rate, calls = re.search(r"Requests/sec:\s*([\d.]+)", said), re.search(r"(\d+) requests in", said)
+    if "Non-2xx" in output or "Socket errors" in output:
+        raise SystemExit(f"some requests were refused:\n{output}")
+    rate, calls = re.search(r"Requests/sec:\s*([\d.]+)", output), re.search(r"(\d+) requests in", output)
     assert rate is not None and calls is not None
-    return Load(float(rate[1]), _latency(said, 50), _latency(said, 99), 1e6 * spent / int(calls[1]))
+    return Load(float(rate[1]), _latency(output, 50), _latency(output, 99), 1e6 * spent / int(calls[1]))
 
 
-def _latency(said: str, percent: int) -> float:
-    found = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)\b", said)
+def _latency(output: str, percent: int) -> float:
+    found = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)\b", output)
     assert found is not None
     return float(found[1]) * {"us": 0.001, "ms": 1, "s": 1000}[found[2]]
 

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from benchmarks.figures import Figure, Report, arguments, median, number, percentile, run
 from benchmarks.spark_exactness import Stage
-from benchmarks.spark_throughput import NUMBERS, SEGMENTS, START_MS, Topic, event, stage_with_kafka, took_ms
+from benchmarks.spark_throughput import NUMBERS, SEGMENTS, START_MS, FilledTopic, event, stage_with_kafka, took_ms
 from spark_integration import detach
 from spark_integration.listener import listen
 from spark_integration.progress import epoch_ms, watermark_of
@@ -39,7 +39,7 @@ COUNTS: Final = (1, 6, 20)  # of queries
 USUAL_COUNT: Final = 6  # with a listener that is added in the usual way
 WRITES_S: Final = 0.1
 TRIGGER: Final = "1 second"
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 DEADLINE_S: Final = 120
 
 
@@ -66,14 +66,14 @@ class ReportLags(StreamingQueryListener):
 
 
 @contextmanager
-def hearing(spark: SparkSession, heard: ReportLags, usual: bool) -> Iterator[None]:
+def listening_to(spark: SparkSession, reports: ReportLags, usual: bool) -> Iterator[None]:
     """Listens in our way, or in the one that is usual in pyspark."""
     if usual:
-        spark.streams.addListener(heard)
+        spark.streams.addListener(reports)
         yield
-        spark.streams.removeListener(heard)
+        spark.streams.removeListener(reports)
         return
-    listening = listen(spark, heard)
+    listening = listen(spark, reports)
     yield
     listening.close()
 
@@ -81,7 +81,7 @@ def hearing(spark: SparkSession, heard: ReportLags, usual: bool) -> Iterator[Non
 class Live:
     """A writer that appends to a topic a few events at a time, and notes."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: FilledTopic) -> None:
         self._topic, self._log = topic, KafkaLog.connect(topic.kafka.servers, topic.name)
         self.now_ms = START_MS
 
@@ -112,7 +112,7 @@ def wait_for(happened: Callable[[], bool], what: str) -> None:
     while not happened():
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {DEADLINE_S} s: {what}")
-        quiet.wait(LOOK_S)
+        quiet.wait(POLL_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class Together:
     batches_to_close: list[int]
 
 
-def together(topic: Topic, number_of_queries: int, seconds: int, *, usual: bool = False) -> Together:
+def together(topic: FilledTopic, number_of_queries: int, seconds: int, *, usual: bool = False) -> Together:
     spark, folder = topic.stage.spark, topic.stage.folder
-    heard, live = ReportLags(), Live(topic)
+    reports, live = ReportLags(), Live(topic)
     queries = list[Any]()
     with ExitStack() as opened:
         opened.callback(live.close)
@@ -137,9 +137,9 @@ def together(topic: Topic, number_of_queries: int, seconds: int, *, usual: bool 
             opened.callback(running.stop)
             queries.append(running)
         wait_for(lambda: all(each.lastProgress is not None for each in queries), "the first batch of each query")
-        with hearing(spark, heard, usual):
+        with listening_to(spark, reports, usual):
             live.write(seconds)
-            lags_ms = list(heard.lags_ms)
+            lags_ms = list(reports.lags_ms)
         for each in queries:
             each.processAllAvailable()
         if usual:
@@ -157,10 +157,10 @@ def together(topic: Topic, number_of_queries: int, seconds: int, *, usual: bool 
 def queries(stage: Stage, kafka: Kafka, options: argparse.Namespace) -> Iterator[Figure]:
     print(f"{'queries':26}{'lag p50':>9}{'p99':>9}{'first half':>12}{'second half':>13}  batches to close", flush=True)
     lags = dict[int, float]()
-    usual = together(Topic.create(stage, kafka), USUAL_COUNT, options.seconds, usual=True)
+    usual = together(FilledTopic.create(stage, kafka), USUAL_COUNT, options.seconds, usual=True)
     show(f"{USUAL_COUNT}, a usual listener", usual)
     for each in COUNTS:
-        found = together(Topic.create(stage, kafka), each, options.seconds)
+        found = together(FilledTopic.create(stage, kafka), each, options.seconds)
         detach(stage.spark)
         show(str(each), found)
         lags[each] = percentile(found.lags_ms, 99)

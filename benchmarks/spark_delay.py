@@ -24,7 +24,16 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from benchmarks.figures import Figure, Report, arguments, median, number, run
 from benchmarks.spark_attach import TRIGGER, began_ms, wait_for
 from benchmarks.spark_exactness import Stage
-from benchmarks.spark_throughput import ATTACHED, NUMBERS, SEGMENTS, SOURCE, Topic, event, stage_with_kafka, took_ms
+from benchmarks.spark_throughput import (
+    ATTACHED,
+    NUMBERS,
+    SEGMENTS,
+    SOURCE,
+    FilledTopic,
+    event,
+    stage_with_kafka,
+    took_ms,
+)
 from spark_integration.listener import listen
 from spark_integration.position_reporter import KafkaPositions
 from spark_integration.progress import watermark_of
@@ -58,19 +67,19 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class HeardBatch:
+class ReportedBatch:
     """What a batch's report tells, and when our listener heard of it."""
 
     begun_ms: float
     planned_ms: float
     ended_ms: float
-    heard_ms: float
+    reported_ms: float
     mark: int | None
     watermark: int | None
     read: Mapping[str, int] | None  # the connector's position; None with our source, whose mark is true for its batch
 
     @classmethod
-    def of(cls, report: StreamingQueryProgress, topic: str, heard_ms: float) -> HeardBatch:
+    def of(cls, report: StreamingQueryProgress, topic: str, reported_ms: float) -> ReportedBatch:
         begun_ms = began_ms(report)
         planning_ms = sum(report.durationMs.get(each, 0) for each in PLANNING)
         offsets = [json.loads(source.endOffset or "null") for source in report.sources]
@@ -80,7 +89,7 @@ class HeardBatch:
             begun_ms=begun_ms,
             planned_ms=begun_ms + planning_ms,
             ended_ms=begun_ms + took_ms(report),
-            heard_ms=heard_ms,
+            reported_ms=reported_ms,
             mark=next(iter(marks), None),
             watermark=watermark_of(report),
             read=next((each for each in positions if each is not None), None),
@@ -88,7 +97,7 @@ class HeardBatch:
 
 
 def steps(
-    end_ms: int, notes: Iterable[tuple[int, float]], marks: Iterable[WireMark], batches: Sequence[HeardBatch]
+    end_ms: int, notes: Iterable[tuple[int, float]], marks: Iterable[WireMark], batches: Sequence[ReportedBatch]
 ) -> dict[str, float] | None:
     """How long each step took for a window that ends then; None if it is not closed. `notes` have a time each, and when
     they were answered. A step that was over before the one ahead of it took no time."""
@@ -105,7 +114,7 @@ def steps(
         if each.read is not None and all(each.read.get(name, 0) >= offset for name, offset in mark.cut.items())
     )
     if reading is not None:
-        moments |= {"reading": reading.ended_ms, "listener": reading.heard_ms}
+        moments |= {"reading": reading.ended_ms, "listener": reading.reported_ms}
     moments |= {"trigger": bringing.begun_ms, "planning": bringing.planned_ms, "batch": bringing.ended_ms}
     moments |= {"closing": closing.ended_ms}
     took, before_ms = dict[str, float](), float(end_ms)
@@ -123,7 +132,7 @@ def first(found: Iterable[Value]) -> Value | None:
 class ClockWriter:
     """A writer whose events have the time of the clock."""
 
-    topic: Topic
+    topic: FilledTopic
     notes: list[tuple[int, float]] = field(default_factory=list)  # their times, and when they were answered
 
     def write(self, seconds: float) -> None:
@@ -156,15 +165,15 @@ class ReportTimes(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
 
 
-def delays(stage: Stage, kafka: Kafka, road: str, seconds: int) -> list[dict[str, float]]:
+def delays(stage: Stage, kafka: Kafka, path: str, seconds: int) -> list[dict[str, float]]:
     """What each step took for each second that was written, once the query is steady."""
-    topic = Topic.create(stage, kafka, EACH_SECOND)
-    live, heard = ClockWriter(topic), ReportTimes()
-    counts = topic.attached() if road == ATTACHED else topic.by_source()
+    topic = FilledTopic.create(stage, kafka, EACH_SECOND)
+    live, reports = ClockWriter(topic), ReportTimes()
+    counts = topic.attached() if path == ATTACHED else topic.by_source()
     writer = counts.writeStream.outputMode("append").format("noop").trigger(processingTime=TRIGGER)
     checkpoint = stage.folder / f"checkpoint-{next(NUMBERS)}"
     with ExitStack() as opened:
-        listening = listen(stage.spark, heard)
+        listening = listen(stage.spark, reports)
         opened.callback(listening.close)
         query = Query(writer.option("checkpointLocation", str(checkpoint)).start)
         opened.callback(query.stop)
@@ -179,23 +188,23 @@ def delays(stage: Stage, kafka: Kafka, road: str, seconds: int) -> list[dict[str
         live.write(seconds)
         last_ms = begun_ms + (seconds - 2) * 1_000  # a note of a later time was made
         wait_for(lambda: closed(last_ms), "all is closed")
-        wait_for(lambda: all(each.batchId in heard.at_ms for each in query.progress()), "all is heard")
-        batches = [HeardBatch.of(each, topic.name, heard.at_ms[each.batchId]) for each in query.progress()]
+        wait_for(lambda: all(each.batchId in reports.at_ms for each in query.progress()), "all is heard")
+        batches = [ReportedBatch.of(each, topic.name, reports.at_ms[each.batchId]) for each in query.progress()]
     marks = stage.connection.run(calls.marks(topic.name)).marks
     ends = range(begun_ms, last_ms, 1_000)
     return [found for end_ms in ends if (found := steps(end_ms, live.notes, marks, batches))]
 
 
-def figures(road: str, found: Sequence[Mapping[str, float]]) -> Iterator[Figure]:
+def figures(path: str, found: Sequence[Mapping[str, float]]) -> Iterator[Figure]:
     """The medians of the steps, beside that of the whole delay."""
     whole_ms = median(sum(each.values()) for each in found)
     names = [name for name in STEPS if name in found[0]]
     medians = {name: median(each[name] for each in found) for name in names}
     print(
-        f"{road:28}{number(whole_ms):>8} ms: " + ", ".join(f"{n} {number(ms)}" for n, ms in medians.items()), flush=True
+        f"{path:28}{number(whole_ms):>8} ms: " + ", ".join(f"{n} {number(ms)}" for n, ms in medians.items()), flush=True
     )
     for name, step_ms in medians.items():
-        yield Figure.of(f"delay of a window in Spark, {road}: {name}", step_ms, "all of it", whole_ms, "ms")
+        yield Figure.of(f"delay of a window in Spark, {path}: {name}", step_ms, "all of it", whole_ms, "ms")
 
 
 def measure(options: argparse.Namespace) -> Report:
@@ -205,8 +214,8 @@ def measure(options: argparse.Namespace) -> Report:
         if found is None:
             return report
         stage, kafka = found
-        for road in (SOURCE, ATTACHED):
-            report.figures.extend(figures(road, delays(stage, kafka, road, options.seconds)))
+        for path in (SOURCE, ATTACHED):
+            report.figures.extend(figures(path, delays(stage, kafka, path, options.seconds)))
     return report
 
 

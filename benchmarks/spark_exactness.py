@@ -99,7 +99,7 @@ class Phones:
         return dict(Counter(each.event_ms // WINDOW_MS * WINDOW_MS for each in self.events))
 
 
-class Windows:
+class WindowCounts:
     """A query with the exact watermark, and every window that it emitted."""
 
     def __init__(self, events: DataFrame, checkpoint: Path) -> None:
@@ -128,14 +128,14 @@ class Unique:
     """A query with Spark's own watermark, which asks of each event whether it is late; and how many came through."""
 
     def __init__(self, events: DataFrame, delay_s: int, checkpoint: Path) -> None:
-        self.kept = 0
+        self.counted = 0
         watched = events.withWatermark("at", f"{delay_s} seconds").dropDuplicates(["at", "device", "sequence"])
         writer = watched.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(checkpoint))
         self.query = RestartingQuery(writer.start)
         self.query.until_at_rest()  # as above
 
     def _keep(self, batch: DataFrame, _: int) -> None:
-        self.kept += batch.count()
+        self.counted += batch.count()
 
 
 def measure(
@@ -154,7 +154,7 @@ def measure(
     pending = notes(phones.events, phones.segments)
     if reading is not None:
         phones.note(pending)
-    exact = Windows(phones.read(spark), folder / f"{phones.name}-exact")
+    exact = WindowCounts(phones.read(spark), folder / f"{phones.name}-exact")
     plain = {f"−{delay} s": Unique(phones.raw(spark), delay, folder / f"{phones.name}-{delay}") for delay in delays_s}
     for part in parts(order, steps, paced_ms):
         phones.write(part)
@@ -168,7 +168,7 @@ def measure(
     for each in plain.values():
         each.query.stop()
     lost = {"exact": len(order) - sum(windows.values())}
-    return Result(lost | {name: len(order) - each.kept for name, each in plain.items()}, exact.dropped, windows)
+    return Result(lost | {name: len(order) - each.counted for name, each in plain.items()}, exact.dropped, windows)
 
 
 def parts(order: Sequence[PhoneEvent], steps: int, paced_ms: int) -> Iterator[Sequence[PhoneEvent]]:
@@ -191,7 +191,7 @@ def parts(order: Sequence[PhoneEvent], steps: int, paced_ms: int) -> Iterator[Se
 def replay(spark: SparkSession, phones: Phones, folder: Path, rows: int) -> tuple[dict[int, int], float]:
     """The windows of a replay from the head, in batches of so many rows, and how many seconds it took."""
     begun = time.monotonic()
-    exact = Windows(phones.read(spark, maxRowsPerBatch=rows), folder / f"{phones.name}-{rows}")
+    exact = WindowCounts(phones.read(spark, maxRowsPerBatch=rows), folder / f"{phones.name}-{rows}")
     return exact.finish(), time.monotonic() - begun
 
 

@@ -105,7 +105,7 @@ def guessed(raw: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class FilledTopic:
     """A topic, and the stream of the same name."""
 
     stage: Stage
@@ -113,7 +113,7 @@ class Topic:
     name: str
 
     @classmethod
-    def create(cls, stage: Stage, kafka: Kafka, config: StreamConfig = AT_ONCE) -> Topic:
+    def create(cls, stage: Stage, kafka: Kafka, config: StreamConfig = AT_ONCE) -> FilledTopic:
         name = f"topic-{next(NUMBERS)}"
         kafka.create_topic(name, SEGMENTS)
         stage.connection.run(calls.create_stream(name, "open", config))
@@ -262,11 +262,11 @@ def backlog_kinds(stage: Stage, path: Path) -> dict[str, Query]:
 
 def on_kafka(stage: Stage, kafka: Kafka, options: argparse.Namespace) -> Iterator[Figure]:
     """Spark's connector, `attach` and the source, in three sizes of batches."""
-    large, small = Topic.create(stage, kafka), Topic.create(stage, kafka)
+    large, small = FilledTopic.create(stage, kafka), FilledTopic.create(stage, kafka)
     large.fill(options.rows)
     small.fill(SMALL_ROWS * SMALL_BATCHES)
 
-    def runs(topic: Topic, rows: int | None) -> dict[str, Runs]:
+    def runs(topic: FilledTopic, rows: int | None) -> dict[str, Runs]:
         kinds = {PLAIN: topic.plain, ATTACHED: topic.attached, SOURCE: topic.by_source}
         found = turns(stage.folder, options.rounds, *(partial(each, rows) for each in kinds.values()))
         return dict(zip(kinds, found, strict=True))

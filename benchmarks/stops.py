@@ -48,7 +48,7 @@ class Ticking:
     def __init__(self, written: Path) -> None:
         self._written = written
         self._loop = asyncio.get_running_loop()
-        self._loop.add_signal_handler(signal.SIGUSR1, self._tell)
+        self._loop.add_signal_handler(signal.SIGUSR1, self._print)
         self._begin()
         self._tick()
 
@@ -57,16 +57,16 @@ class Ticking:
         self._last = (time.perf_counter(), time.thread_time())
 
     def _tick(self) -> None:
-        self._look()
+        self._measure()
         self._loop.call_later(TICK_S, self._tick)
 
-    def _look(self) -> None:
+    def _measure(self) -> None:
         now = (time.perf_counter(), time.thread_time())
         wall, cpu = (after - before for after, before in zip(now, self._last, strict=True))
         self._stops, self._last = (max(self._stops[0], wall - TICK_S), max(self._stops[1], cpu)), now
 
-    def _tell(self) -> None:
-        self._look()
+    def _print(self) -> None:
+        self._measure()
         partly = self._written.with_suffix(".part")
         partly.write_text(" ".join(str(1000 * each) for each in self._stops))
         partly.replace(self._written)

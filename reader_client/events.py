@@ -16,7 +16,7 @@ from reader_client.options import LateEvents, Options, OptionsGiven
 from reader_client.reader import ReaderJobs
 from reader_client.steps import AnyConnection, AsyncClient, BlockingClient, Client, Job, drive_async
 from reader_client.steps import Value as Result
-from reader_client.windowing import Key, Value, Windowing, value_of
+from reader_client.windowing import KeyFunction, Value, Windowing, value_of
 from strandline.client.http import AsyncConnection, Connection
 from strandline.client.loop import awaits, waits
 from strandline.core.event_windows import Closed, WindowKind
@@ -121,7 +121,7 @@ class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
         kind: WindowKind,
         *,
         state: str | Path,
-        key: Key | None = None,
+        key: KeyFunction | None = None,
         value: Value = value_of,
         time_key: str = DEFAULT_KEY,
     ) -> AnyWindows:

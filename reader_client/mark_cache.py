@@ -26,7 +26,7 @@ MARKS_PER_PAGE_LEAST: Final = 16  # of a stream with however many segments
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class _BoundedRange:
     """A segment's bound from `begin` up to `end` (None: without end)."""
 
     begin: int
@@ -66,7 +66,7 @@ class MarkCache:
         self._marks: MarkChain | None = None
         self._last: Mark | None = None
         self.is_ingestion = False
-        self._stretches: dict[str, _Stretch] = {}
+        self._ranges: dict[str, _BoundedRange] = {}
         # From calls, whose marks may not be cached yet: the newest time, the end, and a position that a mark passed.
         self._called_time: int | None = None
         self._called_end = False
@@ -102,7 +102,7 @@ class MarkCache:
             [each.segment for each in described.segments],
             open=any(each.segment.low is None for each in described.segments),
         )
-        self._stretches.clear()
+        self._ranges.clear()
         self.is_ingestion = described.config.time_domain is TimeDomain.INGESTION
         self.sealed = described.sealed
         self._latest_seq = 0 if latest is None else latest.seq
@@ -133,7 +133,7 @@ class MarkCache:
         self.caught_up = not more and self.after >= self._latest_seq
         self.wants_more = False
         if page.marks and self._marks is not None:
-            self._stretches.clear()
+            self._ranges.clear()
             self._marks.prune_before_seq(self._marks.last_seq - self._keep_marks + 1)
 
     def forget_before(self, position: Mapping[str, int]) -> None:
@@ -193,23 +193,23 @@ class MarkCache:
     def bound(self, segment: str, offset: int) -> int | None:
         """Returns a bound: every event of the segment at or past the offset has time >= it. None if no cached mark has
         one."""
-        stretch = self._stretches.get(segment)
-        if stretch is None or offset < stretch.begin or (stretch.end is not None and offset >= stretch.end):
-            stretch = self._stretches[segment] = self._stretch(segment, offset)
-        self.wants_more = self.wants_more or (stretch.end is None and not self.caught_up)
-        return stretch.bound
+        found = self._ranges.get(segment)
+        if found is None or offset < found.begin or (found.end is not None and offset >= found.end):
+            found = self._ranges[segment] = self._range(segment, offset)
+        self.wants_more = self.wants_more or (found.end is None and not self.caught_up)
+        return found.bound
 
-    def _stretch(self, segment: str, offset: int) -> _Stretch:
+    def _range(self, segment: str, offset: int) -> _BoundedRange:
         marks, created_at = self._marks, None
         if self.is_ingestion and self.graph is not None and segment in self.graph:
             created_at = self.graph[segment].ingested_from
         if marks is None:
-            return _Stretch(0, None, created_at)
+            return _BoundedRange(0, None, created_at)
         first, count = marks.first_seq, len(marks)
         below = self._count_below(marks, segment, offset)
         known = [created_at] if created_at is not None else []
         known += [marks.time_at(first + below - 1)] if below else []
-        return _Stretch(
+        return _BoundedRange(
             begin=marks.offset_at(first + below - 1, segment) if below else 0,
             end=marks.offset_at(first + below, segment) if below < count else None,
             bound=max(known, default=None),

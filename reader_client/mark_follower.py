@@ -32,14 +32,14 @@ class Following:
     - `mark_seq`: the newest cached mark.
     - `caught_up`: whether the cache had all marks at the controller's last answer.
     - `over`: whether the stream is sealed, and all its marks are cached.
-    - `heard_ms_ago`: the time since the controller's last answer; None before the first.
+    - `answered_ms_ago`: the time since the controller's last answer; None before the first.
     - `failures`: the number of failures in a row; `last_error` is the last of them, None after a success.
     """
 
     mark_seq: int | None
     caught_up: bool
     over: bool
-    heard_ms_ago: float | None
+    answered_ms_ago: float | None
     failures: int
     last_error: Exception | None
 
@@ -58,7 +58,7 @@ class Follower:
         self._cache = cache
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._heard_ms: float | None = None
+        self._answered_ms: float | None = None
         self._failures = 0
         self._last_error: Exception | None = None
         self.stopped = False
@@ -99,7 +99,7 @@ class Follower:
                 return  # the stream was created again before its description was fetched, or after it
         with self._lock:  # in one step, so that a reader never finds these marks stale
             cache.take(page)
-            self._heard_ms = self._now_ms()
+            self._answered_ms = self._now_ms()
             self._failures, self._last_error = 0, None
 
     def _poll_wait_ms(self) -> int:
@@ -117,8 +117,8 @@ class Follower:
     def window(self, position: Mapping[str, int]) -> TimeWindow | None:
         """Returns the window from the cached marks; None if they may be stale, or do not contain it."""
         with self._lock:
-            heard = self._heard_ms
-            fresh = self._cache.over or (heard is not None and self._now_ms() - heard <= self._stale_after_ms)
+            answered = self._answered_ms
+            fresh = self._cache.over or (answered is not None and self._now_ms() - answered <= self._stale_after_ms)
             return self._cache.window(position) if fresh else None
 
     def note_mark(self, time: int) -> None:
@@ -134,12 +134,12 @@ class Follower:
     @property
     def status(self) -> Following:
         with self._lock:
-            heard = self._heard_ms
+            answered = self._answered_ms
             return Following(
                 mark_seq=self._cache.last_seq,
                 caught_up=self._cache.caught_up,
                 over=self._cache.over,
-                heard_ms_ago=None if heard is None else self._now_ms() - heard,
+                answered_ms_ago=None if answered is None else self._now_ms() - answered,
                 failures=self._failures,
                 last_error=self._last_error,
             )

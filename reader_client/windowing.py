@@ -20,7 +20,7 @@ from reader_client.reader import ReaderJobs
 from strandline.core.event_windows import Closed, EventWindows, WindowKind
 from strandline.errors import InvalidConfig
 
-Key: TypeAlias = Callable[[EventItem], Hashable]
+KeyFunction: TypeAlias = Callable[[EventItem], Hashable]
 Value: TypeAlias = Callable[[EventItem], Any]
 
 
@@ -36,13 +36,19 @@ class Windowing:
     reading: ReaderJobs
     windows: EventWindows[Any]
     path: Path
-    key: Key | None
+    key: KeyFunction | None
     value: Value
     time_key: str
 
     @classmethod
     def begin(
-        cls, reading: ReaderJobs, kind: WindowKind, state: str | Path, key: Key | None, value: Value, time_key: str
+        cls,
+        reading: ReaderJobs,
+        kind: WindowKind,
+        state: str | Path,
+        key: KeyFunction | None,
+        value: Value,
+        time_key: str,
     ) -> Windowing:
         """Takes the reader over, from the state in the file if there is one. Raises InvalidConfig for a reader that has
         begun, or cannot have windows."""

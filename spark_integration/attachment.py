@@ -14,7 +14,7 @@ from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn, W
 from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions, MarkSource
 from spark_integration.options import BACKLOG_THRESHOLD, CONTROLLER_WAIT_DEFAULT_MS, controller_text
-from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter, Positions
+from spark_integration.position_reporter import Attached, KafkaPositions, PositionReader, PositionReporter
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from spark_integration.rows import MARK
 from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
@@ -38,7 +38,7 @@ def attach(
     stream: str,
     event_time: str,
     source: str | None = None,
-    positions: Positions | None = None,
+    positions: PositionReader | None = None,
     token: str | None = None,
     token_file: str | None = None,
     ca_file: str | None = None,
@@ -89,7 +89,7 @@ def attach(
         BACKLOG_THRESHOLD: spark.conf.get(BACKLOG_THRESHOLD, None),
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value}
-    asking = MarkOptions.parse(options).asking
+    access = MarkOptions.parse(options).access
     found = positions if positions is not None else KafkaPositions(named)
     if backlog is not None and backlog.counts_offsets and not isinstance(found, KafkaPositions):
         raise InvalidOption(
@@ -97,10 +97,10 @@ def attach(
             value=named,
             wanted="leave it out: only Kafka's connector reports where its log ends",
         )
-    check_call(spark, asking)
+    check_call(spark, access)
     register(spark)
     register_source(spark, MarkSource)
-    reporter(spark).attach(named, Attached(asking, found, backlog))
+    reporter(spark).attach(named, Attached(access, found, backlog))
     marks = spark.readStream.format(MarkSource.name()).options(**options).load()
     return _joined(df, marks, event_time, observation, "0 milliseconds" if only_windows else "1 millisecond")
 

@@ -56,7 +56,7 @@ def read_events(
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
     known = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
     given = {**known, **options, "controller": controller_text(controller), "stream": stream}
-    check_call(spark, SourceOptions.parse(_texts(given)).asking)
+    check_call(spark, SourceOptions.parse(_texts(given)).access)
     reader = spark.readStream.format("strandline").options(**_texts(given))
     parsed = _parsed(reader.load(), schema, event_time, keep=(MARK, FLOOR))
     return exact_watermark(
@@ -96,7 +96,7 @@ def read_between(
         "startingTime": from_ms,
         "endingTime": to_ms,
     }
-    check_call(spark, SourceOptions.parse(_texts(given)).asking)
+    check_call(spark, SourceOptions.parse(_texts(given)).access)
     parsed = _parsed(spark.read.format("strandline").options(**_texts(given)).load(), schema, event_time, keep=())
     time = functions.col(event_time)
     return parsed.where(
@@ -114,7 +114,7 @@ def read_range(
     settings = SourceOptions.parse(
         _texts({**given, "startingTime": _moment("start", start), "endingTime": _moment("end", end)})
     )
-    windows = ControllerWindows(settings.asking)
+    windows = ControllerWindows(settings.access)
     try:
         with settings.place.open_reader() as log:
             return find_range(settings, log, windows)

@@ -120,18 +120,18 @@ class SessionListener(StreamingQueryListener):
         return self._java
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        self._tell(lambda each: each.onQueryStarted(event))
+        self._call(lambda each: each.onQueryStarted(event))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
-        self._tell(lambda each: each.onQueryProgress(event))
+        self._call(lambda each: each.onQueryProgress(event))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
-        self._tell(lambda each: each.onQueryIdle(event))
+        self._call(lambda each: each.onQueryIdle(event))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        self._tell(lambda each: each.onQueryTerminated(event))
+        self._call(lambda each: each.onQueryTerminated(event))
 
-    def _tell(self, call: Callable[[StreamingQueryListener], None]) -> None:
+    def _call(self, call: Callable[[StreamingQueryListener], None]) -> None:
         for each in self._listeners:
             try:
                 call(each)
@@ -217,14 +217,14 @@ class PollingListener:
     def _go_on(self) -> None:
         while not self._closed.wait(self._pause_s):
             try:
-                self._look()
+                self._poll()
             except Exception as error:  # gRPC's and pyspark's errors have no common root
                 if self._closed.is_set() or getattr(self._spark, "is_stopped", False):
                     return
                 _log.warning("polling the session's queries failed and is repeated: %s", error)
                 self._closed.wait(self._idle_s)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         with self._adding:
             known = set(self._runs)
         active = list(self._spark.streams.active)
@@ -234,24 +234,24 @@ class PollingListener:
             ended = [self._runs.pop(run) for run in known - {str(query.runId) for query in active}]
             running = list(self._runs.values())
         for run in ended:
-            self._ask(run)
+            self._check(run)
             over = QueryTerminatedEvent(UUID(run.query.id), UUID(run.query.runId), None, None)
-            self._tell(self._listener.onQueryTerminated, over)
+            self._call(self._listener.onQueryTerminated, over)
         for run in running:
-            self._ask(run)
+            self._check(run)
 
-    def _ask(self, run: _Run) -> None:
+    def _check(self, run: _Run) -> None:
         progress = run.query.lastProgress
         now = time.monotonic()
         if progress is not None and (progress.batchId, progress.timestamp) != run.reported:
             run.reported, run.reported_at = (progress.batchId, progress.timestamp), now
-            self._tell(self._listener.onQueryProgress, QueryProgressEvent(progress))
+            self._call(self._listener.onQueryProgress, QueryProgressEvent(progress))
         elif now - run.reported_at > self._idle_s:
             run.reported_at = now
             idle = QueryIdleEvent(UUID(run.query.id), UUID(run.query.runId), "")
-            self._tell(self._listener.onQueryIdle, idle)
+            self._call(self._listener.onQueryIdle, idle)
 
-    def _tell(self, call: Callable[[Any], None], event: object) -> None:
+    def _call(self, call: Callable[[Any], None], event: object) -> None:
         if self._closed.is_set():
             return
         try:

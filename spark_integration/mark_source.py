@@ -39,7 +39,14 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.group_reports import GroupFollower, followed
 from spark_integration.offsets import END_OF_TIME_MS, later
-from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
+from spark_integration.options import (
+    BACKLOG_THRESHOLD,
+    StreamAccess,
+    backlog_threshold,
+    check_count,
+    duration,
+    required,
+)
 from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.rows import MARK, column_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
@@ -95,7 +102,7 @@ class MarkOffset:
 class MarkOptions:
     """The stream whose marks a query gets, for one of its sources. Plain data: it travels to Spark's processes."""
 
-    asking: Asking
+    access: StreamAccess
     source: str
     group: str | None = None
     max_event_time_lag_ms: int = 0
@@ -115,7 +122,7 @@ class MarkOptions:
             if name not in known:
                 raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}")
         return cls(
-            asking=Asking.parse(given),
+            access=StreamAccess.parse(given),
             source=required(given, "source", "the topic or source whose events these marks are for"),
             group=given.get("group") or None,
             max_event_time_lag_ms=duration(given, "maxEventTimeLag"),
@@ -150,7 +157,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open_windows: ControllerWindows | None = None  # until the process ends: Spark does not stop this reader
         self._last: tuple[Positions, int | None] | None = None  # the group's positions and the mark, as read last
         self._awaits_reports = False  # in an availableNow run
-        self._heard_at = 0  # when the group last heard of this run
+        self._last_seen_at = 0  # when the group last heard of this run
         self._initial: dict[str, Any] | None = None  # Spark requests it several times
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -161,14 +168,14 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             options = self._options
             group = options.group if options.group is not None else f"spark-{uuid4().hex}"
-            begin = MarkOffset(group=group, stream=options.asking.stream, source=options.source)
+            begin = MarkOffset(group=group, stream=options.access.stream, source=options.source)
             self._initial = begin.to_json()
         return self._initial
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[pa.RecordBatch], dict[str, Any]]:
         """Returns the rows of the next batch, and its offset, which has the group's bound."""
         begin = MarkOffset.from_json(start)
-        stream = self._options.asking.stream
+        stream = self._options.access.stream
         if begin.stream != stream:
             raise InvalidOffset(offset=start, wanted=f"this query reads {stream!r}: take a new checkpoint")
         end = self._next(begin).to_json()
@@ -210,7 +217,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         epoch = follower.register({} if before is None else before.settled.get(begin.stream, {}))
         found = self._describe(begin.group)
         end = replace(end, created_at=None if found is None else found.created_at, epoch=epoch, run=begin.run + 1)
-        self._heard_at = self._check(end).last_heard_at
+        self._last_seen_at = self._check(end).last_heard_at
         return end
 
     def _check(self, offset: MarkOffset) -> GroupMember:
@@ -232,9 +239,9 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         """Waits until the listener has reported the last batch, at most REPORT_WAIT_MS."""
         windows, started_ms = self._windows(), self._windows().now_ms()
         while windows.now_ms() - started_ms < REPORT_WAIT_MS:
-            heard_at = self._check(begin).last_heard_at
-            if heard_at > self._heard_at:
-                self._heard_at = heard_at
+            seen_at = self._check(begin).last_heard_at
+            if seen_at > self._last_seen_at:
+                self._last_seen_at = seen_at
                 return
             windows.pause(WINDOW_FIRST_PAUSE_MS)
         self._awaits_reports = False
@@ -246,27 +253,27 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _windows(self) -> ControllerWindows:
         if self._open_windows is None:
-            self._open_windows = ControllerWindows(self._options.asking)
+            self._open_windows = ControllerWindows(self._options.access)
         return self._open_windows
 
     def _stand(self, group: str) -> tuple[Positions, int | None]:
         """Returns the group's positions, and the mark there."""
         from strandline.client import group_calls
 
-        asking = self._options.asking
+        access = self._options.access
         window = self._windows().ask(lambda: group_calls.group_window(group))
-        own = window.streams.get(asking.stream)
+        own = window.streams.get(access.stream)
         if own is None:
             raise InvalidOption(
                 name="group",
                 value=group,
-                wanted=f"it no longer reads {asking.stream!r}; start the query again to add it",
+                wanted=f"it no longer reads {access.stream!r}; start the query again to add it",
             )
         positions = {stream: each.position for stream, each in window.streams.items()}
         if own.end_of_stream:
             return positions, END_OF_TIME_MS
-        by_key = own.keys.get(asking.time_key)
-        bound = later(None if by_key is None else by_key.lower, followed(window, asking.stream, asking.time_key))
+        by_key = own.keys.get(access.time_key)
+        bound = later(None if by_key is None else by_key.lower, followed(window, access.stream, access.time_key))
         return positions, EventTimeLag(self._options.max_event_time_lag_ms).apply(bound)
 
 

@@ -51,7 +51,7 @@ class MarkWatch(StreamingQueryListener):
     def __init__(self, *, has_limits: bool = HAS_LIMITS) -> None:
         self._closes_all = has_limits  # then Spark ends no `availableNow` run early
         self._warned: set[tuple[str, str]] = set()  # current runs and their observations
-        self._told_unreadable: set[tuple[str, str]] = set()
+        self._reported_unreadable: set[tuple[str, str]] = set()
         self._marks: dict[str, dict[str, int]] = {}  # the last mark of each observation, by current run
         self._to_close: dict[str, str] = {}  # current runs that have windows to close, and what they are called
 
@@ -76,8 +76,8 @@ class MarkWatch(StreamingQueryListener):
 
         for observation, events in without_event_time(progress).items():
             run = str(progress.runId), observation
-            if run not in self._told_unreadable:
-                self._told_unreadable.add(run)
+            if run not in self._reported_unreadable:
+                self._reported_unreadable.add(run)
                 _log.warning(
                     "query %s: none of the %d events of batch %d has an event time (observation %r), so they are in no "
                     "window: check the name and the type of that field in the schema against the events' values",
@@ -88,9 +88,9 @@ class MarkWatch(StreamingQueryListener):
                 )
 
         if not self._closes_all:
-            self._look_for_windows(progress)
+            self._check_open_windows(progress)
 
-    def _look_for_windows(self, progress: StreamingQueryProgress) -> None:
+    def _check_open_windows(self, progress: StreamingQueryProgress) -> None:
         """Records whether the last batch brought a watermark by which windows are still to be closed."""
         marks = self._marks.setdefault(str(progress.runId), {})
         marks |= {name: mark for name, mark in arrived_marks(progress).items() if mark is not None}
@@ -115,7 +115,7 @@ class MarkWatch(StreamingQueryListener):
                 AVAILABLE_NOW,
             )
         self._warned = {run for run in self._warned if run[0] != ended}
-        self._told_unreadable = {run for run in self._told_unreadable if run[0] != ended}
+        self._reported_unreadable = {run for run in self._reported_unreadable if run[0] != ended}
 
 
 def lost_marks(progress: StreamingQueryProgress) -> dict[str, int]:

@@ -80,12 +80,12 @@ class AtTime:
     slack_ms: int | None = None
 
 
-Start: TypeAlias = AtHead | AtPositions | AtTime
-End: TypeAlias = AtEnd | AtPositions | AtTime
+ReadStart: TypeAlias = AtHead | AtPositions | AtTime
+ReadEnd: TypeAlias = AtEnd | AtPositions | AtTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class StreamAccess:
     """The controller, the stream, and how long to wait for an answer. Plain data: it travels to Spark's processes."""
 
     controller: str
@@ -121,11 +121,11 @@ class Asking:
 class SourceOptions:
     """What a source reads, and from where. Plain data: it travels to Spark's Python processes."""
 
-    asking: Asking
+    access: StreamAccess
     place: Place
     group: str | None = None
-    start: Start = field(default_factory=AtHead)
-    end: End = field(default_factory=AtEnd)
+    start: ReadStart = field(default_factory=AtHead)
+    end: ReadEnd = field(default_factory=AtEnd)
     ending_wait_ms: int = 0
     max_rows_per_batch: int | None = None
     max_rows_per_backlog_batch: int = BACKLOG_BATCH_DEFAULT_ROWS
@@ -170,7 +170,7 @@ class SourceOptions:
         check_limits(options, has_limits=HAS_LIMITS)
         large = whole(options, "maxRowsPerBacklogBatch")
         return cls(
-            asking=Asking.parse(options, environment),
+            access=StreamAccess.parse(options, environment),
             place=location_of(options),
             group=options.get("group") or None,
             start=_start(options),
@@ -255,7 +255,7 @@ def location_of(options: Mapping[str, str]) -> Place:
     return KINDS[name].of(options, partial(required, options))
 
 
-def _start(options: Mapping[str, str]) -> Start:
+def _start(options: Mapping[str, str]) -> ReadStart:
     time, positions = _one_of(options, "startingTime", "startingPositions")
     slack = options.get("startingslack")
     if slack is not None and time is None:
@@ -268,7 +268,7 @@ def _start(options: Mapping[str, str]) -> Start:
     return AtPositions(_positions("startingPositions", positions, "head"))
 
 
-def _end(options: Mapping[str, str]) -> End:
+def _end(options: Mapping[str, str]) -> ReadEnd:
     time, positions = _one_of(options, "endingTime", "endingPositions")
     if time is not None:
         return AtTime(time_ms("endingTime", time))

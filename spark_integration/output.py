@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from spark_integration.errors import WrongColumn
 from spark_integration.listener import listen
 from spark_integration.offsets import END_OF_TIME_MS, begun
-from spark_integration.options import Asking, controller_text, location_of
+from spark_integration.options import StreamAccess, controller_text, location_of
 from spark_integration.progress import watermark_of
 from spark_integration.report_sender import REPORT_PAUSE_MS, ReportSender
 from strandline.errors import StrandlineError, StreamSealed, TimeWentBack, says_nothing_changed
@@ -120,15 +120,15 @@ class OutputNotes(StreamingQueryListener):
             "tokenfile": token_file,
             "cafile": ca_file,
         }
-        asking = Asking.parse({name: value for name, value in known.items() if value})
+        access = StreamAccess.parse({name: value for name, value in known.items() if value})
         self._place = location_of({"stream": stream} | {name.lower(): str(value) for name, value in options.items()})
         self._behind_ms = behind_ms
         self._seal_at_end = seal_at_end
-        self._stream = asking.stream
+        self._stream = access.stream
         self._connection = Connection(
-            asking.controller, token=asking.token, token_file=asking.token_file, ca_file=asking.ca_file
+            access.controller, token=access.token, token_file=access.token_file, ca_file=access.ca_file
         )
-        self._writer = Writer(self._connection, asking.stream, writer)
+        self._writer = Writer(self._connection, access.stream, writer)
         self._followed: set[str] = set()
         self._noted: int | None = None
         self._may_have_noted: int | None = None  # includes notes whose answers were lost
@@ -151,7 +151,7 @@ class OutputNotes(StreamingQueryListener):
         self._listening.follow(query)
         last = query.lastProgress
         if last is not None:
-            self.hear(last)
+            self.handle_progress(last)
 
     def settle(self, timeout_s: float) -> bool:
         """Waits until the time of every finished batch is noted. Returns False on timeout."""
@@ -168,7 +168,7 @@ class OutputNotes(StreamingQueryListener):
         """Does nothing: the first batch has the watermark."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
-        self.hear(event.progress)
+        self.handle_progress(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
         """Repeats the last note, so that the controller does not time out the idle job."""
@@ -178,7 +178,7 @@ class OutputNotes(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         """Does nothing: the output stream's time waits for the job."""
 
-    def hear(self, progress: StreamingQueryProgress) -> None:
+    def handle_progress(self, progress: StreamingQueryProgress) -> None:
         """Notes the watermark of a finished batch: all later output is younger."""
         watermark = watermark_of(progress)
         if str(progress.id) not in self._followed or watermark is None or self._ended:
@@ -192,15 +192,15 @@ class OutputNotes(StreamingQueryListener):
         if self._ended or self._end_is_noted or (self._noted is not None and moment <= self._noted):
             return
         try:
-            self._say(moment)
+            self._send(moment)
         except TimeWentBack as error:
             _log.warning("this job restarted from an older state; its output is late until it has caught up: %s", error)
 
     def _repeat(self) -> None:
         if self._may_have_noted is not None and not self._ended:
-            self._say(self._may_have_noted)
+            self._send(self._may_have_noted)
 
-    def _say(self, moment: int) -> None:
+    def _send(self, moment: int) -> None:
         before, self._may_have_noted = self._may_have_noted, moment
         try:
             self._writer.note_time(moment, begun(self._place.written_to()))
@@ -215,7 +215,7 @@ class OutputNotes(StreamingQueryListener):
             return
         if not self._end_is_noted:  # this method is repeated if a later call is not answered
             # No event follows, so any time is true. The note is for its position, which also names the segments.
-            self._say(self._may_have_noted if self._may_have_noted is not None else self._writer.floor or 0)
+            self._send(self._may_have_noted if self._may_have_noted is not None else self._writer.floor or 0)
             self._end_is_noted = True
         if self._seal_at_end:
             self._seal()

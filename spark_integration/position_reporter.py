@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration.group_reports import report
 from spark_integration.mark_source import MarkOffset, offset_of
-from spark_integration.options import Asking
+from spark_integration.options import StreamAccess
 from spark_integration.report_sender import ReportSender
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.cut import Cut
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Positions(Protocol):
+class PositionReader(Protocol):
     """Reads the position of a source from its progress."""
 
     def __call__(self, source: SourceProgress, index: int) -> Mapping[str, int] | None:
@@ -72,8 +72,8 @@ class KafkaPositions:
 class Attached:
     """A source whose positions are reported: the controller, the way to read them, and the backlog to update."""
 
-    asking: Asking
-    positions: Positions
+    access: StreamAccess
+    positions: PositionReader
     backlog: GroupBacklog | None = None
 
 
@@ -85,12 +85,12 @@ class PositionReporter(StreamingQueryListener):
 
     def __init__(self) -> None:
         self._attached: dict[tuple[str, str], Attached] = {}  # by stream, and source within a query
-        self._windows: dict[Asking, ControllerWindows] = {}  # used in the outbox's thread only
+        self._windows: dict[StreamAccess, ControllerWindows] = {}  # used in the outbox's thread only
         self._outbox = ReportSender("strandline positions")
 
     def attach(self, source: str, attached: Attached) -> None:
         """Reports queries that read this source from now on."""
-        self._attached[attached.asking.stream, source] = attached
+        self._attached[attached.access.stream, source] = attached
 
     def settle(self, timeout_s: float) -> bool:
         """Waits until every finished batch is reported. Returns False on timeout."""
@@ -103,7 +103,7 @@ class PositionReporter(StreamingQueryListener):
         """Does nothing: the first batch has the position."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
-        self.hear(event.progress)
+        self.handle_progress(event.progress)
 
     def onQueryIdle(self, event: object) -> None:  # noqa: N802  # Spark's name
         """Does nothing: an idle query has no new position."""
@@ -111,7 +111,7 @@ class PositionReporter(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         """Does nothing: the last batch reported its position."""
 
-    def hear(self, progress: StreamingQueryProgress) -> None:
+    def handle_progress(self, progress: StreamingQueryProgress) -> None:
         """Reports a finished batch. The source that Spark plans first is reported last: it may wait for that, and then
         see all of its group."""
         for source in reversed(progress.sources):
@@ -151,10 +151,10 @@ class PositionReporter(StreamingQueryListener):
         is_first: bool,
     ) -> None:
         """Reports a position. That of a run's first batch is settled: the next run begins there."""
-        asking = attached.asking
-        if asking not in self._windows:
-            self._windows[asking] = ControllerWindows(asking)
+        access = attached.access
+        if access not in self._windows:
+            self._windows[access] = ControllerWindows(access)
         settled = position if is_first else {}
-        window = report(self._windows[asking], marks.group, marks.stream, marks.epoch, position, settled)
+        window = report(self._windows[access], marks.group, marks.stream, marks.epoch, position, settled)
         if attached.backlog is not None:
             attached.backlog.update(window, remaining)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from spark_integration.errors import NotYetComplete
 from spark_integration.offsets import begun
-from spark_integration.options import AtEnd, AtHead, AtPositions, AtTime, End, SourceOptions, Start
+from spark_integration.options import AtEnd, AtHead, AtPositions, AtTime, ReadEnd, ReadStart, SourceOptions
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
 from strandline.core.segment import Segment, SegmentGraph
 
@@ -49,15 +49,15 @@ class ReadRange:
 
     def remarks(self) -> list[str]:
         """Returns warnings about the range, as sentences."""
-        said = [text for text in (self.beginning.doubt, self.beginning.widened) if text is not None]
+        sentences = [text for text in (self.beginning.doubt, self.beginning.widened) if text is not None]
         if self.incomplete:
             first = self.incomplete[0]
             names = sorted({name for mark in self.incomplete for name in mark.excluded})
-            said.append(
+            sentences.append(
                 f"{len(self.incomplete)} of the marks in the range are incomplete, the first at {first.time}: they "
                 f"exclude {', '.join(names)}, whose older events may have come later, or may still come"
             )
-        return said
+        return sentences
 
 
 def opened(positions: Mapping[str, int], segments: Sequence[Segment]) -> Positions:
@@ -69,7 +69,7 @@ def opened(positions: Mapping[str, int], segments: Sequence[Segment]) -> Positio
 
 def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Beginning:
     """Returns where reading starts in a log."""
-    start: Start = options.start
+    start: ReadStart = options.start
     match start:
         case AtHead():
             return Beginning(positions=begun(options.place.head()))
@@ -106,7 +106,7 @@ def find_range(options: SourceOptions, log: LogReader, windows: ControllerWindow
 
 
 def _end(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Positions:
-    end: End = options.end
+    end: ReadEnd = options.end
     match end:
         case AtEnd():
             return log.end_offsets()
@@ -138,7 +138,7 @@ def _complete_to(time: int, options: SourceOptions, log: LogReader, windows: Con
 def _shown(cut: Positions, options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Positions:
     """Returns the cut once the log shows all of it: Kafka answers a commit, and writers note it, before it is shown."""
     started_ms = windows.now_ms()
-    while windows.now_ms() - started_ms < options.asking.wait_ms:
+    while windows.now_ms() - started_ms < options.access.wait_ms:
         ends = log.end_offsets()
         if all(offset <= ends.get(name, 0) for name, offset in cut.items()):
             break
@@ -147,10 +147,10 @@ def _shown(cut: Positions, options: SourceOptions, log: LogReader, windows: Cont
 
 
 def _not_yet(time: int, options: SourceOptions, stream: StreamDescription, waited_ms: int) -> NotYetComplete:
-    key = options.asking.time_key
+    key = options.access.time_key
     newest, holder = stream.latest_marks.get(key), stream.held_by.get(key)
     return NotYetComplete(
-        stream=options.asking.stream,
+        stream=options.access.stream,
         time=time,
         reached=None if newest is None else newest.time,
         held_by=None if holder is None else holder.writer or holder.state,

@@ -80,14 +80,14 @@ class StrandlineReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        windows = ControllerWindows(self._options.asking)
+        windows = ControllerWindows(self._options.access)
         try:
             with self._options.place.open_reader() as log:
                 found = find_range(self._options, log, windows)
         finally:
             windows.close()
         for remark in found.remarks():
-            _log.warning("stream %s: %s", self._options.asking.stream, remark)
+            _log.warning("stream %s: %s", self._options.access.stream, remark)
         return list(_partitions(found.beginning.positions, found.end, None))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -121,7 +121,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         beginning = begin(self._options, self._log(), self._windows())
         for remark in (beginning.doubt, beginning.widened):
             if remark is not None:
-                _log.warning("stream %s: %s", self._options.asking.stream, remark)
+                _log.warning("stream %s: %s", self._options.access.stream, remark)
         return SourceOffset(beginning.positions, run=self._run).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
@@ -180,8 +180,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
         In an `availableNow` run it moves only with the positions, since the run must end.
         """
-        asking = self._options.asking
-        bound = followed(window, asking.stream, asking.time_key)
+        access = self._options.access
+        bound = followed(window, access.stream, access.time_key)
         read = {stream: each.position for stream, each in window.streams.items()}
         if bound is None or (self._target is not None and read == self._read):
             return None
@@ -230,13 +230,13 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _windows(self) -> ControllerWindows:
         if self._open_windows is None:
-            self._open_windows = ControllerWindows(self._options.asking)
+            self._open_windows = ControllerWindows(self._options.access)
         return self._open_windows
 
     def _follower(self) -> GroupFollower | None:
         options = self._options
         if self._open_follower is None and options.group is not None:
-            threshold_ms, stream = options.backlog_threshold_ms, options.asking.stream
+            threshold_ms, stream = options.backlog_threshold_ms, options.access.stream
             self._open_follower = GroupFollower(
                 self._windows(), options.group, stream, backlog_threshold_ms=threshold_ms
             )
@@ -252,7 +252,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             missing = {name: offset for name, offset in begin.positions.items() if offset > ends.get(name, 0)}
             if not missing:
                 return ends
-            if options.place.ends_at_once or windows.now_ms() - started_ms > options.asking.wait_ms:
+            if options.place.ends_at_once or windows.now_ms() - started_ms > options.access.wait_ms:
                 found = ", ".join(f"{ends.get(name, 0)} in {name!r}" for name in missing)
                 raise InvalidOffset(
                     offset=missing,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_integration.errors import NoWindow
 from spark_integration.listener import is_classic
-from spark_integration.options import Asking
+from spark_integration.options import StreamAccess
 from strandline.client.backoff import backoff_ms, spread_ms
 from strandline.core.window import TimeWindow
 from strandline.errors import StrandlineError, Unavailable, UnknownSegment, UnknownStream
@@ -29,7 +29,7 @@ WINDOW_ATTEMPT_MS: Final = 10_000  # one request for a time window
 Value = TypeVar("Value")
 
 
-def check_call(spark: SparkSession, asking: Asking) -> None:
+def check_call(spark: SparkSession, access: StreamAccess) -> None:
     """Raises UnknownStream if the controller answers at once that it has no such stream.
 
     A mistyped name is so an error of the caller's line, not of a query that has started. Any other answer, or none, is
@@ -45,13 +45,13 @@ def check_call(spark: SparkSession, asking: Asking) -> None:
     patience = Patience(attempts=1, attempt_ms=STREAM_CHECK_MS, deadline_ms=STREAM_CHECK_MS)
     try:
         with Connection(
-            asking.controller,
-            token=asking.token,
-            token_file=asking.token_file,
-            ca_file=asking.ca_file,
+            access.controller,
+            token=access.token,
+            token_file=access.token_file,
+            ca_file=access.ca_file,
             patience=patience,
         ) as connection:
-            connection.run(calls.describe(asking.stream))
+            connection.run(calls.describe(access.stream))
     except UnknownStream:
         raise
     except StrandlineError:
@@ -64,20 +64,20 @@ class ControllerWindows:
     A call raises NoWindow after that time, and a refusal at once. Use it from one thread.
     """
 
-    def __init__(self, asking: Asking, *, transport: Transport | None = None, seams: Seams | None = None) -> None:
+    def __init__(self, access: StreamAccess, *, transport: Transport | None = None, seams: Seams | None = None) -> None:
         # Imported here, since executors only unpickle the reader and need no HTTP client.
         from strandline.client.http import Connection, Seams
         from strandline.client.retry import Patience
 
-        self._asking = asking
+        self._access = access
         self._seams = Seams() if seams is None else seams
         # One attempt a call: `ask` repeats calls itself, since it waits for more than an answer.
         patience = Patience(attempts=1, attempt_ms=WINDOW_ATTEMPT_MS, deadline_ms=WINDOW_ATTEMPT_MS)
         self._connection = Connection(
-            asking.controller,
-            token=asking.token,
-            token_file=asking.token_file,
-            ca_file=asking.ca_file,
+            access.controller,
+            token=access.token,
+            token_file=access.token_file,
+            ca_file=access.ca_file,
             patience=patience,
             transport=transport,
             seams=seams,
@@ -91,27 +91,27 @@ class ControllerWindows:
         given one."""
         from strandline.client import calls
 
-        asking = self._asking
-        return self.ask(lambda: calls.window_of(asking.stream, position, key=asking.time_key, identity=identity))
+        access = self._access
+        return self.ask(lambda: calls.window_of(access.stream, position, key=access.time_key, identity=identity))
 
     def marks_at(self, time: int) -> MarksAt:
         """Returns the marks around a time, and where reading from that time begins."""
         from strandline.client import calls
 
-        return self.ask(lambda: calls.marks_at(self._asking.stream, time, key=self._asking.time_key))
+        return self.ask(lambda: calls.marks_at(self._access.stream, time, key=self._access.time_key))
 
     def marks(self, after: int) -> tuple[WireMark, ...]:
         """Returns a page of the marks after a seq, oldest first."""
         from strandline.client import calls
 
         return self.ask(
-            lambda: calls.marks(self._asking.stream, key=self._asking.time_key, after=after, limit=PAGE_ENTRIES)
+            lambda: calls.marks(self._access.stream, key=self._access.time_key, after=after, limit=PAGE_ENTRIES)
         ).marks
 
     def describe(self) -> StreamDescription:
         from strandline.client import calls
 
-        return self.ask(lambda: calls.describe(self._asking.stream))
+        return self.ask(lambda: calls.describe(self._access.stream))
 
     def ask(self, call: Callable[[], Call[Value]]) -> Value:
         """Makes a call that is safe to repeat, until it is answered."""
@@ -125,10 +125,10 @@ class ControllerWindows:
                 if not _may_pass(error):
                     raise
                 waited_ms = now_ms() - started_ms
-                left_ms = self._asking.wait_ms - waited_ms
+                left_ms = self._access.wait_ms - waited_ms
                 if left_ms <= 0:
                     raise NoWindow(
-                        controller=self._asking.controller, waited_ms=round(waited_ms), reason=str(error)
+                        controller=self._access.controller, waited_ms=round(waited_ms), reason=str(error)
                     ) from error
             failures += 1
             pause_ms = backoff_ms(failures, first_ms=WINDOW_FIRST_PAUSE_MS, bound_ms=WINDOW_PAUSE_BOUND_MS)

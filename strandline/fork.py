@@ -20,19 +20,19 @@ _origins: weakref.WeakSet[OwningProcess] = weakref.WeakSet()
 class OwningProcess:
     """The process in which an object was made."""
 
-    __slots__ = ("__weakref__", "_forks", "_kept", "_process", "_what")
+    __slots__ = ("__weakref__", "_forks", "_handles", "_process", "_what")
 
     def __init__(self, what: str) -> None:
         """`what` names the object in errors."""
         self._what = what
-        self._kept: list[object] = []
+        self._handles: list[object] = []
         self._process = os.getpid()
         self._forks = _forks
 
     def keep(self, handle: object) -> None:
         """Never closes this handle in a forked child, not even when the interpreter ends: SQLite would take that for
         the end of the parent's connection, and a Kafka client would wait for threads that do not exist."""
-        self._kept.append(handle)
+        self._handles.append(handle)
         _origins.add(self)
 
     @property
@@ -46,7 +46,7 @@ class OwningProcess:
 
     def inherited(self) -> None:
         """Called in a forked child: keeps every kept handle open for ever."""
-        for handle in self._kept:
+        for handle in self._handles:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
 
 

@@ -69,7 +69,7 @@ class Count:
         return f"{self.name} {max(0.0, time.time() - self.watermark_ms / 1000):4.1f} s behind"
 
     def result(self) -> dict[str, object]:
-        """The windows, each batch with its watermark, and how many rows were dropped: as `judge` takes them."""
+        """The windows, each batch with its watermark, and how many rows were dropped: as `compare` takes them."""
         states = [state for each in self._progress for state in each.stateOperators]
         return {
             "windows": [window for windows in self._windows.values() for window in windows],

@@ -27,12 +27,12 @@ Left open: the stream ended before the watermark reached the window's end, so it
 
 # All times are in epoch milliseconds.
 Events: TypeAlias = Sequence[tuple[int, int]]  # in the log: the time of each, and when it was appended
-Windows: TypeAlias = Sequence[tuple[int, int, int]]  # of a query: start, count, and when its sink had it
+EmittedWindows: TypeAlias = Sequence[tuple[int, int, int]]  # of a query: start, count, and when its sink had it
 Watermarks: TypeAlias = Sequence[tuple[int, int]]  # of a query: when a batch began, and its watermark, 0 for none
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class QueryOutcome:
     """The counts of a query, compared with the log.
 
     A window was due once the last watermark had passed its end. `missing` events are in the log, and not in
@@ -41,7 +41,7 @@ class Outcome:
     """
 
     events: Events
-    windows: Windows
+    windows: EmittedWindows
     watermarks: Watermarks
     rows_dropped: int
     missing: Events
@@ -56,7 +56,7 @@ def read_log(path: Path) -> Events:
     return [(json.loads(row.value or b"")["time"], row.appended_at) for row in rows]
 
 
-def judge(events: Events, windows: Windows, watermarks: Watermarks, rows_dropped: int) -> Outcome:
+def compare(events: Events, windows: EmittedWindows, watermarks: Watermarks, rows_dropped: int) -> QueryOutcome:
     """Compares every window that was due or emitted with the log.
 
     If events of a window are missing, they are those that were appended last: a query reads events in the order of
@@ -75,10 +75,12 @@ def judge(events: Events, windows: Windows, watermarks: Watermarks, rows_dropped
         if lacking[start := time_ms // WINDOW_MS * WINDOW_MS] > 0:
             lacking[start] -= 1
             missing.append((time_ms, appended_ms))
-    return Outcome(events, windows, watermarks, rows_dropped, missing, wrong, left_open=len(truth.keys() - compared))
+    return QueryOutcome(
+        events, windows, watermarks, rows_dropped, missing, wrong, left_open=len(truth.keys() - compared)
+    )
 
 
-def table(settings: DemoSettings, exact: Outcome, plain: Outcome) -> str:
+def table(settings: DemoSettings, exact: QueryOutcome, plain: QueryOutcome) -> str:
     """The table of both queries, followed by the meaning of its words."""
     columns: list[Sequence[str]] = [ROWS]
     for name, run in (("exact watermark", exact), (PLAIN.format(settings.delay_ms / 1000), plain)):
@@ -92,7 +94,7 @@ def table(settings: DemoSettings, exact: Outcome, plain: Outcome) -> str:
     return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:], FOOT])
 
 
-def draw(settings: DemoSettings, start_ms: int, exact: Outcome, plain: Outcome, path: Path) -> None:
+def draw(settings: DemoSettings, start_ms: int, exact: QueryOutcome, plain: QueryOutcome, path: Path) -> None:
     """Writes the picture as a PNG: how far each watermark has come, and the events as they are written."""
 
     def seconds(moments_ms: Sequence[int]) -> list[float]:

@@ -20,7 +20,7 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import DEFAULT_KEY
 from strandline.errors import Unavailable
 from strandline.logs.sqlite import SqliteLog
-from strandline_demo.outcome import draw, judge, read_log, table
+from strandline_demo.outcome import compare, draw, read_log, table
 from strandline_demo.processes import Processes
 from strandline_demo.world import WINDOW_MS, WRITERS, DemoSettings, happenings
 from writer_client import Event
@@ -45,7 +45,7 @@ def play(settings: DemoSettings, out: Path, *, keep: bool) -> None:
             run = Run(settings, folder, processes)
             address, counted = run.to_end()
             events = read_log(folder / f"{STREAM}.db")
-            exact, plain = (judge(events, **counted[name]) for name in ("exact", "plain"))
+            exact, plain = (compare(events, **counted[name]) for name in ("exact", "plain"))
             say("\n" + table(settings, exact, plain))
             draw(settings, run.start_ms, exact, plain, out)
             say(f"\npicture: {out.resolve()}")
@@ -76,7 +76,7 @@ class Run:
     line_at_s: float = LINE_EVERY_S  # when the next line of progress is due, by `now_s`
 
     def to_end(self) -> tuple[str, dict[str, Any]]:
-        """Runs everything; returns the controller's address, and the counts of both queries, as `judge` takes them."""
+        """Runs everything; returns the controller's address, and the counts of both queries, for `compare`."""
         options = ("--database", str(self.folder / "store.db"), "--host", "127.0.0.1", "--port", "0")
         self.processes.start("controller", "controller", "serve", *options)
         address = self._until("controller", "line")["text"].partition("ready at ")[2]

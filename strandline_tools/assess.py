@@ -131,7 +131,7 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Measured:
     arrived: Assessed
     replayed: Assessed | None
     fast: str | None
@@ -150,7 +150,7 @@ def _assess(
     prefix: int,
     skew: int,
     fast: str | None,
-) -> _Found:
+) -> _Measured:
     def assessment() -> Assessment:
         return Assessment(
             delays, window_ms=window_ms, by_window=by_window, prefix_characters=prefix, names=ASSESS_NAMES
@@ -176,7 +176,7 @@ def _assess(
         stopped = progress.drain(skewed(source.arrivals(), source.arrivals(), fast, skew), again, "replayed")
         replayed = None if stopped else again.result()
     unit = fields.looks_like(arrived.oldest, arrived.newest)
-    return _Found(arrived, replayed, fast if replayed is not None else None, unreadable, example, stopped, unit)
+    return _Measured(arrived, replayed, fast if replayed is not None else None, unreadable, example, stopped, unit)
 
 
 class _Progress:
@@ -215,7 +215,7 @@ class _Progress:
 # -- what is shown -------------------------------------------------------------------------------------------------
 
 
-def _lines(name: str, found: _Found, skew: int, times: Times) -> list[str]:
+def _lines(name: str, found: _Measured, skew: int, times: Times) -> list[str]:
     total, arrived, replayed = found.arrived.total, found.arrived, found.replayed
     lines = [
         f"{name}: {total.events:,} events in {len(arrived.partitions)} partition(s), "
@@ -280,7 +280,7 @@ def _by_name(title: str, counted: tuple[Losses, ...], delays_ms: tuple[int, ...]
     return [*table(header, rows), *([f"and {more} more: --json has all"] if more else [])]
 
 
-def _json(found: _Found, skew: int) -> dict[str, Any]:
+def _json(found: _Measured, skew: int) -> dict[str, Any]:
     replayed = found.replayed
     return {
         **asdict(found.arrived),

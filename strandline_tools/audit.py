@@ -34,7 +34,7 @@ from strandline_tools.promises import AuditCounts, LateEvent, NotedWriter, could
 
 AUDIT_NAMED: Final = 20  # late events that are named, unless --most says otherwise
 AUDIT_NAMED_BOUND: Final = 10_000
-AUDIT_WRITERS_TOLD: Final = 20  # for one event; beside it in the table, fewer
+AUDIT_WRITERS_NAMED: Final = 20  # for one event; beside it in the table, fewer
 
 INTERRUPTED_STATUS = 130
 BROKEN_STATUS = 1
@@ -106,7 +106,7 @@ def command(
     )
     _check_segments(audited, log.name, run)
     run.run()
-    found = _Found(run, _suspects(client, audited, run), _seqs(client, audited, run))
+    found = _AuditFindings(run, _suspects(client, audited, run), _seqs(client, audited, run))
     say(indented(_json(audited, found)) if as_json else "\n".join(_lines(audited, found, state, times)))
     if run.stopped:
         return INTERRUPTED_STATUS
@@ -153,7 +153,7 @@ class _Suspects:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _AuditFindings:
     run: AuditRun
     suspects: list[_Suspects]  # of each late event that is named
     seqs: dict[int, int | None]  # by the time of a mark
@@ -188,8 +188,8 @@ def _suspects(client: ControllerClient, stream: AuditedStream, run: AuditRun) ->
     found = []
     for late in run.late:
         writers = could_have_written(late, by_segment[late.segment])
-        rest = more[late.segment] + max(0, len(writers) - AUDIT_WRITERS_TOLD)
-        found.append(_Suspects(writers[:AUDIT_WRITERS_TOLD], rest))
+        rest = more[late.segment] + max(0, len(writers) - AUDIT_WRITERS_NAMED)
+        found.append(_Suspects(writers[:AUDIT_WRITERS_NAMED], rest))
     return found
 
 
@@ -214,7 +214,7 @@ def _seqs(client: ControllerClient, stream: AuditedStream, run: AuditRun) -> dic
 # -- what is shown -------------------------------------------------------------------------------------------------
 
 
-def _lines(stream: AuditedStream, found: _Found, state: Path | None, times: Times) -> list[str]:
+def _lines(stream: AuditedStream, found: _AuditFindings, state: Path | None, times: Times) -> list[str]:
     run, total = found.run, found.total
     newest = "there is no mark yet" if stream.newest is None else f"marks up to {times.show(stream.newest)}"
     lines = [
@@ -242,7 +242,7 @@ def _verdict(stream: AuditedStream, total: AuditCounts) -> str:
     return "no promise is known to be broken" if total.left_out else "every promise was kept"
 
 
-def _notes(stream: AuditedStream, found: _Found) -> list[str]:
+def _notes(stream: AuditedStream, found: _AuditFindings) -> list[str]:
     """What else there is to know, a line each."""
     run, total = found.run, found.total
     lines = []
@@ -298,7 +298,7 @@ def _by_writer(run: AuditRun) -> list[str]:
     return ["", *table(["writer", "broke a promise", "left out", "most late"], rows), *more] if rows else []
 
 
-def _named(found: _Found, times: Times) -> list[str]:
+def _named(found: _AuditFindings, times: Times) -> list[str]:
     rows = []
     for late, suspects in zip(found.run.late, found.suspects, strict=True):
         seq = found.seqs[late.mark_time]
@@ -328,7 +328,7 @@ def _whose(run: AuditRun, late: LateEvent, suspects: _Suspects) -> str:
     return f"perhaps {shown}"
 
 
-def _json(stream: AuditedStream, found: _Found) -> dict[str, Any]:
+def _json(stream: AuditedStream, found: _AuditFindings) -> dict[str, Any]:
     run = found.run
     return {
         "stream": stream.name,

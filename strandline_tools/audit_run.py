@@ -198,7 +198,7 @@ class AuditRun:
             else:
                 self._oldest = at if self._oldest is None else min(at, self._oldest)
                 self._newest = at if self._newest is None else max(at, self._newest)
-                late = audit.judge(event.offset, at, appended_at=event.appended_at, writer=writer)
+                late = audit.check(event.offset, at, appended_at=event.appended_at, writer=writer)
                 if late is not None:
                     self._keep(late, settled=audit.is_settled(event.offset))
             self._read += 1

@@ -150,10 +150,10 @@ class LeftOut:
         """Drops the older half."""
         self._changes = self._changes[len(self._changes) // 2 :]
         self.known_from = self._changes[0][0]
-        kept = {
+        remaining = {
             writer: [each for each in ended if each[1] >= self.known_from] for writer, ended in self._periods.items()
         }
-        self._periods = {writer: ended for writer, ended in kept.items() if ended}
+        self._periods = {writer: ended for writer, ended in remaining.items() if ended}
         self._count = sum(map(len, self._periods.values()))
 
 
@@ -180,7 +180,7 @@ class SegmentAudit:
     def __post_init__(self) -> None:
         self._coming = iter(self.entries)
 
-    def judge(self, offset: int, time: int, *, appended_at: int = 0, writer: str | None = None) -> LateEvent | None:
+    def check(self, offset: int, time: int, *, appended_at: int = 0, writer: str | None = None) -> LateEvent | None:
         """Counts an event; returns it if it is late."""
         self._move_to(offset)
         entry, late = self._entry, None

@@ -72,15 +72,17 @@ def licences_in(environment: Path) -> dict[str, str]:
 def licence_of(package: Distribution) -> str:
     """The licence as the installed package states it: as an expression, in a few words, by classifiers, or as the title
     of its licence."""
-    said = package.metadata
-    if "License-Expression" in said:
-        return said["License-Expression"]
-    words: str = said.get_all("License", [""])[0]
+    metadata = package.metadata
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
+    words: str = metadata.get_all("License", [""])[0]
     if words not in ("", "UNKNOWN") and len(words) < 40 and "\n" not in words:
         return SPDX.get(words, words)
-    files = said.get_all("License-File", [])
+    files = metadata.get_all("License-File", [])
     beginning = "License :: OSI Approved :: "
-    classified = [each.removeprefix(beginning) for each in said.get_all("Classifier", []) if each.startswith("License")]
+    classified = [
+        each.removeprefix(beginning) for each in metadata.get_all("Classifier", []) if each.startswith("License")
+    ]
     titles = [(package.read_text(f"licenses/{file}") or "").partition("\n")[0] for file in files]
     return " or ".join(SPDX.get(each, each) for each in classified or titles)
 

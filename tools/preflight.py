@@ -181,7 +181,7 @@ def may_install() -> bool:
     return os.geteuid() == 0 and shutil.which("apt-get") is not None and not os.environ.get("STRANDLINE_NO_INSTALL")
 
 
-def told(lacks: "list[Lack]") -> str:
+def described(lacks: "list[Lack]") -> str:
     """A line for each lack, and the one command that installs all of it."""
     command = installing(*[package for lack in lacks for package in lack.packages])
     if len(lacks) == 1:
@@ -229,9 +229,9 @@ def check(python: "str | None", arguments: argparse.Namespace) -> None:
         install(lacks_for(python, arguments))  # the lists may have been empty before
         lacks = [lack for lack in lacks_for(python, arguments) if lack.is_needed]
     if any(lack.is_needed for lack in lacks):
-        raise NeedError(told(lacks))
+        raise NeedError(described(lacks))
     if lacks:
-        say(told(lacks))
+        say(described(lacks))
 
 
 def main() -> int:

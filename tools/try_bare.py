@@ -88,9 +88,9 @@ def by_a_user(bare: Path, target: list[str]) -> None:
     """The target says all that it needs, and works once that is there."""
     make = f"cd ~/strandline && make {' '.join(target)}"
     say(f"make {' '.join(target)}, by a user without rights")
-    said = inside(bare, USER, make, fails=True, shown=False)
-    print(said, end="", flush=True)
-    command = COMMAND.search(said)
+    printed = inside(bare, USER, make, fails=True, shown=False)
+    print(printed, end="", flush=True)
+    command = COMMAND.search(printed)
     if command is None:
         raise BareError("it did not say what root has to install")
     say(f"as root: {command[1]}")

@@ -210,8 +210,10 @@ class Image:
 
     def _environment(self) -> dict[str, str]:
         """This machine's, without what would let a program see the checkout, and the image's own variables."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "STRANDLINE_"))}
-        return {**kept, "PATH": f"{self._programs}:/usr/bin:/bin", **self._variables}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "STRANDLINE_"))
+        }
+        return {**inherited, "PATH": f"{self._programs}:/usr/bin:/bin", **self._variables}
 
 
 def free_port() -> int:

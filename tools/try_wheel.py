@@ -154,10 +154,10 @@ def served(programs: Path, work: Path) -> Iterator[str]:
     process = subprocess.Popen(command, cwd=work, env=clean(), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        said = process.stdout.readline()
-        found = re.search(r"http://\S+", said)
+        output = process.stdout.readline()
+        found = re.search(r"http://\S+", output)
         if found is None:
-            sys.exit(f"strandline serve said {said!r}")
+            sys.exit(f"strandline serve said {output!r}")
         yield found[0]
     finally:
         process.terminate()

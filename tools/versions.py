@@ -32,7 +32,7 @@ SPARKS: Final = {"4.0.5": "0.10.9.9", "4.1.4": "0.10.9.9", "4.2.1": "0.10.9.9"}
 # Their Kafka connectors, as Maven Central has them.
 CONNECTORS: Final = {"4.0": "4.0.1", "4.1": "4.1.1"}
 # What a user does with Spark, and the tests of it.
-ROADS: Final = {
+READ_PATHS: Final = {
     "the source `strandline`: restarts, replays, filters, operators, `availableNow`": (
         "test_exact_watermark",
         "test_driver",
@@ -107,7 +107,7 @@ def tried(python: Path, spark: str) -> dict[str, tuple[int, int]]:
     VERSIONS.mkdir(exist_ok=True)
     report.unlink(missing_ok=True)
     command: list[str | Path] = [python, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    command += [f"tests/spark/{file}.py" for files in ROADS.values() for file in files]
+    command += [f"tests/spark/{file}.py" for files in READ_PATHS.values() for file in files]
     line = spark.rpartition(".")[0]
     if tuple(map(int, line.split("."))) < (4, 2):
         command += [f"--deselect=tests/spark/{file}.py::{test}" for file, tests in LIMITS.items() for test in tests]
@@ -126,16 +126,17 @@ def results_of(report: str) -> dict[str, tuple[int, int]]:
         file = case.get("classname", "").split(".")[2]
         (bad if any(each.tag in ("failure", "error", "skipped") for each in case) else passed)[file] += 1
     return {
-        road: (sum(passed[each] for each in files), sum(bad[each] for each in files)) for road, files in ROADS.items()
+        path: (sum(passed[each] for each in files), sum(bad[each] for each in files))
+        for path, files in READ_PATHS.items()
     }
 
 
 def table(results: dict[str, dict[str, tuple[int, int]]]) -> list[str]:
     """The lines of the table in docs/support.md."""
     lines = [f"| | {' | '.join(results)} |", f"|---|{'--:|' * len(results)}"]
-    for road in ROADS:
-        cells = (f"{passed} of {passed + bad}" for passed, bad in (found[road] for found in results.values()))
-        lines.append(f"| {road} | {' | '.join(cells)} |")
+    for path in READ_PATHS:
+        cells = (f"{passed} of {passed + bad}" for passed, bad in (found[path] for found in results.values()))
+        lines.append(f"| {path} | {' | '.join(cells)} |")
     return lines
 
 

@@ -214,7 +214,7 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-class Page(HTMLParser):
+class HtmlPage(HTMLParser):
     """What a page has: names that links may end in, links, and what a browser fetches to show it."""
 
     def __init__(self, text: str) -> None:
@@ -237,7 +237,7 @@ class Page(HTMLParser):
 
 def wrong(folder: Path) -> list[str]:
     """What is wrong with a set of pages: what leads nowhere, and what is fetched from elsewhere."""
-    found = {file: Page(file.read_text()) for file in sorted(folder.rglob("*.html"))}
+    found = {file: HtmlPage(file.read_text()) for file in sorted(folder.rglob("*.html"))}
     problems = [] if found else [f"there are no pages in {folder.name}"]
     for file, page in found.items():
         shown = file.relative_to(folder).as_posix()

@@ -97,7 +97,7 @@ class BackgroundWriter(BaseWriter):
 
     def begin(self) -> WriterTransaction:
         """Begins a transaction, as `Writer.begin` does. Registers like `write`."""
-        return WriterTransaction(self._begin(), self._commit_and_say, self._aborted)
+        return WriterTransaction(self._begin(), self._commit_and_note, self._aborted)
 
     # -- noting ------------------------------------------------------------------------------------------------
 
@@ -119,9 +119,9 @@ class BackgroundWriter(BaseWriter):
             self._session.check_no_transaction("note_time()")
             self._check_note(times, known, position)
             if position is None:
-                outbox.say(times, known)
+                outbox.add_note(times, known)
             else:
-                outbox.say_at(times, position, known)
+                outbox.add_note_at(times, position, known)
         if not self._timed:
             self._start_timer()
         self._sender.attend(outbox)
@@ -161,7 +161,7 @@ class BackgroundWriter(BaseWriter):
         raised. The writer cannot be used afterwards."""
         if not self._origin.is_here:
             return  # the parent process owns them
-        process_exit.report(self._outbox.untold())
+        process_exit.report(self._outbox.unraised())
         self._outbox.release()
         if self._owns_background:
             self._sender.close()
@@ -189,7 +189,7 @@ class BackgroundWriter(BaseWriter):
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _commit_and_say(self, begun: Begun, time: Times | None) -> None:
+    def _commit_and_note(self, begun: Begun, time: Times | None) -> None:
         self._commit(begun, by_key(time), notes=True)
         self._attend_if_busy()
 

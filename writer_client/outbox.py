@@ -44,7 +44,7 @@ from writer_client.automatic_notes import AutomaticTime, PositionSource
 from writer_client.batches import Addressed, Results, call_for
 from writer_client.errors import NeverNoted, NotDrained
 from writer_client.pending import Pending, WaitingNotes, merged
-from writer_client.process_exit import Left, Unsent, Untold
+from writer_client.process_exit import Left, UnraisedRefusal, Unsent
 from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Begun, WriterSession
 
@@ -100,8 +100,8 @@ class Outbox:
         self._written = False  # since the clock was noted last
         self._is_quiet = False  # no write for `idle_after_ms`: the clock is no longer noted
         self._idling = False
-        self._said: Pending | None = None  # gets its position from the flush under way
-        self._said_appended = 0  # events appended when that flush began, or, with `newest`, when it was noted
+        self._unpositioned: Pending | None = None  # gets its position from the flush under way
+        self._flush_appended = 0  # events appended when that flush began, or, with `newest`, when it was noted
         self._under_way: list[Pending] = []
         self._may_be_done: Pending | None = None  # since an answer was lost: the greatest times and positions sent
         self._stuck: Exception | None = None
@@ -149,7 +149,7 @@ class Outbox:
             self._set_stuck(error)
             return True
 
-    def say(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
+    def add_note(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
         """Notes times at the position that the next flush of the log returns; `newest` covers the events written by
         now. Call it under the lock."""
         self._set_active()
@@ -157,7 +157,7 @@ class Outbox:
         self.fresh.update(times)
         self.fresh_newest, self.fresh_appended = newest, self.session.newest.appended
 
-    def say_at(
+    def add_note_at(
         self,
         times: Mapping[str, int],
         position: Mapping[str, int],
@@ -170,9 +170,9 @@ class Outbox:
         self.last.update(times)
         self.last_position.update(position)
         self.fresh = {key: time for key, time in self.fresh.items() if key not in times}
-        if self._said is not None:
-            left = {key: time for key, time in self._said.times.items() if key not in times}
-            self._said = replace(self._said, times=left)
+        if self._unpositioned is not None:
+            left = {key: time for key, time in self._unpositioned.times.items() if key not in times}
+            self._unpositioned = replace(self._unpositioned, times=left)
         self.waiting.add(Pending(dict(times), dict(position), dict(newest), awaited=awaited))
 
     def _set_active(self) -> None:
@@ -183,16 +183,16 @@ class Outbox:
     def flush_begins(self) -> None:
         """Assigns all fresh times to the flush that begins now."""
         with self.lock:
-            self._said = Pending(self.fresh, {}, self.fresh_newest, from_log=True)
-            self._said_appended = self.fresh_appended if self.fresh_newest else self.session.newest.appended
+            self._unpositioned = Pending(self.fresh, {}, self.fresh_newest, from_log=True)
+            self._flush_appended = self.fresh_appended if self.fresh_newest else self.session.newest.appended
             self.fresh, self.fresh_newest = {}, {}
 
     def flushed(self, own: Position | None, error: Exception | None) -> bool:
         """Records the outcome of a flush. Returns whether there is no position yet, so that the flush must be
         repeated."""
         with self._reporting():
-            said, self._said, self._flushing = self._said, None, False
-            assert said is not None
+            pending, self._unpositioned, self._flushing = self._unpositioned, None, False
+            assert pending is not None
             if self.session.fenced is not None:  # meanwhile
                 return False
             if isinstance(error, TransactionUnderWay):
@@ -203,17 +203,17 @@ class Outbox:
             elif error is not None:
                 self._hold_back(error)
             if own is None or self._failed_write:  # the append raised a failure that flush does not repeat
-                self.fresh = {**said.times, **self.fresh}
+                self.fresh = {**pending.times, **self.fresh}
                 return self._put_off is not None
-            times = said.times
+            times = pending.times
             if self.automatic is not None:  # a clock that is behind the floor would be late
                 floors = self.session.floors
                 times = {key: time for key, time in times.items() if time >= (floors.get(key) or time)}
             if times:
                 newest: Mapping[str, int] = {}
-                if self._said_appended == self.session.newest.appended:  # else more events may lie below the position
-                    newest = self.session.known(own, said.newest)
-                self.waiting.add(replace(said, times=times, position=self.session.reached(own), newest=newest))
+                if self._flush_appended == self.session.newest.appended:  # else more events may lie below the position
+                    newest = self.session.known(own, pending.newest)
+                self.waiting.add(replace(pending, times=times, position=self.session.reached(own), newest=newest))
             return False
 
     def flush_again(self) -> None:
@@ -364,7 +364,7 @@ class Outbox:
             self._written = True
             self._set_active()
             if times:
-                self.say(times, {})
+                self.add_note(times, {})
             self._put_off = None
             counts = not self.closed and (self.session.holds or self.wants_registration)
             if self._missed and counts and self.automatic is not None and not self.session.in_transaction:
@@ -452,7 +452,7 @@ class Outbox:
     def repeat(self, times: Mapping[str, int]) -> None:
         """Notes the times of a commit whose own note was not taken."""
         with self.lock:
-            self.say({key: max(time, self.last.get(key, time)) for key, time in times.items()}, {})
+            self.add_note({key: max(time, self.last.get(key, time)) for key, time in times.items()}, {})
 
     def release(self) -> None:
         """Ends noting. Who still waits for an answer hears that it is not known."""
@@ -508,9 +508,9 @@ class Outbox:
         """Waits until all notes so far are answered. Returns False on timeout."""
         with self.lock:
             # A clock with a short period keeps adding notes: its notes so far are answered when their times are taken.
-            said = dict(self.last) if self.automatic is not None else {}
+            noted = dict(self.last) if self.automatic is not None else {}
             return self.changed.wait_for(
-                lambda: not self.count() or self.closed or self._has_taken(said), timeout_ms / 1000
+                lambda: not self.count() or self.closed or self._has_taken(noted), timeout_ms / 1000
             )
 
     def leave(self, deadline: float, *, patient: bool = True) -> list[Left]:
@@ -526,17 +526,17 @@ class Outbox:
             self._leaving = True
             wanted = dict(self.last)
             self.changed.wait_for(over, max(0.0, deadline - monotonic()))
-            return self._untold() if self._has_taken(wanted) else self._unsent() + self._untold()
+            return self._unraised() if self._has_taken(wanted) else self._unsent() + self._unraised()
 
     def left(self) -> list[Left]:
         """Returns the notes that are not answered, and a refusal that was not reported."""
         with self.lock:
-            return self._unsent() + self._untold()
+            return self._unsent() + self._unraised()
 
-    def untold(self) -> list[Left]:
+    def unraised(self) -> list[Left]:
         """Returns a refusal that was not reported."""
         with self.lock:
-            return self._untold()
+            return self._unraised()
 
     @contextmanager
     def holding_back(self, *, cancelled_only: bool = False) -> Iterator[None]:
@@ -562,8 +562,8 @@ class Outbox:
 
     def count(self) -> int:
         """Returns how many notes are not answered. Call it under the lock."""
-        unsaid = int(bool(self.fresh)) + int(self._said is not None)
-        return unsaid + len(self.waiting) + len(self._under_way)
+        without_position = int(bool(self.fresh)) + int(self._unpositioned is not None)
+        return without_position + len(self.waiting) + len(self._under_way)
 
     @property
     def is_busy(self) -> bool:
@@ -661,9 +661,9 @@ class Outbox:
         taken = self.session.times
         return bool(wanted) and all(taken.get(key, time - 1) >= time for key, time in wanted.items())
 
-    def _untold(self) -> list[Left]:
+    def _unraised(self) -> list[Left]:
         error, self.unreported = self.unreported, None
-        return [Untold(self.session.stream, self.session.writer, str(error))] if error is not None else []
+        return [UnraisedRefusal(self.session.stream, self.session.writer, str(error))] if error is not None else []
 
     def _unsent(self) -> list[Left]:
         count = self._unattended()
@@ -694,7 +694,7 @@ class Outbox:
         self.last = dict(self.session.may_have_noted)
         for pending in self.waiting:
             self.last.update(pending.times)
-        self.last.update(self._said.times if self._said is not None else {})
+        self.last.update(self._unpositioned.times if self._unpositioned is not None else {})
         self.last.update(self.fresh)
         self.last_position = {}
         for pending in self.waiting:
@@ -704,8 +704,8 @@ class Outbox:
         """Holds notes back after a failed write."""
         self.session.newest.lost()
         self.fresh_newest = {}  # the log may have newer events than the caller knew
-        if self._said is not None:
-            self._said = replace(self._said, newest={})
+        if self._unpositioned is not None:
+            self._unpositioned = replace(self._unpositioned, newest={})
         self._failed_write, self._stuck = True, error
         self._reports.append(NotesStuck(error, failed_write=True))
 

@@ -42,7 +42,7 @@ class Unsent:
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class UnraisedRefusal:
     """A note of one writer that was refused after its last call, which so could not raise it."""
 
     stream: str
@@ -57,7 +57,7 @@ class Untold:
         )
 
 
-Left: TypeAlias = Unsent | Untold
+Left: TypeAlias = Unsent | UnraisedRefusal
 
 
 class Sender(Protocol):

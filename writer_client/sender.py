@@ -104,7 +104,7 @@ class Background:
         self._numbers = itertools.count()
         self._registering = self._batches = self._failures = 0
         self._not_before = 0.0
-        self._hurries = False  # the process is ending
+        self._exiting = False  # the process is ending
         self._woken = threading.Event()
         self._urgent = threading.Event()  # ends the wait for others of a batch
         self._over = threading.Event()
@@ -180,7 +180,7 @@ class Background:
         if self._in_loop is not None and not self._in_loop.has_loop:
             deadline = time.monotonic()
         outboxes = self._with_notes()
-        self._hurries = True
+        self._exiting = True
         self.send_now(outboxes)
         return [left for outbox in outboxes for left in outbox.leave(deadline)]
 
@@ -379,7 +379,7 @@ class Background:
             self._failures = 0
             return
         self._failures += 1
-        bound_ms = EXIT_PAUSE_MS if self._hurries else None
+        bound_ms = EXIT_PAUSE_MS if self._exiting else None
         pause_ms = self._patience.pause_ms(self._failures, random.random(), bound_ms=bound_ms)
         self._not_before = time.monotonic() + pause_ms / 1000
 

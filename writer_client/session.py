@@ -113,19 +113,19 @@ class WriterSession:
             self.register(connection)
 
     def idle(
-        self, connection: Connection, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None
+        self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int] | None = None
     ) -> None:
-        """Goes idle. `said` are the times to note if none was noted yet."""
+        """Goes idle. `fallback` are the times to note if none was noted yet."""
         self.check_usable()
-        self._settle(connection, position, said, "idle()")
+        self._settle(connection, position, fallback, "idle()")
         with self._changing():
             connection.run(calls.idle(self.stream, self.writer, self.epoch))
 
     def close(
-        self, connection: Connection, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None
+        self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int] | None = None
     ) -> None:
         self.check_usable()
-        self._settle(connection, position, said, "close()")
+        self._settle(connection, position, fallback, "close()")
         if self._left_memo and self.log is not None:
             # The next writer of this name must not note this memo's time.
             self.log.begin().commit(Memo(self.writer, ""))
@@ -134,13 +134,13 @@ class WriterSession:
         self.closed = True
 
     def stay(
-        self, connection: Connection, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None
+        self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int] | None = None
     ) -> None:
         """Notes the final position, as `idle` does, of a writer that goes on counting without this process."""
         self.check_usable()
         if self.holds:
             with suppress(NeverNoted):  # it counts with its floor, which covers whatever it wrote
-                self._settle(connection, position, said, "leaving")
+                self._settle(connection, position, fallback, "leaving")
 
     # -- transactions ------------------------------------------------------------------------------------------
 
@@ -227,12 +227,12 @@ class WriterSession:
         found = self._found if self._found is not None else {}
         return {segment: max(own.get(segment, 0), found.get(segment, 0)) for segment in found | own}
 
-    def known(self, own: Position, said: Mapping[str, int]) -> Mapping[str, int]:
+    def known(self, own: Position, given: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the greatest event times below a position: from the caller, or as given with the writes. Empty if
         unknown, as with events that were in the log before this writer."""
         if self._found:
             return {}
-        return said or self.newest.below(own)
+        return given or self.newest.below(own)
 
     def _repair(self, connection: Connection, memo: str | None) -> None:
         """Notes the times that an earlier process committed but did not note. Keeps the outcome in `repaired`, and
@@ -252,13 +252,13 @@ class WriterSession:
         self,
         connection: Connection,
         position: Mapping[str, int] | None,
-        said: Mapping[str, int] | None,
+        fallback: Mapping[str, int] | None,
         call: str,
     ) -> None:
         """Notes the final position before `idle` or `close`, if the last note does not cover it.
 
         Nothing older follows, so any time is true: the last one that may have been noted, or the floor, or the clock's
-        (`said`). Without any, raises NeverNoted for a writer that has written.
+        (`fallback`). Without any, raises NeverNoted for a writer that has written.
         """
         wrote = bool(position)
         known: Mapping[str, int] = {}
@@ -270,7 +270,7 @@ class WriterSession:
         if covered and not self._owed:
             return
         floors = {key: floor for key, floor in self.floors.items() if floor is not None}
-        times = self.with_owed(_greatest(floors, self._may_have_noted)) or said or {}
+        times = self.with_owed(_greatest(floors, self._may_have_noted)) or fallback or {}
         if times:
             self.send(connection, self.note_of(times, position or {}, known))
         elif wrote:

@@ -16,7 +16,7 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.session import Begun, Times, by_key
 
 
-class _Transaction:
+class _CountedTransaction:
     """The events of a transaction so far, which the session counts on commit."""
 
     def __init__(self, begun: Begun, aborted: Callable[[Begun], None]) -> None:
@@ -34,7 +34,7 @@ class _Transaction:
         self._aborted(self._begun)
 
 
-class WriterTransaction(_Transaction):
+class WriterTransaction(_CountedTransaction):
     """A transaction of a writer. Leaving the `with` block without a commit aborts it: nothing is noted."""
 
     def __init__(
@@ -77,7 +77,7 @@ class WriterTransaction(_Transaction):
         self.abort()
 
 
-class AsyncWriterTransaction(_Transaction):
+class AsyncWriterTransaction(_CountedTransaction):
     """A transaction of an `AsyncWriter`."""
 
     def __init__(

@@ -129,7 +129,7 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         self._check_manual(position)
         self._session.check_no_transaction("note_time()")
 
-    def _say(
+    def _add_note(
         self, times: Mapping[str, int], own: Position | None, position: Mapping[str, int], newest: Mapping[str, int]
     ) -> Future[NoteAnswer]:
         """Notes times at the log's position `own`, or at one from the caller. The future has the answer."""
@@ -140,7 +140,7 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         session.note_of(times, position, newest)  # raises what is no note
         answered = Future[NoteAnswer]()
         with outbox.lock:
-            outbox.say_at(times, position, newest, (answered,))
+            outbox.add_note_at(times, position, newest, (answered,))
         return answered
 
     def _without_note(self, times: Mapping[str, int], error: StrandlineError) -> CommittedWithoutNote:
@@ -228,7 +228,7 @@ class Writer(_WaitingWriter[Connection]):
                 yield from local(self._hold)
             own = (yield from local(self._session.flush)) if position is None else None
             self._outbox.resume()  # by noting, the caller confirms that its events are written
-            answered = self._say(by_key(time), own, position or {}, by_key(newest, newest=True))
+            answered = self._add_note(by_key(time), own, position or {}, by_key(newest, newest=True))
         answer: NoteAnswer = yield AwaitAnswer(answered)
         return answer
 
@@ -264,7 +264,7 @@ class Writer(_WaitingWriter[Connection]):
             return None
         try:
             own = yield from local(self._session.flush)  # writes beside it may be under way
-            answer: NoteAnswer = yield AwaitAnswer(self._say(times, own, {}, {}))
+            answer: NoteAnswer = yield AwaitAnswer(self._add_note(times, own, {}, {}))
             return answer
         except StrandlineError as error:
             raise self._without_note(times, error) from error

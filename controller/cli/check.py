@@ -40,7 +40,7 @@ def command(database: str, log: Path | None, as_json: bool) -> int:
 
 
 def _check_log(log: Path, as_json: bool) -> int:
-    found = _Found(as_json, LOG_REMEDIES)
+    found = _Faults(as_json, LOG_REMEDIES)
     try:
         inspection = LogInspection(log)
     except StrandlineError as error:
@@ -61,7 +61,7 @@ def _check_store(database: str, as_json: bool) -> int:
         from controller.storage.kinds import parse_url
         from controller.storage.refusals import shown
 
-        found = _Found(as_json, REMEDIES)
+        found = _Faults(as_json, REMEDIES)
         with opened(database) as connection:
             inspection = Inspection(connection)
             for fault in inspection.faults():
@@ -84,7 +84,7 @@ def fault_of(database: str) -> str | None:
     return None if found is None else str(found)
 
 
-class _Found:
+class _Faults:
     """The faults that were found: each is told at once, or at the end with --json."""
 
     def __init__(self, as_json: bool, remedies: Mapping[Any, str]) -> None:

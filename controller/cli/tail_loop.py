@@ -106,9 +106,9 @@ class Tail:
         except Refused as error:
             raise Failure(self._explain(error)) from None
         except StrandlineError as error:
-            self._say_away(self._client.explain(error))
+            self._report_away(self._client.explain(error))
             return clock
-        self._say_away(None)
+        self._report_away(None)
         if self._as_json:
             say(compact({"time": clock, "position": ends, **answer.json}))
         self._read_back(ends)
@@ -127,7 +127,7 @@ class Tail:
             skew_ms = self._client.run(describe(self._stream)).config.clock_skew_ms
             older = self._log.older(reported, reported_time - skew_ms, ends) if skew_ms else older
         except StrandlineError as error:
-            self._say_away(self._client.explain(error))
+            self._report_away(self._client.explain(error))
             return
         for segment in older:
             if segment not in self._warned_of:
@@ -154,7 +154,7 @@ class Tail:
             case _:
                 return self._client.explain(error)
 
-    def _say_away(self, away: str | None) -> None:
+    def _report_away(self, away: str | None) -> None:
         """Tells once when it goes away, and once when it is back."""
         if away is not None and self._away is None:
             self._warn(away)

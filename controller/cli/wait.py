@@ -88,7 +88,7 @@ def command(
         time=until,
         timeout_ms=timeout_ms,
         allow_incomplete=allow_incomplete,
-        on_wait=None if quiet else _telling(client, stream, until, unit, times),
+        on_wait=None if quiet else _reporting(client, stream, until, unit, times),
         now_ms=_monotonic_ms,
     )
 
@@ -117,7 +117,7 @@ def _check_unit(stream: str, until: int, unit: Unit | None, reached: int | None,
         )
 
 
-def _telling(
+def _reporting(
     client: ControllerClient, stream: str, until: int, unit: Unit | None, times: Times
 ) -> Callable[[MarksAt | StrandlineError], None]:
     """Prints what is waited for: when somebody else holds time back, and else once in a while."""

@@ -37,7 +37,7 @@ from strandline.names import check_name
 from strandline.wire.groups import GROUP_SETTINGS, FromHead, GroupOptions, GroupSettings
 
 Value = TypeVar("Value")
-Values: TypeAlias = Mapping[str, Any]
+FormValues: TypeAlias = Mapping[str, Any]
 
 _OFFSETS: Final = "final offsets"
 _COUNT: Final = "successors"
@@ -50,7 +50,7 @@ class VisitorCalls(Protocol):
     def __call__(self, call: Call[Value], /) -> Awaitable[Value]: ...
 
 
-def _nothing_more(_values: Values) -> str:
+def _nothing_more(_values: FormValues) -> str:
     return ""
 
 
@@ -69,12 +69,12 @@ class Act:
     question: str
     consequence: str
     button: str
-    call: Callable[[Values], Call[Any]]
+    call: Callable[[FormValues], Call[Any]]
     done: str
     already: str = ""
     nothing: str = ""
     fields: Sequence[Field] = ()
-    says: Callable[[Values], str] = _nothing_more
+    says: Callable[[FormValues], str] = _nothing_more
     typed: str | None = None
     then: str | None = None
     keep: str | None = None
@@ -183,10 +183,10 @@ def evaluate(stream: str, key: str = "") -> Act:
 async def scale(ask: VisitorCalls, stream: str) -> Act:
     segments = [each.segment for each in (await ask(calls.describe(stream))).segments]
 
-    def planned(values: Values) -> list[NewSegment]:
+    def planned(values: FormValues) -> list[NewSegment]:
         return successors(segments, values[_OFFSETS].keys(), values[_COUNT], values[_NAMES])
 
-    def says(values: Values) -> str:
+    def says(values: FormValues) -> str:
         ends = ", ".join(f"{segment} at {offset}" for segment, offset in values[_OFFSETS].items())
         return f"Ends {ends}.\nBegins {', '.join(map(_ranged, planned(values)))}."
 
@@ -235,7 +235,7 @@ def truncate(stream: str) -> Act:
 
 
 def seal(stream: str) -> Act:
-    def says(values: Values) -> str:
+    def says(values: FormValues) -> str:
         final = values[_OFFSETS]
         return f"{stream} ends " + (f"at {offsets(final)}." if final else "where each segment was noted last.")
 
@@ -270,7 +270,7 @@ def create_group() -> Act:
     default = GroupOptions(streams=())
     start = "where it begins: head, a time as 2026-01-31T12:00:00Z, or as orders: 0=300,1=400; payments: 0=5"
 
-    def call(values: Values) -> Call[Any]:
+    def call(values: FormValues) -> Call[Any]:
         begins = values["start"] or FromHead()
         settings = GroupSettings(streams=values["streams"], start=begins, **_group_settings(values))
         return group_calls.create_group(values["name"], settings)
@@ -295,7 +295,7 @@ def create_group() -> Act:
 async def configure_group(ask: VisitorCalls, group: str) -> Act:
     before = await ask(group_calls.describe_group(group))
 
-    def changed(values: Values) -> dict[str, Any]:
+    def changed(values: FormValues) -> dict[str, Any]:
         return changes({"streams": values["streams"], **_group_settings(values)}, before)
 
     return Act(
@@ -327,7 +327,7 @@ def delete_group(group: str) -> Act:
 
 
 def take_offline(group: str, reader: str) -> Act:
-    def says(values: Values) -> str:
+    def says(values: FormValues) -> str:
         back = "; ".join(f"{stream} to {offsets(position)}" for stream, position in values["positions"].items())
         return f"{reader} loses its segments. They go back {back or 'to what was settled'}."
 
@@ -362,7 +362,7 @@ def drain(controller: str) -> Act:
 def create_token(who: Visitor, now: int) -> Act:
     own = who.check_tokens("create a token")
 
-    def grant(values: Values) -> Grant:
+    def grant(values: FormValues) -> Grant:
         most = own.expires_at
         expires = most if values["lasts"] is None else now + values["lasts"]
         if most is not None and expires is not None and expires > most:
@@ -375,13 +375,13 @@ def create_token(who: Visitor, now: int) -> Act:
             expires_at=expires,
         )
 
-    def says(values: Values) -> str:
+    def says(values: FormValues) -> str:
         made = grant(values)
         bound = "" if made.writers == EVERYTHING else f", bound to the writers {made.writers}"
         until = "for good" if made.expires_at is None else f"until {Times().show(made.expires_at)}"
         return f"{made.name}: {made.role} of {made.pattern}{bound}, {until}"
 
-    def call(values: Values) -> Call[None]:
+    def call(values: FormValues) -> Call[None]:
         made = grant(values)
         body = {"name": made.name, "role": made.role, "pattern": made.pattern, "writers": made.writers}
         return tell("POST", "/tokens", {**body, "expires_at": made.expires_at})
@@ -429,11 +429,11 @@ def _read_lasting(text: str) -> int | None:
     return lasting
 
 
-def _group_settings(values: Values) -> dict[str, Any]:
+def _group_settings(values: FormValues) -> dict[str, Any]:
     return {name: values[name] for name in GROUP_SETTINGS}
 
 
-def _listed(values: Values) -> str:
+def _listed(values: FormValues) -> str:
     return ", ".join(f"{name}: {_shown(value)}" for name, value in values.items())
 
 

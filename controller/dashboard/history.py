@@ -18,7 +18,7 @@ from controller.dashboard.limits import (
     LAG_KEYS,
     LAG_POINTS,
     LAG_STREAMS_TOGETHER,
-    LAGS_KEPT_MS,
+    LAGS_STORED_MS,
     LAGS_WAIT_S,
     PAST_REFRESH_MS,
     SETTLED_MS,
@@ -102,7 +102,7 @@ class History:
     async def lags(self, streams: Sequence[StreamStatus], over: Range) -> tuple[int, dict[str, list[Point]]]:
         """From when on, and by stream the lags that have been read until now; reading goes on if it takes long."""
         lags, now = self._lags.get(over.key), self._now()
-        if lags is None or now - lags.asked_at > LAGS_KEPT_MS:
+        if lags is None or now - lags.asked_at > LAGS_STORED_MS:
             lags = self._lags[over.key] = _Lags()  # a stream may be another one of the same name by now
         lags.asked_at = now
         while len(self._lags) > HISTORY_SHARED:

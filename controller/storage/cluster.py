@@ -59,7 +59,7 @@ from controller.storage.terms import FENCES_SINCE_S, end_terms
 from controller.storage.transaction import transaction
 
 IDLE_BEGIN_MS: Final = 10_000  # PostgreSQL: from a statement with which one of many controllers begins to the next
-ENDED_KEPT_MS: Final = 600_000  # PostgreSQL: how long the row of an ended controller without shards is kept
+ENDED_STORED_MS: Final = 600_000  # PostgreSQL: how long the row of an ended controller without shards is kept
 
 
 class ControllerEnded(StoreTrouble):
@@ -164,7 +164,7 @@ _LEAVE: Final = (
     )
 )
 _FORGET: Final = delete(schema.controller).where(
-    _controller.ended_at < STORE_NOW - ENDED_KEPT_MS, ~exists().where(_shard.owner == _controller.id)
+    _controller.ended_at < STORE_NOW - ENDED_STORED_MS, ~exists().where(_shard.owner == _controller.id)
 )
 
 _LOCK_SHARDS: Final = select(_shard.id).where(_THESE).order_by(_shard.id).with_for_update(key_share=True)

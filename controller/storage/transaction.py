@@ -62,5 +62,5 @@ def _abandon(connection: Connection, begun: RootTransaction) -> None:
 
 def _reason_of(error: DBAPIError) -> str:
     """The driver's error, in one line."""
-    said = str(error.orig).strip().splitlines()
-    return redact(said[0]) if said else type(error.orig).__name__
+    lines = str(error.orig).strip().splitlines()
+    return redact(lines[0]) if lines else type(error.orig).__name__

@@ -15,7 +15,7 @@ from typing import Final
 
 from strandline.logs import Event, Position
 
-FAILED_EVENTS_KEPT: Final = 100_000  # until they are reported; more are only counted
+FAILED_EVENTS_STORED: Final = 100_000  # until they are reported; more are only counted
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Failures:
     """The events that were not acknowledged: their number, the reason of the first, and the segments in which they may
     be nevertheless.
 
-    `events` are the known ones, at most FAILED_EVENTS_KEPT.
+    `events` are the known ones, at most FAILED_EVENTS_STORED.
     """
 
     count: int = 0
@@ -44,7 +44,7 @@ class Failures:
     def add(self, reason: str, event: Event | None, segment: str | None) -> None:
         self.reason = self.reason or reason
         self.count += 1
-        if event is not None and len(self.events) < FAILED_EVENTS_KEPT:
+        if event is not None and len(self.events) < FAILED_EVENTS_STORED:
             self.events.append(event)
         if segment is not None:
             self.segments.add(segment)

@@ -132,7 +132,7 @@ class KafkaLogReader:
         rows, place = min(BATCH_FIRST_ROWS, most), start
         consumer = self._assigned(TopicPartition(self._topic.name, int(segment), start))
         try:
-            heard = time.monotonic()
+            last_found = time.monotonic()
             while place < end:
                 found = self._portion(consumer, min(rows, end - place))
                 events = list(filterfalse(Message.error, found))
@@ -146,8 +146,8 @@ class KafkaLogReader:
                 elif within:
                     place = _offset(within[-1]) + 1
                 if found:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > KAFKA_READ_STALL_MS / 1000:
+                    last_found = time.monotonic()
+                elif time.monotonic() - last_found > KAFKA_READ_STALL_MS / 1000:
                     raise LogUnavailable(path=self._topic.path, reason=f"nothing came for {KAFKA_READ_STALL_MS} ms")
         finally:
             if self._origin.is_here:
@@ -196,22 +196,22 @@ def _next_rows(found: list[Message], rows: int, most: int) -> int:
 def _batches(segment: str, portions: Iterator[list[Message]], most: int) -> Iterator[pa.RecordBatch]:
     """Arrow batches of at most so many rows and about BATCH_BYTES bytes. A batch costs Spark as much as some hundred
     rows, so it has those of several portions; their messages do not wait for that, or Python would collect them."""
-    columns, size = Columns(), 0
+    columns, size = EventColumns(), 0
     for found in portions:
         if columns.offsets and len(columns.offsets) + len(found) > most:
             yield columns.batch(segment)
-            columns, size = Columns(), 0
+            columns, size = EventColumns(), 0
         columns.extend(found)
         size += sum(map(len, found))
         if size >= BATCH_BYTES:
             yield columns.batch(segment)
-            columns, size = Columns(), 0
+            columns, size = EventColumns(), 0
     if columns.offsets:
         yield columns.batch(segment)
 
 
 @dataclass(slots=True)
-class Columns:
+class EventColumns:
     """The columns of a batch in the making."""
 
     keys: list[bytes | None] = field(default_factory=list)

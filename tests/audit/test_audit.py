@@ -51,7 +51,7 @@ def begun(marks: Sequence[Mark], start: int = 0) -> SegmentAudit:
 
 def audited(marks: Sequence[Mark], events: Iterable[Placed]) -> tuple[SegmentAudit, list[LateEvent]]:
     audit = begun(marks)
-    found = [audit.judge(each.offset, each.time, writer=each.writer) for each in events]
+    found = [audit.check(each.offset, each.time, writer=each.writer) for each in events]
     return audit, [each for each in found if each is not None]
 
 
@@ -112,7 +112,7 @@ def test_an_audit_that_goes_on_settles_each_event_once(
         part = begun(marks[:known], position)
         for each in events:
             if each.offset >= position:
-                part.judge(each.offset, each.time, writer=each.writer)
+                part.check(each.offset, each.time, writer=each.writer)
         part.end(end)
         counts.add(part.settled)
         position = part.position

@@ -72,7 +72,7 @@ class Honest:
             entries, _ = time_index(MarkChain(self.marks), segment, limit=10_000)
             audit = SegmentAudit(segment, 0, entries, absences.by_all_marks)
             for offset, (time, writer) in enumerate(events):
-                audit.judge(offset, time, writer=writer if named else None)
+                audit.check(offset, time, writer=writer if named else None)
             found.append(audit)
         return found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_demo.outcome import Outcome, draw, judge, table
+from strandline_demo.outcome import QueryOutcome, compare, draw, table
 from strandline_demo.world import WINDOW_MS, DemoSettings
 
 W = WINDOW_MS
@@ -19,9 +19,9 @@ def logged(*times: int) -> list[tuple[int, int]]:
     return [(time, 100_000 + number) for number, time in enumerate(times)]
 
 
-def judged(times: Sequence[int], *windows: tuple[int, int, int], until: int, dropped: int = 0) -> Outcome:
+def judged(times: Sequence[int], *windows: tuple[int, int, int], until: int, dropped: int = 0) -> QueryOutcome:
     """What came out of windows (start, count, moment), where the last watermark was `until`."""
-    return judge(logged(*times), windows, [(5_000, 0), (6_000, until)], dropped)
+    return compare(logged(*times), windows, [(5_000, 0), (6_000, until)], dropped)
 
 
 #   truth     |2  |3  |1  |
@@ -47,7 +47,7 @@ def test_a_repeated_unexpected_or_overfull_window_is_wrong_without_loss() -> Non
 
 def test_the_missing_events_are_those_that_were_appended_last() -> None:
     events = logged(1, 2, 3, W)
-    assert judge(events, [(0, 1, W), (W, 1, W)], [(0, 2 * W)], 0).missing == [events[2], events[1]]
+    assert compare(events, [(0, 1, W), (W, 1, W)], [(0, 2 * W)], 0).missing == [events[2], events[1]]
 
 
 @given(st.lists(st.integers(0, 10 * W - 1), min_size=1), st.data())

@@ -209,7 +209,7 @@ def test_a_stale_cache_calls_and_raises_what_is_wrong(counting: tuple[Counting, 
     with TimeWindows(connection, stream, cached=True, stale_after_ms=1) as windows:
         following(windows)
         transport.away = True
-        until(lambda: (windows.following[""].heard_ms_ago or 0) > 1)
+        until(lambda: (windows.following[""].answered_ms_ago or 0) > 1)
         with pytest.raises(ControllerAway):
             windows.get_time_window({"0": 10, "1": 20})
 
@@ -405,7 +405,7 @@ def test_marks_that_are_older_than_allowed_tell_no_window(controller: Any, strea
     assert hand.follower.window({"0": 10, "1": 20}) is not None
     hand.now = 1_000.5
     assert hand.follower.window({"0": 10, "1": 20}) is None
-    assert hand.follower.status.heard_ms_ago == 1_000.5
+    assert hand.follower.status.answered_ms_ago == 1_000.5
 
 
 class Looking(threading.Thread):

@@ -103,5 +103,5 @@ def finish(spark: SparkSession, run: Any) -> None:
 def _hear(spark: SparkSession, run: Any) -> None:
     last = last_progress(run.query)
     assert last is not None
-    reporter(spark).hear(last)  # which Spark may be about to tell the listener
+    reporter(spark).handle_progress(last)  # which Spark may be about to tell the listener
     assert reporter(spark).settle(60)

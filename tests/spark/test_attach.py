@@ -18,7 +18,7 @@ from spark_integration import attach, detach
 from spark_integration.errors import InvalidOption, NotStreaming, WrongSetting
 from spark_integration.file_positions import FilePositions
 from spark_integration.group_reports import GroupFollower
-from spark_integration.options import BACKLOG_THRESHOLD, Asking
+from spark_integration.options import BACKLOG_THRESHOLD, StreamAccess
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.backlog import CallableStrategy
@@ -179,7 +179,7 @@ def test_a_query_ends_when_one_of_another_spark_registers_with_its_group(
         folder.mark(11_000)
         assert settle(spark, run) == {0: 1}
         folder.put("one", [13_000])
-        windows = ControllerWindows(Asking(controller=folder.stream.url, stream=folder.stream.name))
+        windows = ControllerWindows(StreamAccess(controller=folder.stream.url, stream=folder.stream.name))
         GroupFollower(windows, "copied", folder.stream.name).register({"one": 2})
         folder.mark(21_000)
         with pytest.raises(StreamingQueryException, match=r"has ended.* another query registered.* start this query"):

@@ -59,7 +59,7 @@ class Chain:
         def settle() -> None:
             query.until_at_rest()
             if (last := last_progress(query.now)) is not None:
-                notes.hear(last)
+                notes.handle_progress(last)
             assert notes.settle(60)
 
         yield settle
@@ -182,7 +182,7 @@ def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
             chain.query.until_at_rest()
             last = last_progress(chain.query.now)
             assert last is not None
-            chain.notes.hear(last)
+            chain.notes.handle_progress(last)
             chain.notes.onQueryIdle(chain.query.now)  # type: ignore[arg-type]  # Spark's own event has no more than its id
             assert not chain.notes.settle(CALL_DEADLINE_DEFAULT_MS / 1000 + 5)  # it gave up once, and tries again
             proxy.loses_all = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.spark_delay import STEPS, HeardBatch, steps
+from benchmarks.spark_delay import STEPS, ReportedBatch, steps
 from strandline.wire.streams import WireMark
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
@@ -22,9 +22,9 @@ def mark(time: int, cut: int, created_at: int) -> WireMark:
     )  # fmt: skip
 
 
-def batch(begun: int, ended: int, mark: int | None, watermark: int | None, read: int | None = None) -> HeardBatch:
+def batch(begun: int, ended: int, mark: int | None, watermark: int | None, read: int | None = None) -> ReportedBatch:
     position = None if read is None else {"0": read}
-    return HeardBatch(begun, begun + 100, ended, ended + 5, mark, watermark, position)
+    return ReportedBatch(begun, begun + 100, ended, ended + 5, mark, watermark, position)
 
 
 NOTES = [(900, 950.0), (1_200, 1_300.0)]

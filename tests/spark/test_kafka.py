@@ -195,7 +195,7 @@ def test_a_kafka_chain_writes_each_batch_once_and_then_ends(
     query.stop()
     last = last_progress(query.now)
     assert last is not None
-    notes.hear(last)
+    notes.handle_progress(last)
     assert notes.settle(60)
     notes.close()
     sink.close()

@@ -19,7 +19,7 @@ from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.file_positions import FilePositions
 from spark_integration.group_reports import GroupFollower, report
 from spark_integration.mark_source import MarkOffset, MarkOptions, MarkReader
-from spark_integration.options import BACKLOG_THRESHOLD, Asking
+from spark_integration.options import BACKLOG_THRESHOLD, StreamAccess
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter
 from spark_integration.report_sender import ReportSender
 from spark_integration.rows import SCHEMA
@@ -98,20 +98,20 @@ class TestFiles:
 class TestReporter:
     """What the listener makes of a progress report with several sources."""
 
-    def hear(self, stream: Any, *sources: tuple[str, dict[str, int]]) -> dict[str, int]:
+    def handle_progress(self, stream: Any, *sources: tuple[str, dict[str, int]]) -> dict[str, int]:
         """Reports a batch of a query; returns where its group stands then."""
-        asking = Asking(controller=stream.url, stream=stream.name)
-        epoch = GroupFollower(ControllerWindows(asking), "twice", stream.name).register({})
+        access = StreamAccess(controller=stream.url, stream=stream.name)
+        epoch = GroupFollower(ControllerWindows(access), "twice", stream.name).register({})
         marks = json.dumps(MarkOffset(group="twice", stream=stream.name, source="orders", epoch=epoch).to_json())
         read = [
             SimpleNamespace(description=name, startOffset=None, endOffset=json.dumps({"orders": at}), latestOffset=None)
             for name, at in sources
         ]
         reporter = PositionReporter()
-        reporter.attach("orders", Attached(asking, KafkaPositions("orders")))
+        reporter.attach("orders", Attached(access, KafkaPositions("orders")))
         theirs = SimpleNamespace(description="marks", startOffset=None, endOffset=marks)
         progress: Any = SimpleNamespace(name="job", id="7", sources=[*read, theirs])
-        reporter.hear(progress)
+        reporter.handle_progress(progress)
         assert reporter.settle(60)
         reporter.close()
         with ReaderGroup(stream.controller.connection, "twice") as group:
@@ -121,15 +121,15 @@ class TestReporter:
         self, stream: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         one, other = ("Kafka[orders]", {"0": 5, "1": 2}), ("Kafka[orders]", {"0": 3, "1": 4, "2": 6})
-        assert self.hear(stream, one, other) == {"0": 3, "1": 2}
+        assert self.handle_progress(stream, one, other) == {"0": 3, "1": 2}
         assert not caplog.records
 
     def test_different_sources_of_one_stream_are_named_and_move_nothing(
         self, stream: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
-        assert self.hear(stream, ("Kafka[orders]", {"0": 5}), ("Kafka[orders, bills]", {"0": 5})) == {}
+        assert self.handle_progress(stream, ("Kafka[orders]", {"0": 5}), ("Kafka[orders, bills]", {"0": 5})) == {}
         assert "query job: Kafka[orders, bills] and Kafka[orders] give positions of 'orders'" in caplog.text
-        assert self.hear(stream) == {}
+        assert self.handle_progress(stream) == {}
         assert "query job: none of its sources give positions of 'orders'" in caplog.text
 
 
@@ -139,7 +139,9 @@ class TestGroups:
             return group.get_time_window().streams[stream.name]
 
     def follower(self, stream: Any, name: str) -> GroupFollower:
-        return GroupFollower(ControllerWindows(Asking(controller=stream.url, stream=stream.name)), name, stream.name)
+        return GroupFollower(
+            ControllerWindows(StreamAccess(controller=stream.url, stream=stream.name)), name, stream.name
+        )
 
     def test_the_query_that_registered_last_speaks_and_may_begin_further_back(self, stream: Any) -> None:
         first, second = self.follower(stream, "same"), self.follower(stream, "same")
@@ -202,16 +204,18 @@ class TestGroups:
             again.stop()
 
     def marks(self, stream: Any) -> MarkReader:
-        asking = Asking(controller=stream.url, stream=stream.name)
-        return MarkReader(MarkOptions(asking=asking, group=stream.name, source="orders"))
+        access = StreamAccess(controller=stream.url, stream=stream.name)
+        return MarkReader(MarkOptions(access=access, group=stream.name, source="orders"))
 
     def next_of(self, reader: MarkReader, start: dict[str, Any]) -> dict[str, Any]:
         _, end = reader.read(start)
         return end
 
-    def hear(self, stream: Any, marks: dict[str, Any], positions: dict[str, int], *, first: bool = False) -> None:
+    def handle_progress(
+        self, stream: Any, marks: dict[str, Any], positions: dict[str, int], *, first: bool = False
+    ) -> None:
         """Reports a batch, as the listener does."""
-        windows = ControllerWindows(Asking(controller=stream.url, stream=stream.name))
+        windows = ControllerWindows(StreamAccess(controller=stream.url, stream=stream.name))
         report(windows, marks["group"], stream.name, marks["epoch"], positions, None if first else {})
 
     def test_a_new_checkpoint_starts_marks_again_an_old_one_continues(self, stream: Any) -> None:
@@ -219,7 +223,7 @@ class TestGroups:
         begun = self.next_of(first, first.initialOffset())
         assert (begun["run"], begun["mark"]) == (1, None)
         stream.mark(500, {"0": 5})
-        self.hear(stream, begun, {"0": 5}, first=True)
+        self.handle_progress(stream, begun, {"0": 5}, first=True)
         told = self.next_of(first, begun)
         assert told["mark"] == 500
         stream.mark(600, {"0": 5})  # while no query runs
@@ -236,14 +240,14 @@ class TestGroups:
     def test_a_run_begins_with_the_mark_at_the_end_of_the_last_runs_first_batch(self, stream: Any) -> None:
         first = self.marks(stream)
         begun = self.next_of(first, first.initialOffset())
-        self.hear(stream, begun, {"0": 5}, first=True)
-        self.hear(stream, begun, {"0": 9})
+        self.handle_progress(stream, begun, {"0": 5}, first=True)
+        self.handle_progress(stream, begun, {"0": 9})
         stream.mark(500, {"0": 5})
         stream.mark(900, {"0": 9})
         second = self.marks(stream)
         again = self.next_of(second, begun)
         assert again["mark"] == 500
-        self.hear(stream, again, {"0": 7}, first=True)
+        self.handle_progress(stream, again, {"0": 7}, first=True)
         assert self.next_of(second, again) == again
         # A copy that has none of the last run's batches keeps its own mark until it is reported.
         restored = self.marks(stream)
@@ -255,7 +259,7 @@ class TestGroups:
         stream.run(delete_group(stream.name))
         taken = self.next_of(other, other.initialOffset())
         assert taken["epoch"] == begun["epoch"]
-        self.hear(stream, taken, {"0": 5}, first=True)
+        self.handle_progress(stream, taken, {"0": 5}, first=True)
         stream.mark(500, {"0": 5})
         with pytest.raises(GroupTaken):
             first.read(begun)
@@ -266,7 +270,7 @@ class TestGroups:
         begun = self.next_of(first, first.initialOffset())
         stream.mark(500, {"0": 5})
         other = self.next_of(copy, begun)
-        self.hear(stream, other, {"0": 5}, first=True)
+        self.handle_progress(stream, other, {"0": 5}, first=True)
         with pytest.raises(GroupTaken, match=r"registration 1 .* has ended.* start this query again"):
             first.read(begun)
         assert self.next_of(copy, other)["mark"] == 500

@@ -355,9 +355,9 @@ class TestOptions:
 
     def test_a_token_file_replaces_the_option_and_the_environment(self, options: dict[str, str]) -> None:
         environment = {"STRANDLINE_TOKEN": "from-variable"}
-        with_file = SourceOptions.parse({**options, "tokenFile": "t", "caFile": "c"}, environment).asking
+        with_file = SourceOptions.parse({**options, "tokenFile": "t", "caFile": "c"}, environment).access
         assert (with_file.token, with_file.token_file, with_file.ca_file) == (None, "t", "c")
-        assert SourceOptions.parse(options, environment).asking.token == "from-variable"
+        assert SourceOptions.parse(options, environment).access.token == "from-variable"
         with pytest.raises(InvalidOption, match=r"option tokenFile .* give it or token, not both"):
             SourceOptions.parse({**options, "tokenFile": "t", "token": "x"})
 
@@ -369,7 +369,7 @@ class TestOptions:
     def test_secrets_show_in_no_representation(self, options: dict[str, str]) -> None:
         kafka = {"log": "kafka", "kafka.bootstrap.servers": "broker:9092", "kafka.sasl.password": "secret"}
         settings = StrandlineSource({**options, **kafka, "token": "secret"})._settings
-        assert settings.asking.token == "secret"
+        assert settings.access.token == "secret"
         client = {"bootstrap.servers": "broker:9092", "sasl.password": "secret"}
         assert settings.place == KafkaTopic(options["stream"], client)
         assert "secret" not in repr(settings)

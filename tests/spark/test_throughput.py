@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.spark_exactness import Stage
-from benchmarks.spark_throughput import SMALL_BATCHES, Topic, by_itself, fill, turns
+from benchmarks.spark_throughput import SMALL_BATCHES, FilledTopic, by_itself, fill, turns
 from spark_integration import detach
 from tests.kafka import Kafka
 
@@ -38,7 +38,7 @@ def test_the_exact_watermark_is_measured_beside_sparks_own(
 def test_exact_queries_on_kafka_need_at_most_two_batches_more_than_a_plain_one(
     spark: SparkSession, spark_kafka_jars: Path, controller: Any, kafka: Kafka, tmp_path: Path
 ) -> None:
-    topic = Topic.create(Stage(tmp_path, controller.connection, spark), kafka)
+    topic = FilledTopic.create(Stage(tmp_path, controller.connection, spark), kafka)
     topic.fill(100 * SMALL_BATCHES)
     kinds = [partial(each, 300) for each in (topic.plain, topic.attached, topic.by_source)]
     plain, attached, ours = turns(tmp_path, 1, *kinds)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_integration.errors import NoWindow
-from spark_integration.options import Asking as Settings
+from spark_integration.options import StreamAccess
 from spark_integration.window_calls import WINDOW_PAUSE_BOUND_MS, ControllerWindows
 from strandline.client import calls
 from strandline.client.calls import Request, Response
@@ -61,7 +61,9 @@ class Asking:
     """The windows of a stream, and the wire to them."""
 
     def __init__(self, stream: Any, faults: Iterable[Outcome], key: str = "") -> None:
-        settings = Settings(controller=stream.url, stream=stream.name, time_key=key, token="secret", wait_ms=WAIT_MS)
+        settings = StreamAccess(
+            controller=stream.url, stream=stream.name, time_key=key, token="secret", wait_ms=WAIT_MS
+        )
         self.wire = Wire(HttpTransport(stream.url), iter(faults))
         seams = Seams(now_ms=lambda: self.wire.now_ms, sleep=self.wire.sleep, random=lambda: 1.0)
         self.windows = ControllerWindows(settings, transport=self.wire, seams=seams)
@@ -153,5 +155,5 @@ def test_an_answer_that_no_waiting_can_mend_is_raised_at_once(
 
 
 def test_the_token_shows_in_no_representation() -> None:
-    settings = Settings(controller="http://127.0.0.1:1", stream="s", token="secret", wait_ms=1)
+    settings = StreamAccess(controller="http://127.0.0.1:1", stream="s", token="secret", wait_ms=1)
     assert "secret" not in repr(settings)

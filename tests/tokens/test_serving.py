@@ -20,7 +20,7 @@ from controller.settings import Settings
 from controller.storage.tokens import open_tokens, revoke_token
 from controller.terminal import Failure
 from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
-from spark_integration.options import Asking
+from spark_integration.options import StreamAccess
 from spark_integration.window_calls import ControllerWindows
 from strandline.client.credentials import find_token, trust
 from strandline.client.http import Connection
@@ -151,14 +151,14 @@ def test_writers_and_readers_of_each_kind_come_in_with_their_tokens(guarded: Gua
 
 def test_sparks_source_comes_in_with_a_file_that_has_its_token(guarded: Guarded, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(guarded.tokens["reader"])
-    asking = Asking(
+    access = StreamAccess(
         controller=guarded.process.url,
         stream="orders",
         token_file=str(tmp_path / "token"),
         ca_file=guarded.certificate,
         wait_ms=5_000,
     )
-    windows = ControllerWindows(asking)
+    windows = ControllerWindows(access)
     assert windows.time_window({}).lower is None
     windows.close()
 

@@ -122,7 +122,9 @@ def test_no_note_is_refused_for_what_a_lost_answer_took(
         for later, further in notes:
             times = {**times, **{key: times.get(key, 0) + step for key, step in later.items()}}
             position = {**position, **{segment: position.get(segment, 0) + step for segment, step in further.items()}}
-            outbox.say_at({key: times[key] for key in later}, {segment: position[segment] for segment in further}, {})
+            outbox.add_note_at(
+                {key: times[key] for key in later}, {segment: position[segment] for segment in further}, {}
+            )
         exchange(outbox, controller, done=done, lost=lost)
     for _ in range(20):
         exchange(outbox, controller)
@@ -133,21 +135,21 @@ def test_no_note_is_refused_for_what_a_lost_answer_took(
 
 def test_what_another_one_noted_is_refused_also_where_an_answer_was_lost() -> None:
     outbox, controller = holding(), Strict(times={"": 50})
-    outbox.say_at({"": 10}, {"0": 1}, {})
-    outbox.say_at({"": 20}, {"0": 2}, {})
+    outbox.add_note_at({"": 10}, {"0": 1}, {})
+    outbox.add_note_at({"": 20}, {"0": 2}, {})
     exchange(outbox, controller, lost=True)
     exchange(outbox, controller)
     status = outbox.status()
     assert (status.refusals, status.waiting, status.noted) == (2, 0, {})
-    outbox.say_at({"": 60}, {"0": 3}, {})
+    outbox.add_note_at({"": 60}, {"0": 3}, {})
     exchange(outbox, controller)
     assert outbox.status().noted == {"": 60}
 
 
 def test_another_reason_for_refusal_is_reported_despite_lost_answers() -> None:
     outbox, controller = holding(), Strict()
-    outbox.say_at({"": 10}, {"0": 1}, {})
-    outbox.say_at({"": 2_000}, {"0": 2}, {})
+    outbox.add_note_at({"": 10}, {"0": 1}, {})
+    outbox.add_note_at({"": 2_000}, {"0": 2}, {})
     exchange(outbox, controller, lost=True)
     exchange(outbox, controller)
     assert isinstance(outbox.status().refused, TimeTooFarAhead)
@@ -156,7 +158,7 @@ def test_another_reason_for_refusal_is_reported_despite_lost_answers() -> None:
 
 def test_a_note_that_was_certainly_not_taken_is_refused_as_ever() -> None:
     outbox, controller = holding(), Strict(times={"": 15})
-    outbox.say_at({"": 10}, {"0": 1}, {})
-    outbox.say_at({"": 20}, {"0": 2}, {})
+    outbox.add_note_at({"": 10}, {"0": 1}, {})
+    outbox.add_note_at({"": 20}, {"0": 2}, {})
     exchange(outbox, controller)
     assert (outbox.status().refusals, outbox.status().noted) == (1, {"": 20})

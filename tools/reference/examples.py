@@ -67,8 +67,8 @@ class _Caller:
         example: dict[str, Any] = {"name": name, "call": call}
         if body is not None:
             example["body"] = body
-        said = self._named(_in_order(answer.json())) if route.media_type == JSON else _events_in_order(answer.text)
-        self.found.setdefault(route.name, []).append({**example, "status": answer.status_code, "answer": said})
+        shown = self._named(_in_order(answer.json())) if route.media_type == JSON else _events_in_order(answer.text)
+        self.found.setdefault(route.name, []).append({**example, "status": answer.status_code, "answer": shown})
 
     def _named(self, answer: Any) -> Any:
         """The same with an identity that does not change from run to run."""

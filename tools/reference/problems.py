@@ -30,15 +30,15 @@ def errors() -> str:
         families.setdefault(kind.__mro__[1], []).append(kind)
     parts = []
     for family, kinds in families.items():
-        said = " ".join((inspect.getdoc(family) or "").split())
+        wording = " ".join((inspect.getdoc(family) or "").split())
         rows = [
-            (f"{code(kind.code)} ({_status(kind)}{code(kind.__name__)})", _says(kind), _fields_of(kind))
+            (f"{code(kind.code)} ({_status(kind)}{code(kind.__name__)})", _wording(kind), _fields_of(kind))
             for kind in kinds
         ]
         title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()
         if family is StrandlineError:
-            title, said = "Without a family", "The other errors."
-        parts.append(f"## {title}\n\n{said}\n\n{items(rows)}")
+            title, wording = "Without a family", "The other errors."
+        parts.append(f"## {title}\n\n{wording}\n\n{items(rows)}")
     introduction = (
         "Each error has a stable code, a sentence that names the offending value and what would be right, and fields "
         "for programs. Over HTTP it is a problem (RFC 9457) with the code and the fields beside `title`, `status` and "
@@ -80,16 +80,16 @@ def _fields_of(kind: type[StrandlineError]) -> str:
     return f"fields {', '.join(names)}" if names else ""
 
 
-def _says(kind: type[StrandlineError]) -> str:
+def _wording(kind: type[StrandlineError]) -> str:
     """The sentence of an error from its source, with names in place of values."""
     own = vars(kind).get("detail")
-    said = kind.says.replace("!r}", "}").replace("{{", "{").replace("}}", "}")
+    wording = kind.says.replace("!r}", "}").replace("{{", "{").replace("}}", "}")
     if isinstance(own, property) and own.fget is not None:
-        said = _sentence(own.fget)
+        wording = _sentence(own.fget)
     own_words = vars(kind).get("__doc__") or ""
-    told = "" if own_words.startswith(f"{kind.__name__}(") else " ".join(own_words.split())
-    said = said.replace("][", "]\\[")  # two brackets side by side would be a link
-    return f"{told} *{said}*".strip() if told else said
+    own_wording = "" if own_words.startswith(f"{kind.__name__}(") else " ".join(own_words.split())
+    wording = wording.replace("][", "]\\[")  # two brackets side by side would be a link
+    return f"{own_wording} *{wording}*".strip() if own_wording else wording
 
 
 def _sentence(function: Callable[..., str]) -> str:

@@ -80,9 +80,9 @@ def _shape(operation: Mapping[str, Any]) -> str:
 
 def _who(operation: Mapping[str, Any]) -> str:
     """Who may make a call."""
-    said: str = operation.get("description", "Open to everybody.")
-    needed = NEEDS.fullmatch(said)
-    return f"Role {needed[1]}{PATTERNS[needed[2]]}." if needed and needed[2] in PATTERNS else said
+    wording: str = operation.get("description", "Open to everybody.")
+    needed = NEEDS.fullmatch(wording)
+    return f"Role {needed[1]}{PATTERNS[needed[2]]}." if needed and needed[2] in PATTERNS else wording
 
 
 def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any], *, shown: bool) -> str:
@@ -141,23 +141,23 @@ def _answered(operation: Mapping[str, Any], *, shown: bool) -> Iterator[str]:
 
 
 def _when(response: Mapping[str, Any]) -> str:
-    said: str = response["description"]
-    return "" if said == "Done" else f" ({said[0].lower()}{said[1:]})"
+    wording: str = response["description"]
+    return "" if wording == "Done" else f" ({wording[0].lower()}{wording[1:]})"
 
 
 def _answers(paths: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     """The shapes of all answers, and what these are made of."""
     found: dict[str, None] = {}
 
-    def walk(value: object) -> None:
+    def visit(value: object) -> None:
         for name in _named(value):
             if name not in found and "properties" in schemas[name]:
                 found[name] = None
-                walk(schemas[name])
+                visit(schemas[name])
 
     for operations in paths.values():
         for operation in operations.values():
-            walk(operation["responses"])
+            visit(operation["responses"])
     return "## Answers\n\n" + "\n\n".join(_answer(name, schemas[name], schemas) for name in sorted(found))
 
 

@@ -28,7 +28,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def items(rows: Iterable[Sequence[str]]) -> str:
     """A list, each item of it a name and what is said of it, for what a table would have empty cells."""
-    return "\n".join("- " + ": ".join(filter(None, (name, "; ".join(filter(None, said))))) for name, *said in rows)
+    return "\n".join(
+        "- " + ": ".join(filter(None, (name, "; ".join(filter(None, details))))) for name, *details in rows
+    )
 
 
 def code(text: str) -> str:
