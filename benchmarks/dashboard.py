@@ -49,7 +49,7 @@ async def visit_all(url: str, pages: int) -> None:
 
 
 @contextmanager
-def looking(url: str, pages: int) -> Iterator[None]:
+def visiting(url: str, pages: int) -> Iterator[None]:
     """Has so many pages open."""
     command = [sys.executable, "-m", "benchmarks.dashboard", "--visit", url, "--pages", str(pages)]
     process = subprocess.Popen([*on_core(-1), *command], stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -80,7 +80,7 @@ def measure(options: argparse.Namespace) -> Report:
         for number in range(options.rounds):
             # Each goes first in turn: a store that grows, or a machine that warms up, favours neither.
             for kind in (some, none) if number % 2 else (none, some):
-                with looking(server.url, options.pages) if kind == some else nullcontext():
+                with visiting(server.url, options.pages) if kind == some else nullcontext():
                     runs[kind].append(load(server, noting(next(rounds)), folder, options.connections, options.seconds))
     rate, reference = middle(runs[some]).per_second, middle(runs[none]).per_second
     print(f"{'':10} {'notes/s':>9} {'p50 ms':>7} {'p99 ms':>7} {'of none':>8}")

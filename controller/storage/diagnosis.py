@@ -6,7 +6,6 @@ The sentence names no path, address or statement, since callers without a token 
 from __future__ import annotations
 
 import errno
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -86,41 +85,6 @@ class LockHeld(StoreTrouble):
         )
 
 
-_SQLITE: Final[Mapping[int, Diagnosis]] = {
-    sqlite3.SQLITE_FULL: Diagnosis(Cause.FULL, "the disk is full: the store's file cannot grow"),
-    sqlite3.SQLITE_IOERR: Diagnosis(Cause.DISK, "the disk failed to read or write the store's file"),
-    sqlite3.SQLITE_READONLY: Diagnosis(Cause.READ_ONLY, "the store's file is not writable"),
-    sqlite3.SQLITE_PERM: Diagnosis(Cause.READ_ONLY, "the store's file is not writable"),
-    sqlite3.SQLITE_BUSY: Diagnosis(Cause.LOCKED, "another process has locked the store's file"),
-    sqlite3.SQLITE_LOCKED: Diagnosis(Cause.LOCKED, "another process has locked the store's file"),
-    sqlite3.SQLITE_CANTOPEN: Diagnosis(Cause.AWAY, "the store's file cannot be opened"),
-    sqlite3.SQLITE_CORRUPT: Diagnosis(Cause.DAMAGED, "the store's file is damaged: restore a backup"),
-    sqlite3.SQLITE_NOTADB: Diagnosis(Cause.DAMAGED, "the store's file is not an SQLite database"),
-}
-_SQLITE_WRITES: Final = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE)
-_CANNOT_WRITE: Final = Diagnosis(
-    Cause.DISK, "the disk refuses to write the store's file: check its quota, and the limit on the size of a file"
-)
-
-# By SQLSTATE, or by its first characters, the class.
-_POSTGRESQL: Final[Mapping[str, Diagnosis]] = {
-    "53100": Diagnosis(Cause.FULL, "the disk of the database server is full"),
-    "58030": Diagnosis(Cause.DISK, "the disk of the database server failed to read or write"),
-    "25006": Diagnosis(Cause.READ_ONLY, "the database takes no writes: the server is a standby, or set to read-only"),
-    "55P03": Diagnosis(Cause.LOCKED, "another session has locked the rows to be written"),
-    "57014": Diagnosis(Cause.SILENT, "the database server cancelled a statement that took too long"),
-    "57P03": Diagnosis(Cause.AWAY, "the database server is starting or shutting down"),
-    "57P": Diagnosis(Cause.AWAY, "the database server ended the session"),
-    "XX001": Diagnosis(Cause.DAMAGED, "the database is damaged: restore a backup"),
-    "XX002": Diagnosis(Cause.DAMAGED, "an index of the database is damaged: reindex it, or restore a backup"),
-    "53": Diagnosis(Cause.REFUSED, "the database server has no room for a session or a statement"),
-    "28": Diagnosis(Cause.REFUSED, "the database server does not accept the user or the password"),
-    "3D": Diagnosis(Cause.REFUSED, "the database server has no such database"),
-    "42501": Diagnosis(Cause.REFUSED, "the user lacks a privilege in the database"),
-    "08": Diagnosis(Cause.AWAY, "the connection to the database server was lost"),
-}
-_CONNECTION: Final = Diagnosis(Cause.AWAY, "the database server cannot be reached, or the connection to it was lost")
-
 _SYSTEM: Final[Mapping[int, Diagnosis]] = {
     errno.ENOSPC: Diagnosis(Cause.FULL, "the disk is full"),
     errno.EDQUOT: Diagnosis(Cause.FULL, "the quota of the disk is used up"),
@@ -145,36 +109,10 @@ def diagnose(error: BaseException) -> Diagnosis:
             return Diagnosis(Cause.OTHER, str(error))
         case DBAPIError() if error.orig is not None:
             return diagnose(error.orig)
-        case sqlite3.Error():
-            return _of_sqlite(error)
         case OSError(errno=int(number)) if number in _SYSTEM:
             return _SYSTEM[number]
-        case _ if hasattr(error, "sqlstate"):  # an error of psycopg, which may not be installed
-            return _of_postgresql(error, error.sqlstate)
         case _:
-            return Diagnosis(Cause.OTHER, type(error).__name__)
+            from controller.storage.kinds import KINDS  # which imports this module
 
-
-def _of_sqlite(error: sqlite3.Error) -> Diagnosis:
-    code = getattr(error, "sqlite_errorcode", None)  # errors from misuse of the module have none
-    if code is None:
-        return Diagnosis(Cause.OTHER, f"the store failed ({type(error).__name__})")
-    if code in _SQLITE_WRITES:
-        return _CANNOT_WRITE
-    if code == sqlite3.SQLITE_READONLY_DBMOVED:
-        return Diagnosis(Cause.MOVED, "the store's file was removed or renamed while it was served")
-    found = _SQLITE.get(code & 0xFF)  # without the bits of the extended code
-    if found is None:
-        return Diagnosis(Cause.OTHER, f"the store refused a statement ({error.sqlite_errorname})")
-    return found
-
-
-def _of_postgresql(error: BaseException, state: str | None) -> Diagnosis:
-    if state is None and any(kind.__name__ == "OperationalError" for kind in type(error).__mro__):
-        return _CONNECTION  # the server sent no error
-    if state is None:
-        return Diagnosis(Cause.OTHER, f"the store failed ({type(error).__name__})")
-    for prefix in (state, state[:3], state[:2]):
-        if prefix in _POSTGRESQL:
-            return _POSTGRESQL[prefix]
-    return Diagnosis(Cause.OTHER, f"the store refused a statement ({type(error).__name__}, {state})")
+            found = (kind.diagnosis(error) for kind in KINDS.values())
+            return next(filter(None, found), Diagnosis(Cause.OTHER, type(error).__name__))

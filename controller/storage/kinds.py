@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from sqlalchemy import URL, Connection, Engine, Table, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from controller.storage.diagnosis import Diagnosis
 from controller.storage.postgresql import PostgresqlStore
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown
 from controller.storage.session import Engines
@@ -55,6 +57,17 @@ class StoreKind(Protocol):
 
     def rows(self, rows: list[dict[str, Any]]) -> Any:
         """Rows as the parameters of that insert."""
+
+    def back_up(self, url: URL, part: Path, file: Path) -> bool:
+        """Writes a snapshot of the store to `part`, which becomes `file`; a controller may go on serving. Returns
+        whether such a file can be inspected like a store."""
+
+    def restored(self, url: URL, file: Path | None) -> AbstractContextManager[Connection]:
+        """A transaction in a store that a backup was copied to, or that was restored in another way. The store must not
+        exist yet, or be empty; it can be served when the transaction ends, and not before."""
+
+    def diagnosis(self, error: BaseException) -> Diagnosis | None:
+        """What an error of the driver means; None if it is none."""
 
     def left_undone(self, error: BaseException) -> bool:
         """Whether a COMMIT that failed with this error of the driver certainly changed nothing."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -21,6 +24,7 @@ from sqlalchemy import (
     event,
     extract,
     func,
+    inspect,
     literal,
     select,
 )
@@ -28,8 +32,19 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from controller.storage.diagnosis import Cause, StoreTrouble, diagnose
-from controller.storage.refusals import AlreadyServed, DriverMissing, StoreAway, StoreRefused, shown
+from controller.storage import schema
+from controller.storage.diagnosis import Cause, Diagnosis, StoreTrouble, diagnose
+from controller.storage.refusals import (
+    AlreadyServed,
+    DriverMissing,
+    InTheWay,
+    ProgramFailed,
+    ProgramMissing,
+    StoreAway,
+    StoreRefused,
+    WrongSchema,
+    shown,
+)
 from controller.storage.rows import to_json
 from controller.storage.session import Engines, Sessions, sessions_of
 from strandline.redaction import redact
@@ -48,6 +63,25 @@ DEADLOCK: Final = "40P01"  # deadlock_detected
 _TIMELINE: Final = """
 SELECT CASE WHEN NOT pg_is_in_recovery()
 THEN system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END FROM pg_control_system()"""
+
+# By SQLSTATE, or by its first characters, the class.
+_DIAGNOSES: Final[Mapping[str, Diagnosis]] = {
+    "53100": Diagnosis(Cause.FULL, "the disk of the database server is full"),
+    "58030": Diagnosis(Cause.DISK, "the disk of the database server failed to read or write"),
+    "25006": Diagnosis(Cause.READ_ONLY, "the database takes no writes: the server is a standby, or set to read-only"),
+    "55P03": Diagnosis(Cause.LOCKED, "another session has locked the rows to be written"),
+    "57014": Diagnosis(Cause.SILENT, "the database server cancelled a statement that took too long"),
+    "57P03": Diagnosis(Cause.AWAY, "the database server is starting or shutting down"),
+    "57P": Diagnosis(Cause.AWAY, "the database server ended the session"),
+    "XX001": Diagnosis(Cause.DAMAGED, "the database is damaged: restore a backup"),
+    "XX002": Diagnosis(Cause.DAMAGED, "an index of the database is damaged: reindex it, or restore a backup"),
+    "53": Diagnosis(Cause.REFUSED, "the database server has no room for a session or a statement"),
+    "28": Diagnosis(Cause.REFUSED, "the database server does not accept the user or the password"),
+    "3D": Diagnosis(Cause.REFUSED, "the database server has no such database"),
+    "42501": Diagnosis(Cause.REFUSED, "the user lacks a privilege in the database"),
+    "08": Diagnosis(Cause.AWAY, "the connection to the database server was lost"),
+}
+_CONNECTION: Final = Diagnosis(Cause.AWAY, "the database server cannot be reached, or the connection to it was lost")
 
 
 class TimelineLeft(StoreTrouble):
@@ -271,3 +305,63 @@ class PostgresqlStore:
             yield warnings
         finally:
             driver.remove_notice_handler(collect)
+
+    def back_up(self, url: URL, part: Path, file: Path) -> bool:
+        """In pg_dump's custom format."""
+        _run("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
+        return False
+
+    @contextmanager
+    def restored(self, url: URL, file: Path | None) -> Iterator[Connection]:
+        engine = writing_engine(url, statement_timeout_ms=0)  # holds the lock: no controller serves it meanwhile
+        try:
+            with engine.connect() as connection:
+                with connection.begin():
+                    empty = not inspect(connection).get_table_names()
+                if file is not None:
+                    if not empty:
+                        raise InTheWay(shown(url))
+                    once = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
+                    _run("pg_restore", url, *once, str(file))
+                elif empty:
+                    raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
+                with connection.begin():
+                    yield connection
+        except DBAPIError as error:
+            raise self.refusal(url, error) from error
+        finally:
+            engine.dispose()
+
+    def diagnosis(self, error: BaseException) -> Diagnosis | None:
+        if not hasattr(error, "sqlstate"):  # an error of psycopg, which may not be installed
+            return None
+        state = error.sqlstate
+        if state is None and any(kind.__name__ == "OperationalError" for kind in type(error).__mro__):
+            return _CONNECTION  # the server sent no error
+        if state is None:
+            return Diagnosis(Cause.OTHER, f"the store failed ({type(error).__name__})")
+        for prefix in (state, state[:3], state[:2]):
+            if prefix in _DIAGNOSES:
+                return _DIAGNOSES[prefix]
+        return Diagnosis(Cause.OTHER, f"the store refused a statement ({type(error).__name__}, {state})")
+
+
+def _run(program: str, url: URL, *options: str) -> None:
+    """Runs one of PostgreSQL's programs. The password goes by environment: other users can see command lines."""
+    environment = dict(os.environ)
+    if url.password is not None:
+        environment["PGPASSWORD"] = str(url.password)
+    dbname = url._replace(drivername="postgresql", password=None).render_as_string()
+    try:
+        done = subprocess.run(
+            [program, f"--dbname={dbname}", *options],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ProgramMissing(program, "apt-get install -y postgresql-client") from None
+    if done.returncode != 0:
+        raise ProgramFailed(program, done.stderr.strip().splitlines())

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +18,20 @@ from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from controller.storage import upgrade
-from controller.storage.diagnosis import Cause, StoreMoved, diagnose
-from controller.storage.refusals import AlreadyServed, IsBackup, StoreAway, StoreRefused, UnusableFile, shown
+from controller.storage import schema, upgrade
+from controller.storage.diagnosis import Cause, Diagnosis, StoreMoved, diagnose
+from controller.storage.files import folder_in_the_way, new_file, unusable
+from controller.storage.refusals import (
+    AlreadyServed,
+    ForeignStore,
+    IsBackup,
+    NoBackup,
+    StoreAway,
+    StoreRefused,
+    UnusableFile,
+    WrongSchema,
+    shown,
+)
 from controller.storage.session import Engines, Sessions
 from strandline.logs.inspection import FAULTS_SHOWN
 
@@ -30,7 +41,24 @@ BUSY_TIMEOUT_MS: Final = 5_000  # SQLite: how long a statement waits for the fil
 # would fail without saying where.
 LENIENT_TEXT: Final = partial(str, encoding="utf-8", errors="surrogateescape")
 _SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+_WRITE_CAUSES: Final = (Cause.FULL, Cause.DISK, Cause.READ_ONLY)
 BACKUP: Final = int.from_bytes(b"back")  # the user_version of a file that `strandline backup` wrote
+
+_DIAGNOSES: Final[Mapping[int, Diagnosis]] = {
+    sqlite3.SQLITE_FULL: Diagnosis(Cause.FULL, "the disk is full: the store's file cannot grow"),
+    sqlite3.SQLITE_IOERR: Diagnosis(Cause.DISK, "the disk failed to read or write the store's file"),
+    sqlite3.SQLITE_READONLY: Diagnosis(Cause.READ_ONLY, "the store's file is not writable"),
+    sqlite3.SQLITE_PERM: Diagnosis(Cause.READ_ONLY, "the store's file is not writable"),
+    sqlite3.SQLITE_BUSY: Diagnosis(Cause.LOCKED, "another process has locked the store's file"),
+    sqlite3.SQLITE_LOCKED: Diagnosis(Cause.LOCKED, "another process has locked the store's file"),
+    sqlite3.SQLITE_CANTOPEN: Diagnosis(Cause.AWAY, "the store's file cannot be opened"),
+    sqlite3.SQLITE_CORRUPT: Diagnosis(Cause.DAMAGED, "the store's file is damaged: restore a backup"),
+    sqlite3.SQLITE_NOTADB: Diagnosis(Cause.DAMAGED, "the store's file is not an SQLite database"),
+}
+_WRITES: Final = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE)
+_CANNOT_WRITE: Final = Diagnosis(
+    Cause.DISK, "the disk refuses to write the store's file: check its quota, and the limit on the size of a file"
+)
 
 
 class SqliteLock:
@@ -39,7 +67,7 @@ class SqliteLock:
     def __init__(self, path: str) -> None:
         """Takes the lock. Raises UnusableFile, also where there is no folder, and AlreadyServed if it is taken."""
         if Path(path).is_dir():
-            raise _folder(path)
+            raise folder_in_the_way(path)
         folder = Path(path).parent
         if not folder.is_dir():
             raise UnusableFile(path, f"there is no folder {str(folder)!r}", "make it first, or name another file")
@@ -87,8 +115,7 @@ def inspecting_engine(path: str) -> Engine:
     mode = "ro" if wal.exists() and wal.stat().st_size else "rw"
 
     def connect() -> sqlite3.Connection:
-        uri = f"file:{quote(os.path.abspath(path))}?mode={mode}"
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
+        connection = _open(path, mode)
         connection.text_factory = LENIENT_TEXT
         connection.execute("PRAGMA query_only = ON").close()
         return connection
@@ -162,33 +189,6 @@ def _inode(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-_FILE: Final[Mapping[Cause, tuple[str, str]]] = {
-    Cause.FULL: ("the disk is full", "make room, or name a file on another disk"),
-    Cause.DISK: ("the disk refuses to write it", "check the disk's quota and the limit on the size of a file"),
-    Cause.READ_ONLY: (
-        "this user may not write it",
-        "let this user write the file and its folder, or name another file",
-    ),
-    Cause.LOCKED: ("another process has locked it", "wait until that process is done, or end it"),
-    Cause.DAMAGED: ("it is not an SQLite database, or it is damaged", "restore a backup, or name another file"),
-    Cause.AWAY: ("it cannot be opened", "check that its folder exists, and that this user may use it"),
-}
-
-
-def unusable(path: str, error: BaseException) -> UnusableFile:
-    """The refusal for a file that SQLite, or the system, does not open or write."""
-    if Path(path).is_dir():
-        return _folder(path)
-    origin = getattr(error, "orig", None) or error
-    lines = (getattr(origin, "strerror", None) or str(origin)).strip().splitlines() or [type(origin).__name__]
-    reason, advice = _FILE.get(diagnose(error).cause, ("it cannot be opened or written", "check the path"))
-    return UnusableFile(path, f"{reason} ({lines[0]})", advice)
-
-
-def _folder(path: str) -> UnusableFile:
-    return UnusableFile(path, "it is a folder", "name a file in it")
-
-
 class SqliteStore:
     """SQLite as a kind of store, see `StoreKind`."""
 
@@ -245,6 +245,59 @@ class SqliteStore:
     def warnings(self, _connection: Connection) -> AbstractContextManager[list[str]]:
         return nullcontext([])
 
+    def back_up(self, url: URL, part: Path, file: Path) -> bool:
+        path = str(url.database)
+        try:
+            with closing(_open(path)) as store:
+                _check_whole(store, path)
+                _write_copy(store, part, file)
+        except sqlite3.Error as error:
+            raise unusable(path, error) from error
+        return True
+
+    @contextmanager
+    def restored(self, url: URL, file: Path | None) -> Iterator[Connection]:
+        path = Path(str(url.database))
+        if file is None and not path.is_file():
+            raise StoreAway(str(path), "the file does not exist")  # no lock stays behind for a path that was mistyped
+        lock = SqliteLock(str(path))
+        try:
+            with nullcontext(path) if file is None else new_file(path) as part:
+                if file is not None:
+                    _copy_back(file, part, path)
+                with self._begun(part) as connection:
+                    yield connection
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _begun(self, path: Path) -> Iterator[Connection]:
+        """A transaction in a restored file, at whose end it is a backup no more."""
+        engine = create_engine(URL.create("sqlite", database=str(path)))
+        try:
+            with engine.begin() as connection:
+                yield connection
+                connection.exec_driver_sql("PRAGMA user_version = 0")
+        except DBAPIError as error:
+            raise self.refusal(engine.url, error) from error
+        finally:
+            engine.dispose()
+
+    def diagnosis(self, error: BaseException) -> Diagnosis | None:
+        if not isinstance(error, sqlite3.Error):
+            return None
+        code = getattr(error, "sqlite_errorcode", None)  # errors from misuse of the module have none
+        if code is None:
+            return Diagnosis(Cause.OTHER, f"the store failed ({type(error).__name__})")
+        if code in _WRITES:
+            return _CANNOT_WRITE
+        if code == sqlite3.SQLITE_READONLY_DBMOVED:
+            return Diagnosis(Cause.MOVED, "the store's file was removed or renamed while it was served")
+        found = _DIAGNOSES.get(code & 0xFF)  # without the bits of the extended code
+        if found is None:
+            return Diagnosis(Cause.OTHER, f"the store refused a statement ({error.sqlite_errorname})")
+        return found
+
     def _check_file(self, url: URL) -> None:
         """Raises ForeignStore and IsBackup for a file that is none of ours to serve, and DBAPIError for one that is no
         SQLite database, before anything is written to it or beside it."""
@@ -258,3 +311,44 @@ class SqliteStore:
                 check_no_backup(connection, path)
         finally:
             engine.dispose()
+
+
+def _write_copy(store: sqlite3.Connection, part: Path, file: Path) -> None:
+    try:
+        store.execute("VACUUM INTO ?", (str(part),))
+        with closing(_open(str(part))) as copy:
+            copy.execute(f"PRAGMA user_version = {BACKUP}")
+    except sqlite3.Error as error:
+        if diagnose(error).cause in (*_WRITE_CAUSES, Cause.AWAY):  # the store itself could be read
+            raise unusable(str(file), error) from error
+        raise
+
+
+def _copy_back(file: Path, part: Path, path: Path) -> None:
+    """Copies a backup to the file that will be the store at `path`."""
+    try:
+        with closing(_open(str(file))) as backup, closing(sqlite3.connect(part)) as store:
+            _check_whole(backup, str(file))
+            backup.backup(store)
+    except sqlite3.Error as error:
+        if diagnose(error).cause in _WRITE_CAUSES:
+            raise unusable(str(path), error) from error
+        raise NoBackup(str(file), str(error)) from error
+
+
+def _open(path: str, mode: str = "rw") -> sqlite3.Connection:
+    """Opens an existing SQLite file; never creates one."""
+    uri = f"file:{quote(os.path.abspath(path))}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
+
+
+def _check_whole(connection: sqlite3.Connection, path: str) -> None:
+    """Raises WrongSchema or ForeignStore for a file that is not a store, and NoBackup for a damaged one."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not tables:
+        raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
+    if not upgrade.OURS.issubset(tables):
+        raise ForeignStore(path, sorted(tables))
+    ((found, *_), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if found != "ok":
+        raise NoBackup(path, f"it is damaged: {found}")
