@@ -6,7 +6,7 @@ The sentence names no path, address or statement, since callers without a token 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -96,6 +96,9 @@ _SYSTEM: Final[Mapping[int, Diagnosis]] = {
 }
 
 
+OF_DRIVERS: Final[list[Callable[[BaseException], Diagnosis | None]]] = []  # by kind of store, which `kinds.py` enters
+
+
 def diagnose(error: BaseException) -> Diagnosis:
     """What an error of the store or of the system means. For any other error the reason is the name of its class."""
     match error:
@@ -112,7 +115,5 @@ def diagnose(error: BaseException) -> Diagnosis:
         case OSError(errno=int(number)) if number in _SYSTEM:
             return _SYSTEM[number]
         case _:
-            from controller.storage.kinds import KINDS  # which imports this module
-
-            found = (kind.diagnosis(error) for kind in KINDS.values())
+            found = (of_driver(error) for of_driver in OF_DRIVERS)
             return next(filter(None, found), Diagnosis(Cause.OTHER, type(error).__name__))

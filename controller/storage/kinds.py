@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from sqlalchemy import URL, Connection, Engine, Table, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from controller.storage.diagnosis import Diagnosis
+from controller.storage.diagnosis import OF_DRIVERS, Diagnosis
 from controller.storage.postgresql import PostgresqlStore
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown
 from controller.storage.session import Engines
@@ -77,6 +77,7 @@ class StoreKind(Protocol):
 
 
 KINDS: Final[dict[str, StoreKind]] = {kind.name: kind for kind in (SqliteStore(), PostgresqlStore())}
+OF_DRIVERS.extend(kind.diagnosis for kind in KINDS.values())
 
 
 def kind_of(store: URL | Connection) -> StoreKind:
