@@ -59,6 +59,7 @@ class LoadedStream:
         `watch` is called whenever changes were added to a commit, since the stream's deadlines may have changed.
         """
         self.stream = stream
+        self.name = stream.name
         self.origin = origin
         self.tenure = tenure
         self.chains: dict[str, MarkChain] = {}
@@ -107,10 +108,6 @@ class LoadedStream:
         loaded._recorder.resume(stored.heads, stored.since)
         loaded.store_wake()  # what the store has of it was not read, and may be too late for what comes now
         return loaded
-
-    @property
-    def name(self) -> str:
-        return self.stream.name
 
     @property
     def discarded(self) -> bool:
