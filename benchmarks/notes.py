@@ -100,7 +100,8 @@ def measure(options: argparse.Namespace) -> Report:
             for streams, name in ((1, "one stream"), (STREAMS, f"{STREAMS} streams")):
                 make_streams(server.url, streams, token)
                 kinds[f"{store}, {name}"] = Kind(server, streams, token)
-        kinds[BY_HAND] = Kind(by_hand, STREAMS, None)  # last: the disk is busy for a while after it, and bare needs none
+        # Last: the disk is busy for a while after it, and the bare application needs none.
+        kinds[BY_HAND] = Kind(by_hand, STREAMS, None)
         runs: dict[str, list[Load]] = {name: [] for name in kinds}
         for number in range(options.rounds + 1):
             seconds = options.seconds if number else options.warm_up
