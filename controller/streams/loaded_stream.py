@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -207,7 +208,7 @@ class LoadedStream:
     def _wake_at(self) -> int:
         if self.tenure.shard is None:
             return 0  # the store need not know it: no other controller looks
-        wake = self.stream.next_wake(exact=False)
+        wake = self.stream.next_wake(exact_before=-math.inf)
         return NEVER if wake is None else wake
 
     def _write_segments(self, changes: Changes, commit: Commit, everything: bool) -> None:

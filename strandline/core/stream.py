@@ -6,6 +6,7 @@ else. Changes are collected until the store drains them. Equal calls give equal 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -371,17 +372,18 @@ class Stream:
             self._make_marks(self.keys, now)
         return self._changes.marks[marks:]
 
-    def next_wake(self, *, exact: bool = True) -> int | None:
+    def next_wake(self, *, exact_before: float = math.inf) -> int | None:
         """When `advance` next has work: a writer times out, or an interval has passed. None: never by itself.
 
-        Not `exact`, it ignores that writers were heard since: it may be too early, but is fast. While the store is
-        away, nothing may happen at that moment: no writer times out before served time goes on.
+        From `exact_before` on it may be too early: to find out what writers that were heard since do to their
+        deadlines takes as long as their notes. While the store is away, nothing may happen at that moment: no writer
+        times out before served time goes on.
         """
         if self.sealed:
             return None
         timeout = self.config.writer_timeout_ms
         first = self._deadlines.first()
-        while exact and timeout and first is not None:
+        while timeout and first is not None and first[0] + self._unserved.total_ms < exact_before:
             deadline, name = first
             writer = self.writers[name]
             if not self._waits_for(writer):
