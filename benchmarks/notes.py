@@ -94,13 +94,14 @@ def measure(options: argparse.Namespace) -> Report:
         folder = opened.enter_context(scratch())
         by_hand = serving(opened, "-m", "benchmarks.by_hand", str(folder / "by_hand.db"))
         kinds = {BARE: Service(serving_bare(opened), STREAMS, "as-long-as-a-token-of-ours-is-for-the-controllers")}
-        kinds[BY_HAND] = Service(by_hand, STREAMS, None)
         for store, database in stores(opened, folder, report.missing, postgres=bool(options.postgres)).items():
             token = new_token(database)
             server = serving_controller(opened, database)
             for streams, name in ((1, "one stream"), (STREAMS, f"{STREAMS} streams")):
                 make_streams(server.url, streams, token)
                 kinds[f"{store}, {name}"] = Service(server, streams, token)
+        # Last: the disk is busy for a while after it, and the bare application needs none.
+        kinds[BY_HAND] = Service(by_hand, STREAMS, None)
         runs: dict[str, list[Load]] = {name: [] for name in kinds}
         for number in range(options.rounds + 1):
             seconds = options.seconds if number else options.warm_up

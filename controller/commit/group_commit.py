@@ -5,7 +5,7 @@
 
 A call is applied in memory at once and joins the forming batch. One flusher takes that batch, writes every row that it
 changed in one transaction, and then resolves the one future that all of its calls await. While it commits, the next
-batch forms. The flusher never waits for a batch to fill.
+batch forms. The flusher lets calls join that have arrived, and never waits for more.
 
 What may no longer be served is not written either: its batch is refused before anything is sent.
 
@@ -31,6 +31,9 @@ from controller.storage.save import Commit
 from controller.storage.transaction import CommitUnknown
 from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, StrandlineError
 
+# Turns of the event loop until all calls that have arrived have joined: one reads them, and one begins their handlers.
+# Without them a commit takes a third fewer calls, and costs as much.
+TURNS_TO_JOIN: Final = 3
 FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one commit; further ones wait for the next
 
 log = logging.getLogger(__name__)
@@ -116,7 +119,7 @@ class Committer:
 
     def admit(self, calls: int = 1) -> None:
         """Raises Overloaded if too many calls are waiting. Call it before applying anything."""
-        waiting = self.waiting
+        waiting = self._forming.calls + (0 if self._writing is None else self._writing.calls)
         if waiting + calls > self.limit and waiting:
             raise Overloaded(waiting=waiting, limit=self.limit)
 
@@ -169,6 +172,8 @@ class Committer:
         try:
             while True:
                 await self._wanted.wait()
+                for _ in range(TURNS_TO_JOIN):
+                    await asyncio.sleep(0)
                 await self._serving.ready()
                 self._wanted.clear()
                 batch = self._next_batch()

@@ -6,7 +6,7 @@ never routed: an undeclared route is closed, not open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fastapi import Request
@@ -14,7 +14,6 @@ from starlette.types import Scope
 
 from controller.controller import Controller
 from controller.http.declared import DeclaredRoute, Rule, RuleScope
-from controller.http.request_headers import sent_headers
 from controller.tokens import NONE_SHOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthenticated, UnknownGroup, UnknownPath
@@ -56,20 +55,18 @@ class Rules:
                 self._add(each.method, each.path, each.rule)
 
     def is_open(self, path: str, *, dashboard: bool) -> bool:
-        """Whether a path is served without `admit`; a `dashboard` serves the paths that are not the API's."""
-        if path.startswith("/v1/"):
-            return False
+        """Whether a path outside of `/v1/` is served without `admit`; a `dashboard` serves those that are not the
+        API's."""
         return path in self.open or (dashboard and path.split("/")[1] not in self._first_parts)
 
-    def admit(self, scope: Scope, tokens: Tokens) -> str | None:
-        """Lets a request in, or raises Unauthenticated, Forbidden, UnknownPath or MethodNotAllowed. Takes a few µs.
+    def admit(self, scope: Scope, headers: Mapping[bytes, bytes], tokens: Tokens) -> str | None:
+        """Lets a request with these headers in, or raises Unauthenticated, Forbidden, UnknownPath or MethodNotAllowed.
+        Call it if the store has tokens.
 
         Puts the token's name into the scope as `strandline.caller`, and its grant as `strandline.grant`. Returns the
         name of a reader group if `check_group` still has to check its streams.
         """
-        if not tokens.required:
-            return None
-        grant = tokens.check(shown_token(scope))
+        grant = tokens.check(shown_token(scope, headers))
         scope["strandline.grant"] = grant
         scope["strandline.caller"] = grant.name
         rule, names = self._find(scope)
@@ -128,23 +125,22 @@ class Rules:
         return rule, tuple(names)
 
 
-def shown_token(scope: Scope) -> bytes:
-    """The token of a request; raises Unauthenticated if it has none."""
-    shown = sent_headers(scope).get(b"authorization")
+def shown_token(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes:
+    """The token of a request with these headers; raises Unauthenticated if it has none."""
+    shown = headers.get(b"authorization")
     if shown is None:
-        return _token_of_page(scope)
+        return _token_of_page(scope, headers)
     if shown[:7].lower() != b"bearer ":
         raise Unauthenticated(reason=NONE_SHOWN)
     return shown[7:].strip()
 
 
-def _token_of_page(scope: Scope) -> bytes:
+def _token_of_page(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes:
     """The token in the cookie of a call that one of our pages makes, which then is as if the header had it.
 
     A browser says in Origin whose page a call is that changes something, and `BrowserGate` has refused those of others.
     Calls that change nothing need the header: no page of ours makes one.
     """
-    headers = sent_headers(scope)
     if scope["method"] not in _SAFE and b"origin" in headers:
         for each in headers.get(b"cookie", b"").split(b";"):
             name, _, token = each.strip().partition(b"=")

@@ -8,12 +8,11 @@ Origin, Sec-Fetch-Site    A page of any origin can send forms and simple request
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from starlette.types import Scope
 
-from controller.http.request_headers import sent_headers
 from strandline.errors import BadRequest, ForeignOrigin, Unauthenticated, WrongHost
 from strandline.hosts import AllowedHosts, is_loopback, is_own_page, parse_authority, same_host
 
@@ -40,27 +39,26 @@ class BrowserGate:
         self._allowed = AllowedHosts.of([*allowed_hosts, *named, *by_peers])
         self._is_open_with_tokens = beyond and not allowed_hosts
         self._needs_tokens_beyond = not insecure
-        self._found: set[tuple[object, object]] = set()
+        self._found: set[tuple[object, object, bool]] = set()
 
-    def check(self, scope: Scope, *, tokens_required: bool) -> None:
-        """Lets a request pass, or raises BadRequest, WrongHost, ForeignOrigin or Unauthenticated.
+    def check(self, scope: Scope, headers: Mapping[bytes, bytes], *, tokens_required: bool) -> None:
+        """Lets a request with these headers pass, or raises BadRequest, WrongHost, ForeignOrigin or Unauthenticated.
 
         Beyond this machine, with tokens and without named hosts, every host is allowed: see decision 0054.
         """
-        if not tokens_required and self._needs_tokens_beyond and not _is_of_this_machine(scope.get("server")):
-            raise Unauthenticated(reason="without tokens it serves its own machine only")
-        headers = sent_headers(scope)
         if len(headers) < len(scope["headers"]):
             _check_once(scope)
-        host = headers.get(b"host")
-        called = host, scope.get("server")
+        host, server = headers.get(b"host"), scope.get("server")
+        called = host, server, tokens_required
         if called not in self._found:
+            if not tokens_required and self._needs_tokens_beyond and not _is_of_this_machine(server):
+                raise Unauthenticated(reason="without tokens it serves its own machine only")
             self._check_host(scope, host, every=tokens_required and self._is_open_with_tokens)
             if scope["path"] not in PROBES:
                 if len(self._found) == _CALLED_KEPT:
                     self._found.clear()
                 self._found.add(called)
-        if scope["method"] not in _SAFE:
+        if (b"origin" in headers or b"sec-fetch-site" in headers) and scope["method"] not in _SAFE:
             _check_page(scope, headers)
 
     def _check_host(self, scope: Scope, sent: bytes | None, *, every: bool) -> None:
@@ -94,11 +92,9 @@ def _check_once(scope: Scope) -> None:
         seen.add(name)
 
 
-def _check_page(scope: Scope, headers: dict[bytes, bytes]) -> None:
+def _check_page(scope: Scope, headers: Mapping[bytes, bytes]) -> None:
     """Raises ForeignOrigin for what a browser sends for a page of another origin. Programs send neither header."""
     origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
-    if origin is None and site is None:
-        return
     host = headers.get(b"host", b"").decode("latin-1")
     forwarded = headers.get(b"x-forwarded-host", b"").decode("latin-1").partition(",")[0].strip()
     scheme: str = scope["scheme"]

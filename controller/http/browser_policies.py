@@ -20,21 +20,24 @@ PLAIN_PAGE: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-_ALWAYS: Final[tuple[Header, ...]] = (
+TYPE_OF_JSON: Final[Header] = (b"content-type", b"application/json")
+# What every answer has. JSON has no more: with `nosniff` no browser takes it for a page.
+ALWAYS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    # Other origins do not get our addresses. A form has to name its own page, which "no-referrer" would hide.
-    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-PROTECTIONS: Final[tuple[Header, ...]] = (*_ALWAYS, (_POLICY, NO_PAGE.encode()))
-NAMED_PROTECTIONS: Final = {name.decode(): value.decode() for name, value in PROTECTIONS}
+# Other origins do not get our addresses. A form has to name its own page, which "no-referrer" would hide.
+_REFERRER: Final[Header] = (b"referrer-policy", b"same-origin")
+_OF_NO_PAGE: Final[tuple[Header, ...]] = (*ALWAYS, _REFERRER, (_POLICY, NO_PAGE.encode()))
 
 
 def protected(headers: Iterable[Header]) -> list[Header]:
-    """The headers of an answer, with those that every answer has. A page that has a policy of its own keeps it."""
+    """The headers of an answer, with those that protect it. A page that has a policy of its own keeps it."""
     given = list(headers)
-    for name, _ in given:
-        if name == _POLICY:
-            return [*given, *_ALWAYS]
-    return [*given, *PROTECTIONS]
+    if TYPE_OF_JSON in given:
+        given += ALWAYS
+    elif any(name == _POLICY for name, _ in given):
+        given += (*ALWAYS, _REFERRER)
+    else:
+        given += _OF_NO_PAGE
+    return given

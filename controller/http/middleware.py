@@ -22,7 +22,7 @@ from controller.http.browser_policies import Header, protected
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.problems import answer_with
 from controller.http.request_headers import sent_headers
-from controller.http.responses import EVENTS, event_of_end
+from controller.http.responses import TYPE_OF_EVENTS, event_of_end
 from controller.records.operator_log import REQUEST_ID, log_event
 from controller.tokens import NOT_KNOWN
 from strandline.errors import (
@@ -74,33 +74,23 @@ class Answer:
     async def __call__(self, message: Message) -> None:
         if self._is_refused:
             return  # to the handler it looks as if the client had left
-        begins = message["type"] == "http.response.start"
-        if self.guarded and (begins or self._has_events) and not self._is_allowed():
+        begins, controller = message["type"] == "http.response.start", self._controller
+        if self.guarded and (begins or self._has_events) and not controller.tokens.still_allows(grant_of(self._scope)):
             await self._refuse(begins)
             return
         if begins:
             self.started = True
-            self._controller.counts.responses[message["status"]] += 1
-            message["headers"] = self._headers(message.get("headers", ()))
+            controller.counts.responses[message["status"]] += 1
+            headers = message["headers"] = protected(message.get("headers", ()))
+            self._has_events = TYPE_OF_EVENTS in headers
+            time = controller.clock.now()
+            more: Iterable[Header] = ()
+            if self._forwarding is not None:
+                time, more = self._forwarding.answer_headers(self._scope, time)
+            headers += ((b"strandline-time", b"%d" % time), (b"x-request-id", self._request_id), *more)
         else:
             self.ended = not message.get("more_body", False)
         await self._send(message)
-
-    def _headers(self, given: Iterable[Header]) -> list[Header]:
-        headers = protected(given)
-        if self.guarded:
-            for name, value in headers:
-                if name == b"content-type":
-                    self._has_events = value.startswith(EVENTS)
-        time = self._controller.clock.now()
-        more: Iterable[Header] = ()
-        if self._forwarding is not None:
-            time, more = self._forwarding.answer_headers(self._scope, time)
-        headers += ((b"strandline-time", b"%d" % time), (b"x-request-id", self._request_id), *more)
-        return headers
-
-    def _is_allowed(self) -> bool:
-        return self._controller.tokens.still_allows(grant_of(self._scope))
 
     async def _refuse(self, begins: bool) -> None:
         self.guarded = False
@@ -143,17 +133,21 @@ class Middleware:
             return
         scope["app"] = self._owner
         controller: Controller = self._owner.state.controller
-        sent_id = sent_headers(scope).get(b"x-request-id")
+        path, sent = scope["path"], sent_headers(scope)
+        sent_id = sent.get(b"x-request-id")
         if sent_id is None or not _REQUEST_ID.fullmatch(sent_id):
             sent_id = b"%s-%d" % (self._prefix, next(self._count))
         REQUEST_ID.set(sent_id)
         answer = Answer(scope, receive, send, controller, self._forwarding, sent_id)
         try:
-            if not scope["path"].startswith("/"):  # such as that of `OPTIONS *`
+            if not path.startswith("/"):  # such as that of `OPTIONS *`
                 raise BadRequest(reason="its target is no path")
-            self._gate.check(scope, tokens_required=controller.tokens.required)
-            is_free = self._rules.is_open(scope["path"], dashboard=self._dashboard)
-            group = None if is_free else self._admit(scope, controller)
+            tokens = controller.tokens
+            self._gate.check(scope, sent, tokens_required=tokens.required)
+            is_free = not path.startswith("/v1/") and self._rules.is_open(path, dashboard=self._dashboard)
+            if not is_free and controller.replaced is not None:
+                raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
+            group = None if is_free or not tokens.required else self._rules.admit(scope, sent, tokens)
             if self._forwarding is not None and not is_free:
                 its_own = await self._forwarding.answer(controller, scope, receive, send, sent_id)
                 if its_own is None:
@@ -171,12 +165,6 @@ class Middleware:
                 raise
             answer.guarded = False
             await answer_with(scope, problem, headers)(scope, receive, answer)
-
-    def _admit(self, scope: Scope, controller: Controller) -> str | None:
-        """Lets a call of the API in if its token allows it; returns what `Rules.admit` does."""
-        if controller.replaced is not None:
-            raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
-        return self._rules.admit(scope, controller.tokens)
 
 
 def problem_of(scope: Scope, error: Exception) -> tuple[StrandlineError, Mapping[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.types import Scope
 
@@ -21,7 +21,7 @@ from controller.http.request_bodies import SMALL_BODY_BYTES, check_json, decode,
 from controller.http.responses import to_json
 from controller.streams.notes import Noted, Notes
 from strandline.access import EVERYTHING, Grant, Role
-from strandline.core.note import DEFAULT_KEY, Note
+from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
@@ -83,8 +83,8 @@ async def read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | St
     """The content of a large body, read when its turn comes. A closer check takes long, so a thread does it."""
     async with notes.turns.work_on(len(body)) as turn:
         await turn.next()
-        well_made = read_well_made(body)
-        return await asyncio.to_thread(read_closely, body) if well_made is None else well_made
+        given = read_well_made(body)
+        return await asyncio.to_thread(read_closely, body) if given is None else given
 
 
 def checked(given: NoteBody, many: list[NoteBody]) -> list[NoteBody | StrandlineError]:
@@ -223,13 +223,21 @@ def note_of(given: NoteBody, stream: str | None) -> Note:
         raise InvalidNote(name="stream", value=None, wanted="the name of the note's stream")
     if given.notes is not UNSET:
         raise InvalidNote(name="notes", value="…", wanted="left out: a note has none within")
-    if given.writer is UNSET:
+    writer, position, time, newest = given.writer, given.position, given.time, given.newest
+    if writer is UNSET:
         raise InvalidNote(name="writer", value=None, wanted="the writer's name")
-    if given.position is UNSET:
+    if position is UNSET:
         raise InvalidNote(name="position", value=None, wanted="an offset for each segment, {} for none yet")
-    times, newest = _times(given.time, given.times), given.newest
-    keyed = given.time is UNSET
-    latest: Mapping[str, int] = {}
+    keyed = time is UNSET
+    if time is not UNSET and given.times is UNSET:
+        times: Mapping[str, int] = {DEFAULT_KEY: time}
+    elif given.times is UNSET:
+        raise InvalidNote(name="time", value=None, wanted="whole milliseconds, or times by key in its place")
+    elif keyed:
+        times = given.times
+    else:
+        raise InvalidNote(name="times", value=given.times, wanted="left out where there is a time")
+    latest: Mapping[str, int] = NO_TIMES
     if isinstance(newest, int):
         if keyed:
             raise InvalidNote(name="newest", value=newest, wanted="by key, as times are")
@@ -239,17 +247,7 @@ def note_of(given: NoteBody, stream: str | None) -> Note:
             raise InvalidNote(name="newest", value=newest, wanted="one number, as the time is")
         latest = newest
     epoch = None if given.epoch is UNSET else given.epoch
-    return Note(writer=given.writer, times=times, position=given.position, epoch=epoch, newest=latest)
-
-
-def _times(time: int | UnsetType, times: dict[str, int] | UnsetType) -> Mapping[str, int]:
-    if time is not UNSET and times is UNSET:
-        return {DEFAULT_KEY: time}
-    if times is not UNSET and time is UNSET:
-        return times
-    if time is UNSET:
-        raise InvalidNote(name="time", value=None, wanted="whole milliseconds, or times by key in its place")
-    raise InvalidNote(name="times", value=times, wanted="left out where there is a time")
+    return Note(writer=writer, times=times, position=position, epoch=epoch, newest=latest)
 
 
 def count_names(given: NoteBody) -> int:

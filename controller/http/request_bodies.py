@@ -30,7 +30,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
     It has no deadline: the connection has one, and ends if a caller does not send the rest in time. Raises Overloaded
     if the bodies of all callers together take too much memory.
     """
-    size = sent_headers(scope).get(b"content-length")
+    headers = sent_headers(scope)
+    size = headers.get(b"content-length")
     if size is not None and size.isdigit() and int(size) > limit:
         raise TooLarge(limit=limit)
     message = await receive()
@@ -42,8 +43,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
         raise _cut_short()
     if len(body) > limit:
         raise TooLarge(limit=limit)
-    if body and as_json:
-        check_media_type(scope)
+    if body and as_json and headers.get(b"content-type") != _JSON:
+        _check_media_type(headers)
     return body
 
 
@@ -84,22 +85,16 @@ async def until_left(receive: Receive) -> None:
         pass
 
 
-def check_media_type(scope: Scope) -> None:
-    """Raises WrongMediaType for a body whose type is not JSON."""
-    headers = sent_headers(scope)
-    given = headers.get(b"content-type")
-    if given != _JSON and not _is_json(given, headers):
-        raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
-
-
-def _is_json(given: bytes | None, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a body of this type is JSON.
+def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
+    """Raises WrongMediaType for a body whose type is not JSON.
 
     The type that `curl -d` sends, or none, is accepted if no browser sent the request. For any page a browser sends
     what a form can send; before it sends JSON for a page of another origin it asks, and is refused.
     """
+    given = headers.get(b"content-type")
     kind = None if given is None else given.partition(b";")[0].strip().lower()
-    return kind == _JSON or (kind in _OF_PROGRAMS and _SENT_BY_BROWSERS.isdisjoint(headers))
+    if kind != _JSON and (kind not in _OF_PROGRAMS or not _SENT_BY_BROWSERS.isdisjoint(headers)):
+        raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
 
 
 def well_made(decoder: msgspec.json.Decoder[Body], body: bytes, count_names: Callable[[Body], int]) -> Body | None:

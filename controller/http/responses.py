@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from controller.http.browser_policies import PROTECTIONS, Header
+from controller.http.browser_policies import TYPE_OF_JSON, Header, protected
 from controller.streams.reads import MarksAround
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
@@ -21,6 +21,7 @@ from strandline.wire.streams import (
 
 to_json: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode  # of any value that msgspec can encode
 EVENTS: Final = b"text/event-stream"
+TYPE_OF_EVENTS: Final = (b"content-type", EVENTS + b"; charset=utf-8")  # as Starlette writes it
 JSON: Final = b"application/json"
 
 
@@ -31,7 +32,7 @@ class JsonAnswer(Response):
         self.body = body
         self.status_code = status
         self.background = None
-        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", JSON)]
+        self.raw_headers = [TYPE_OF_JSON, (b"content-length", b"%d" % len(body))]
 
 
 def answer(value: Any, status: int = 200) -> Response:  # any value that msgspec can encode
@@ -42,14 +43,8 @@ def headers_of(
     media_type: bytes, size_bytes: int, time: int, request_id: bytes, more: Iterable[Header] = ()
 ) -> list[Header]:
     """The headers of an answer that no route made."""
-    return [
-        (b"content-type", media_type),
-        (b"content-length", b"%d" % size_bytes),
-        *PROTECTIONS,
-        (b"strandline-time", b"%d" % time),
-        (b"x-request-id", request_id),
-        *more,
-    ]
+    headers = protected([(b"content-type", media_type), (b"content-length", b"%d" % size_bytes)])
+    return [*headers, (b"strandline-time", b"%d" % time), (b"x-request-id", request_id), *more]
 
 
 def event_of_end(reason: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -59,6 +60,7 @@ class LoadedStream:
         `watch` is called whenever changes were added to a commit, since the stream's deadlines may have changed.
         """
         self.stream = stream
+        self.name = stream.name
         self.origin = origin
         self.tenure = tenure
         self.chains: dict[str, MarkChain] = {}
@@ -107,10 +109,6 @@ class LoadedStream:
         loaded._recorder.resume(stored.heads, stored.since)
         loaded.store_wake()  # what the store has of it was not read, and may be too late for what comes now
         return loaded
-
-    @property
-    def name(self) -> str:
-        return self.stream.name
 
     @property
     def discarded(self) -> bool:
@@ -210,7 +208,7 @@ class LoadedStream:
     def _wake_at(self) -> int:
         if self.tenure.shard is None:
             return 0  # the store need not know it: no other controller looks
-        wake = self.stream.next_wake(exact=False)
+        wake = self.stream.next_wake(exact_before=-math.inf)
         return NEVER if wake is None else wake
 
     def _write_segments(self, changes: Changes, commit: Commit, everything: bool) -> None:

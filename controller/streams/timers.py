@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -14,6 +15,7 @@ from controller.storage.tenure import Tenure
 from controller.streams.loaded_stream import LoadedStream
 
 ADVANCE_PAUSE_MS: Final = 10  # between two checks of one stream's deadlines
+EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream is then woken for nothing
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +39,9 @@ class Timers:
     def watch(self, loaded: LoadedStream) -> None:
         """Updates the deadline of a stream. Call it after every change of the stream.
 
-        A lower bound is enough: if the stream is woken too early, it returns its exact deadline.
+        A lower bound is enough: if the stream is woken too early, it returns a later one.
         """
-        wake = loaded.stream.next_wake(exact=False)
+        wake = loaded.stream.next_wake(exact_before=-math.inf)
         if wake is not None and (loaded.wake is None or wake < loaded.wake):
             self._push(loaded, wake)
             self._arm()
@@ -68,7 +70,7 @@ class Timers:
     def _advance(self, loaded: LoadedStream, now: int) -> None:
         try:
             loaded.stream.advance(now)
-            wake = loaded.stream.next_wake()
+            wake = loaded.stream.next_wake(exact_before=now + EXACT_MS)
         except Exception:
             log.exception("stream %r could not be advanced", loaded.name)
             wake = now + 1_000

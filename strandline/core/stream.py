@@ -6,6 +6,7 @@ else. Changes are collected until the store drains them. Equal calls give equal 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -62,6 +63,7 @@ class Stream:
         self._history_notes = history_notes
         self._gone_kept_ms = gone_kept_ms
         self._unserved = unserved if unserved is not None else Unserved()
+        self._served_now = 0  # the served time at the moment of the call under way
         self._sharing = SharedSegments(graph)
         self._aggregates: dict[str, Aggregate] = {}  # by time key
         self._changes = Changes()
@@ -186,7 +188,8 @@ class Stream:
         admitted = admit(
             note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
         )
-        if writer is None or not note.times.keys() <= writer.key_states.keys():
+        holds = writer is not None and note.times.keys() <= writer.key_states.keys()
+        if not holds:
             self._check_room(note.writer, note.times)
         floors = self._floors(writer, admitted, now)
         late = False
@@ -196,7 +199,7 @@ class Stream:
         if writer is not None and admitted.repeats:
             self._touch_again(writer, note.times, now)
         else:
-            self._take(note, admitted, floors, tail, now)
+            self._take(note, writer if holds else None, admitted, floors, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
         return new_tuple(NoteResult, (late, floors, self._make_marks(note.times, now, at_once=at_once)))
 
@@ -369,17 +372,18 @@ class Stream:
             self._make_marks(self.keys, now)
         return self._changes.marks[marks:]
 
-    def next_wake(self, *, exact: bool = True) -> int | None:
+    def next_wake(self, *, exact_before: float = math.inf) -> int | None:
         """When `advance` next has work: a writer times out, or an interval has passed. None: never by itself.
 
-        Not `exact`, it ignores that writers were heard since: it may be too early, but is fast. While the store is
-        away, nothing may happen at that moment: no writer times out before served time goes on.
+        From `exact_before` on it may be too early: to find out what writers that were heard since do to their
+        deadlines takes as long as their notes. While the store is away, nothing may happen at that moment: no writer
+        times out before served time goes on.
         """
         if self.sealed:
             return None
         timeout = self.config.writer_timeout_ms
         first = self._deadlines.first()
-        while exact and timeout and first is not None:
+        while timeout and first is not None and first[0] + self._unserved.total_ms < exact_before:
             deadline, name = first
             writer = self.writers[name]
             if not self._waits_for(writer):
@@ -453,12 +457,13 @@ class Stream:
             now = self.clock
         else:
             self.clock = now
+        served = self._served_now = self._unserved.served(now)
         if self.sealed:
             return now
         # Most calls have nothing to forget and nobody to time out, and find that out by these comparisons.
         if self._to_check or self._closed.next_at <= now or self._lapsing.next_at <= now:
             self._forget_passed(now)
-        if self._deadlines.next_at <= self._unserved.served(now) and (timed_out := self._time_out_silent(now)):
+        if self._deadlines.next_at <= served and (timed_out := self._time_out_silent(now)):
             self._make_marks(timed_out, now)
         return now
 
@@ -484,18 +489,28 @@ class Stream:
                 floors[key] = key_state.answered_floor if admitted.repeats else None
         return floors
 
-    def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
+    def _take(
+        self,
+        note: Note,
+        holding: StreamWriter | None,
+        admitted: Admitted,
+        floors: Mapping[str, int | None],
+        tail: bool,
+        now: int,
+    ) -> None:
+        """`holding` is the note's writer, if it holds all keys of the note."""
         if admitted.cut is not note.given:  # else the stream has all of its segments
             for segment in self.graph.name(note.position, now):
                 self._changes.segments[segment.id] = segment
         if self.config.time_domain is INGESTION:
             self._store_rest(now)
-        writer = self._ensure_writer(note.writer, now)
+        writer = holding or self._ensure_writer(note.writer, now)
         if writer.closed:
             self._start_over(writer)
         if tail:
             writer.tail = True
-        self._take_up(writer, note.times, NOTED)
+        if holding is None:
+            self._take_up(writer, note.times, NOTED)
         self._move(writer, note.given, admitted.cut, note.newest)
         times, cut = admitted.times, admitted.cut
         for key, key_state in writer.key_states.items():
@@ -559,8 +574,8 @@ class Stream:
     def _touch(self, writer: StreamWriter, now: int) -> None:
         """Records that a writer was heard, at a moment and a served time."""
         writer.heard_at = now
-        if (served := self._unserved.served(now)) > writer.served_at:
-            writer.served_at = served
+        if self._served_now > writer.served_at:
+            writer.served_at = self._served_now
 
     def _writer(self, name: str) -> StreamWriter:
         if name not in self.writers:

@@ -17,9 +17,8 @@ there.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Protocol
 
 from strandline.limits import PAGE_DEFAULT_ENTRIES
@@ -127,46 +126,6 @@ def interpolation_search(offset_at: Callable[[int], int], count: int, offset: in
         else:
             high, high_offset = middle, found
     return high, probes
-
-
-class TimeIndex:
-    """A reader's copy of a segment's time index: takes entries in order, and finds the bound at an offset.
-
-    Keeps the entries that matter from the last `forget_below` offset on.
-    """
-
-    def __init__(self) -> None:
-        self._entries: list[IndexEntry] = []
-        self.token: int | None = None
-
-    @property
-    def entries(self) -> tuple[IndexEntry, ...]:
-        return tuple(self._entries)
-
-    def take(self, entries: Iterable[IndexEntry], token: int) -> None:
-        """Adds entries of `time_index`, and stores the token for its next call.
-
-        Raises ValueError for an entry that does not follow the last one: a later time at an equal or greater offset.
-        """
-        for entry in entries:
-            if self._entries:
-                last = self._entries[-1]
-                if entry.offset < last.offset or entry.time <= last.time:
-                    raise ValueError(f"{entry} does not follow on {last}: start a new index to go back")
-                if entry.offset == last.offset:
-                    self._entries.pop()
-            self._entries.append(entry)
-        self.token = token
-
-    def bound(self, offset: int) -> int | None:
-        """The time T such that every event at or past an offset has time ≥ T; None if it is not known."""
-        count = bisect_right(self._entries, offset, key=attrgetter("offset"))
-        return self._entries[count - 1].time if count else None
-
-    def forget_below(self, offset: int) -> None:
-        """Drops the entries that a reader at this offset no longer needs."""
-        count = bisect_right(self._entries, offset, key=attrgetter("offset"))
-        del self._entries[: max(count - 1, 0)]
 
 
 def _search(marks: IndexedMarks, segment: str, offset: int) -> tuple[int, int]:

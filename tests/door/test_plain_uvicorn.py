@@ -61,6 +61,6 @@ def test_without_tokens_nobody_beyond_this_machine_is_served() -> None:
     scope = {"type": "http", "method": "GET", "path": "/v1/streams", "server": ("192.0.2.5", 80), "headers": HEADERS}
 
     with pytest.raises(Unauthenticated):
-        BrowserGate((), "127.0.0.1").check(scope, tokens_required=False)
-    BrowserGate(("a.example",), "127.0.0.1", insecure=True).check(scope, tokens_required=False)
-    BrowserGate(("a.example",), "127.0.0.1").check(scope, tokens_required=True)
+        BrowserGate((), "127.0.0.1").check(scope, dict(HEADERS), tokens_required=False)
+    BrowserGate(("a.example",), "127.0.0.1", insecure=True).check(scope, dict(HEADERS), tokens_required=False)
+    BrowserGate(("a.example",), "127.0.0.1").check(scope, dict(HEADERS), tokens_required=True)

@@ -62,7 +62,7 @@ def test_the_answer_has_the_owners_clock_and_the_request_id(cluster: Cluster, ma
     ):
         assert answer.headers.get_list("strandline-time") == [str(NOON)]
         assert answer.headers.get_list("x-request-id") == ["mine"]
-        assert answer.headers.get_list("x-frame-options") == ["DENY"]
+        assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
 
 
 @pytest.mark.parametrize("path", ["/v1/streams/s", "/v1/notes", "/v1/status"])

@@ -216,9 +216,10 @@ def test_other_controllers_may_call_by_the_address_that_they_know() -> None:
         "server": ("10.0.0.1", 8433),
         "headers": [(b"host", b"one.internal:8433")],
     }
-    BrowserGate((), "0.0.0.0", "one.internal", insecure=True).check(call, tokens_required=False)
+    headers = {b"host": b"one.internal:8433"}
+    BrowserGate((), "0.0.0.0", "one.internal", insecure=True).check(call, headers, tokens_required=False)
     with pytest.raises(WrongHost):
-        BrowserGate((), "0.0.0.0", insecure=True).check(call, tokens_required=False)
+        BrowserGate((), "0.0.0.0", insecure=True).check(call, headers, tokens_required=False)
 
 
 def test_sqlite_takes_no_second_controller(tmp_path: Any, start: Start) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
@@ -13,7 +13,7 @@ from strandline.core.chain import MarkChain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.order import Head, Lag, Orderer, lag, lags, order
-from strandline.core.time_index import IndexEntry, TimeIndex, bound_at
+from strandline.core.time_index import bound_at
 from strandline.core.window import time_window
 
 AT_11_55, AT_12_00, AT_12_01, AT_12_02 = 1155, 1200, 1201, 1202
@@ -29,10 +29,9 @@ def group_watermark(bounds: Iterable[int | None]) -> int | None:
     return None if None in known else min((bound for bound in known if bound is not None), default=None)
 
 
-def index_of(*entries: tuple[int, int]) -> TimeIndex:
-    index = TimeIndex()
-    index.take([IndexEntry(offset, time) for offset, time in entries], len(entries))
-    return index
+def index_of(*entries: tuple[int, int]) -> Callable[[int], int | None]:
+    """The bound at an offset, from entries of a time index."""
+    return lambda offset: max((time for at, time in entries if at <= offset), default=None)
 
 
 class TestTwoSegments:
@@ -55,7 +54,7 @@ class TestTwoSegments:
     )
 
     def bound(self, segment: str, offset: int) -> int | None:
-        return self.indexes[segment].bound(offset)
+        return self.indexes[segment](offset)
 
     def test_the_watermark_of_the_group_is_the_least_of_its_segments(self) -> None:
         at = {"1": 0, "2": 0}
@@ -126,7 +125,7 @@ def test_segments_without_a_bound_come_first_and_ties_by_id() -> None:
 def test_a_transaction_is_one_point_in_time() -> None:
     # Another writer's mark lies within the transaction that fills 2 … 8 of segment "a".
     indexes = {"a": index_of((0, 10), (5, 50)), "b": index_of((0, 10), (3, 40))}
-    orderer = Orderer(lambda segment, offset: indexes[segment].bound(offset))
+    orderer = Orderer(lambda segment, offset: indexes[segment](offset))
     assert orderer.next_segment([Head("a", 6), Head("b", 3)]) == "b"
     assert orderer.next_segment([Head("a", 6, since=2), Head("b", 3)]) == "a"
 

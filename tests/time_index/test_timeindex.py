@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strandline.core.chain import MarkChain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
-from strandline.core.time_index import IndexedMarks, IndexEntry, TimeIndex, bound_at, time_index
+from strandline.core.time_index import IndexedMarks, IndexEntry, bound_at, time_index
 
 AT_11_55, AT_11_58, AT_12_00, AT_12_01, AT_12_04 = 1155, 1158, 1200, 1201, 1204
 
@@ -176,16 +176,18 @@ def test_pages_of_any_size_make_the_same_index(seed: int) -> None:
     chain = MarkChain(marks)
     start, segment = random.choice((0, 0, 17, 200)), random.choice("0123")
     created_at = random.choice((None, None, 10, 400))
-    index = TimeIndex()
+    index: list[IndexEntry] = []
+    token: int | None = None
     while True:
-        entries, token = time_index(chain, segment, start, index.token, random.choice((1, 2, 7)), created_at=created_at)
-        index.take(entries, token)
+        entries, token = time_index(chain, segment, start, token, random.choice((1, 2, 7)), created_at=created_at)
         if not entries:
             break
+        assert not index or entries[0] > index[-1]
+        index += entries
     for offset in (start, start + 1, start + 29, start + 1_000, start + random.randrange(3_000)):
         known = [found.time for found in marks if found.cut.offset(segment) <= offset]
         known += [] if created_at is None else [created_at]
-        assert index.bound(offset) == max(known, default=None)
+        assert max((each.time for each in index if each.offset <= offset), default=None) == max(known, default=None)
         assert bound_at(chain, segment, offset, created_at=created_at) == max(known, default=None)
 
 
@@ -205,32 +207,6 @@ def test_no_event_at_or_past_an_entry_is_older_than_it(seed: int) -> None:
         assert all(time >= entry.time for offset, time in events.items() if offset >= entry.offset)
 
 
-class TestTimeIndex:
-    """The reader's side."""
-
-    def test_an_index_forgets_passed_entries_and_keeps_its_bound(self) -> None:
-        index = TimeIndex()
-        index.take([IndexEntry(0, 5), IndexEntry(40, 9), IndexEntry(85, 12)], 3)
-        index.forget_below(50)
-        assert index.entries == (IndexEntry(40, 9), IndexEntry(85, 12))
-        assert (index.bound(50), index.bound(85), index.bound(39)) == (9, 12, None)
-
-    def test_an_offset_told_once_more_has_the_later_time(self) -> None:
-        index = TimeIndex()
-        index.take([IndexEntry(0, 5), IndexEntry(40, 9)], 2)
-        index.take([IndexEntry(40, 11)], 3)
-        assert index.entries == (IndexEntry(0, 5), IndexEntry(40, 11))
-        assert index.token == 3
-
-    @pytest.mark.parametrize("wrong", [IndexEntry(39, 10), IndexEntry(40, 9), IndexEntry(50, 8)])
-    def test_an_entry_that_goes_back_is_refused(self, wrong: IndexEntry) -> None:
-        index = TimeIndex()
-        index.take([IndexEntry(40, 9)], 1)
-        with pytest.raises(ValueError, match="does not follow"):
-            index.take([wrong], 2)
-        assert (index.entries, index.token) == ((IndexEntry(40, 9),), 1)
-
-
 @pytest.mark.parametrize("wrong", [{"from_offset": -1}, {"limit": 0}, {"token": -1}])
 def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="0 or more"):
@@ -240,15 +216,6 @@ def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
 def test_a_mark_without_an_offset_outweighs_a_segments_creation_time() -> None:
     assert time_index(MarkChain(marks_of((0, 100))), "0", created_at=50) == ([IndexEntry(0, 100)], 1)
     assert time_index(MarkChain(marks_of((7, 100))), "0", created_at=50) == ([IndexEntry(0, 50), IndexEntry(7, 100)], 1)
-
-
-def test_what_says_nothing_any_more_is_forgotten_and_nothing_else() -> None:
-    index, entries = TimeIndex(), [IndexEntry(0, 10), IndexEntry(40, 20), IndexEntry(85, 30)]
-    index.take(entries, 3)
-    for offset, left in ((0, 3), (39, 3), (40, 2), (84, 2), (1_000, 1)):
-        index.forget_below(offset)
-        assert index.entries == tuple(entries[-left:])
-    TimeIndex().forget_below(5)
 
 
 def test_a_token_of_none_of_the_marks_begins_with_the_first() -> None:
