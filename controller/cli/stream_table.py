@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
-from controller.format import NOTHING, Times, behind, counts, holding, key_name, span, table
-from controller.status.condition import State
+from controller.format import NOTHING, Times, behind, counts, holding, key_name, named, span, table
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
 from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
-from strandline.wire.status import KeyStatusReply, StatusPage, StreamStatusReply
+from strandline.wire.status import KeyStatus, State, StatusPage, StreamStatus
 
 NAMED_CHARACTERS: Final = 7_500  # of the streams that one request names, in its path
 STREAMS_SHOWN: Final = 50
@@ -25,7 +24,7 @@ class StreamsSeen:
     """Streams by name, each as it came and as a value, at the controller's clock; and why others have no status."""
 
     at: int = 0
-    streams: dict[str, StreamStatusReply] = field(default_factory=dict)
+    streams: dict[str, StreamStatus] = field(default_factory=dict)
     json: list[Any] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     known: int = 0  # how many there are in all
@@ -55,7 +54,6 @@ class StreamLine:
     stands_out: bool = False
 
 
-STANDS_OUT = {state.word for state in State if state.stands_still}
 HEADER = ("stream", "key", "state", "time", "lag", "writers", "held by")
 
 
@@ -123,29 +121,28 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
                 counts(each.writers),
                 _held(stream, key, each),
             ),
-            each.state in STANDS_OUT,
+            each.state.stands_still,
         )
         for key, each in stream.keys.items()
     ]
 
 
-def state_text(status: KeyStatusReply, seen_at: int) -> str:
+def state_text(status: KeyStatus, seen_at: int) -> str:
     """The state, and for how long already where that says something."""
-    word = status.state.replace("_", " ")
-    since = status.state_since
-    return word if since is None or status.state in ("fine", "sealed") else f"{word} for {span(seen_at - since)}"
+    if status.state_since is None or status.state in (State.FINE, State.SEALED):
+        return status.state.text
+    return f"{status.state.text} for {span(seen_at - status.state_since)}"
 
 
-def _held(stream: StreamStatusReply, key: str, status: KeyStatusReply) -> str:
+def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
     holder = stream.held_by.get(key) if status.held_back else None
-    if status.state == "stalled" or (holder is None and status.state in STANDS_OUT):
+    if status.state is State.STALLED or (holder is None and status.state.stands_still):
         held = status.reason
     else:
         held = "sealed" if stream.sealed else holding(holder)
     if status.complete:
         return held
-    more = status.excluded_writers - len(status.excluded)
-    return f"{held}; the last mark is without {', '.join(status.excluded)}{f' and {more} more' if more > 0 else ''}"
+    return f"{held}; the last mark is without {named(status.excluded, len(status.excluded), status.excluded_writers)}"
 
 
 def rows(lines: Sequence[StreamLine]) -> list[str]:

@@ -1,20 +1,19 @@
 """The status of many streams and groups that several controllers serve: who is asked for what, and all the answers.
 
-Pure functions. A part is what one controller tells. What it cannot tell is named in it, with the code of a problem.
+Pure functions. A part is what one controller answers. What it cannot answer is named in it, with the code of a problem.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from controller.cluster.records import ControllerRow, Kind
-from controller.status.stream_status import GroupStatus, StreamStatus
+from strandline.wire.status import StatusPart, StreamStatus
 
-STATUS_PART_NAMES: Final = 4_000  # of streams and groups, in one call to another controller
+STATUS_PART_NAMES: Final = 200  # of streams or groups that one call to another controller names, in its path
 
 
 class Nearby(Enum):
@@ -30,53 +29,43 @@ Serving: TypeAlias = ControllerRow | Nearby
 class PartAsked(NamedTuple):
     """Of which streams and groups one controller is asked."""
 
-    streams: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    streams: Sequence[str] = ()
+    groups: Sequence[str] = ()
+
+    def calls(self) -> Iterator[PartAsked]:
+        """The same in calls of STATUS_PART_NAMES names each."""
+        for first in range(0, len(self.streams), STATUS_PART_NAMES):
+            yield PartAsked(streams=self.streams[first : first + STATUS_PART_NAMES])
+        for first in range(0, len(self.groups), STATUS_PART_NAMES):
+            yield PartAsked(groups=self.groups[first : first + STATUS_PART_NAMES])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusPart:
-    """What one controller tells. What was asked for and is not in it does not exist."""
-
-    streams: Sequence[StreamStatus] = ()
-    unread: Mapping[str, str] = field(default_factory=dict)
-    groups: Sequence[GroupStatus] = ()
-    unread_groups: Mapping[str, str] = field(default_factory=dict)
-
-
-def divided(served: Iterable[tuple[Kind, str, Serving]]) -> list[tuple[Serving, PartAsked]]:
-    """Who is asked for what: each controller once, or again for each STATUS_PART_NAMES names. Names stay in order."""
-    of_each: dict[Serving, list[tuple[Kind, str]]] = {}
+def divided(served: Iterable[tuple[Kind, str, Serving]]) -> Mapping[Serving, PartAsked]:
+    """Who is asked for what. Names stay in order."""
+    asked: dict[Serving, tuple[list[str], list[str]]] = {}
     for kind, name, controller in served:
-        of_each.setdefault(controller, []).append((kind, name))
-    return [
-        (controller, _asked(named[first : first + STATUS_PART_NAMES]))
-        for controller, named in of_each.items()
-        for first in range(0, len(named), STATUS_PART_NAMES)
-    ]
+        streams, groups = asked.setdefault(controller, ([], []))
+        (streams if kind is Kind.STREAM else groups).append(name)
+    return {controller: PartAsked(*names) for controller, names in asked.items()}
 
 
-def _asked(named: Sequence[tuple[Kind, str]]) -> PartAsked:
-    streams = tuple([name for kind, name in named if kind is Kind.STREAM])
-    return PartAsked(streams, tuple([name for kind, name in named if kind is Kind.GROUP]))
-
-
-def untold(asked: PartAsked, code: str) -> StatusPart:
-    """The part of a controller that told nothing."""
-    return StatusPart(unread=dict.fromkeys(asked.streams, code), unread_groups=dict.fromkeys(asked.groups, code))
+def unread(asked: PartAsked, code: str) -> StatusPart:
+    """The part of a controller that answers nothing."""
+    names, groups = dict.fromkeys(asked.streams, code), dict.fromkeys(asked.groups, code)
+    return StatusPart(streams=(), unread=names, groups=(), unread_groups=groups)
 
 
 def together(parts: Sequence[StatusPart]) -> StatusPart:
     """One part with everything."""
     return StatusPart(
-        streams=list(chain.from_iterable(each.streams for each in parts)),
+        streams=tuple(chain.from_iterable(each.streams for each in parts)),
         unread={name: code for each in parts for name, code in each.unread.items()},
-        groups=list(chain.from_iterable(each.groups for each in parts)),
+        groups=tuple(chain.from_iterable(each.groups for each in parts)),
         unread_groups={name: code for each in parts for name, code in each.unread_groups.items()},
     )
 
 
 def in_order(names: Iterable[str], streams: Iterable[StreamStatus]) -> tuple[StreamStatus, ...]:
     """Streams in the order of these names."""
-    by_name = {each.name: each for each in streams}
+    by_name = {each.stream: each for each in streams}
     return tuple([by_name[name] for name in names if name in by_name])
