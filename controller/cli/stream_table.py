@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
 from controller.format import NOTHING, Times, behind, counts, holding, key_name, named, span, table
+from controller.status.parts import in_calls
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
 from strandline.client.calls import status
@@ -15,7 +16,6 @@ from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatus, State, StatusPage, StreamStatus
 
-NAMED_CHARACTERS: Final = 7_500  # of the streams that one request names, in its path
 STREAMS_SHOWN: Final = 50
 
 
@@ -64,7 +64,7 @@ def ask_streams(
     about the first by name."""
     seen = StreamsSeen()
     if names:
-        for some in _requests(names):
+        for some in in_calls(names):
             seen.add(client.ask(status(some, limit=limit)))
         return seen
     seen.add(client.ask(status(limit=limit, trouble=True)))
@@ -85,17 +85,6 @@ def _resting(seen: StreamsSeen) -> dict[str, int]:
     """The time that each stream at rest has reached."""
     resting = {name: [each.resting for each in stream.keys.values()] for name, stream in seen.streams.items()}
     return {name: time for name, times in resting.items() for time in times if time is not None}
-
-
-def _requests(names: Sequence[str]) -> list[list[str]]:
-    """The names, as many in a request as there is room for."""
-    requests, room = [list[str]()], NAMED_CHARACTERS
-    for name in names:
-        if len(name) > room:
-            requests, room = [*requests, []], NAMED_CHARACTERS
-        requests[-1].append(name)
-        room -= len(name) + len("&stream=")
-    return requests
 
 
 def all_lines(seen: StreamsSeen, times: Times, named: Sequence[str] = ()) -> list[StreamLine]:

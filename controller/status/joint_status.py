@@ -79,7 +79,7 @@ class JointStatus:
             return await self.own.part(asked)
         if controller is Nearby.NOBODY:
             return unread(asked, NotOwner.code)
-        calls, answered, code = list(asked.calls()), list[StatusPart](), OwnerUndecided.code
+        calls, answered, code = asked.calls(), list[StatusPart](), OwnerUndecided.code
         try:
             async with asyncio.timeout(STATUS_ASK_MS / 1000):
                 for each in calls:

@@ -5,7 +5,7 @@ Pure functions. A part is what one controller answers. What it cannot answer is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from controller.cluster.records import ControllerRow, Kind
 from strandline.wire.status import StatusPart, StreamStatus
 
-STATUS_PART_NAMES: Final = 200  # of streams or groups that one call to another controller names, in its path
+NAMED_CHARACTERS: Final = 7_500  # of the streams or groups that one call names, in its path
 
 
 class Nearby(Enum):
@@ -32,12 +32,23 @@ class PartAsked(NamedTuple):
     streams: Sequence[str] = ()
     groups: Sequence[str] = ()
 
-    def calls(self) -> Iterator[PartAsked]:
-        """The same in calls of STATUS_PART_NAMES names each."""
-        for first in range(0, len(self.streams), STATUS_PART_NAMES):
-            yield PartAsked(streams=self.streams[first : first + STATUS_PART_NAMES])
-        for first in range(0, len(self.groups), STATUS_PART_NAMES):
-            yield PartAsked(groups=self.groups[first : first + STATUS_PART_NAMES])
+    def calls(self) -> list[PartAsked]:
+        """The same in calls that have room for all of their names."""
+        streams = [PartAsked(streams=names) for names in in_calls(self.streams)]
+        return [*streams, *(PartAsked(groups=names) for names in in_calls(self.groups))]
+
+
+def in_calls(names: Iterable[str]) -> list[list[str]]:
+    """Names, as many in a call as there is room for in its path."""
+    calls, room = list[list[str]](), 0
+    for name in names:
+        needed = len(name) + len("&stream=")
+        if needed > room:
+            calls.append([])
+            room = NAMED_CHARACTERS
+        calls[-1].append(name)
+        room -= needed
+    return calls
 
 
 def divided(served: Iterable[tuple[Kind, str, Serving]]) -> Mapping[Serving, PartAsked]:

@@ -16,7 +16,7 @@ from controller.slices import Slices
 from controller.status.joint_status import JointStatus
 from controller.status.overview import GroupsFound, StreamsFound, UnreadGroup, groups_of, in_order_of_trouble, summarize
 from controller.status.parts import (
-    STATUS_PART_NAMES,
+    NAMED_CHARACTERS,
     Nearby,
     PartAsked,
     Serving,
@@ -75,9 +75,9 @@ def test_every_name_is_asked_for_once_and_where_it_is_served(
 
 
 def test_a_controller_is_asked_again_for_names_that_do_not_fit_into_a_call() -> None:
-    names = [f"s{number}" for number in range(2 * STATUS_PART_NAMES + 1)]
-    calls = list(PartAsked(names, ["g"]).calls())
-    assert [len(asked.streams) for asked in calls] == [STATUS_PART_NAMES, STATUS_PART_NAMES, 1, 0]
+    names = [f"{'n' * 240}{number}" for number in range(100)]
+    calls = PartAsked(names, ["g"]).calls()
+    assert len(calls) == 5 and all(len("&stream=".join(["", *asked.streams])) <= NAMED_CHARACTERS for asked in calls)
     assert [name for asked in calls for name in asked.streams] == names and calls[-1].groups == ["g"]
 
 
@@ -103,10 +103,11 @@ class BreaksOff:
 
 
 def test_what_a_controller_answers_before_it_breaks_off_stays_and_the_rest_is_named(served: InProcess) -> None:
-    own, names = served.app.state.controller, [f"s{number}" for number in range(4 * STATUS_PART_NAMES)]
+    own, names = served.app.state.controller, [f"{'n' * 240}{number}" for number in range(100)]
     status = JointStatus(own.status, BreaksOff(), own.clock, time.perf_counter)
     part, served_by = asyncio.run(status.of_all(Viewer(), names, ["g"], slices()))
-    assert part.unread == dict.fromkeys(names[2 * STATUS_PART_NAMES :], "owner_undecided")
+    answered = sum(len(asked.streams) for asked in PartAsked(names).calls()[:2])
+    assert part.unread == dict.fromkeys(names[answered:], "owner_undecided")
     assert part.unread_groups == {"g": "owner_undecided"} and served_by == dict.fromkeys(names, "c1")
 
 
