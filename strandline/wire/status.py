@@ -202,15 +202,15 @@ class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of streams and reader groups."""
+    """What is read of the page of another controller."""
 
     streams: tuple[StreamStatus, ...]
-    unread: Annotated[Mapping[str, str], Meta(description="streams without a status, with the code of a problem")]
-    groups: Annotated[tuple[GroupStatus, ...], Meta(description="the reader groups of these streams")]
-    unread_groups: Annotated[Mapping[str, str], Meta(description="those without a status, with the code of a problem")]
+    unread: Mapping[str, str]
+    groups: tuple[GroupStatus, ...]
+    unread_groups: Mapping[str, str]
 
 
-class StatusPage(StatusPart, frozen=True, kw_only=True):
+class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     """The status of everything that the caller may see, or of the named streams and groups."""
 
     at: Annotated[int, Meta(description="the controller's clock")]
@@ -218,4 +218,8 @@ class StatusPage(StatusPart, frozen=True, kw_only=True):
     trouble: TroubleCounts
     states: Annotated[Mapping[str, int], Meta(description="the number of streams by state, without zeros")]
     counts: StatusCounts
+    streams: tuple[StreamStatus, ...]
     next: Annotated[str | None, Meta(description="the name after which the next page begins")]
+    unread: Annotated[Mapping[str, str], Meta(description="streams without a status, with the code of a problem")]
+    groups: Annotated[tuple[GroupStatus, ...], Meta(description="the reader groups of these streams")]
+    unread_groups: Annotated[Mapping[str, str], Meta(description="those without a status, with the code of a problem")]
