@@ -159,7 +159,7 @@ def holding(holder: Holder | HolderReply | None) -> str:
     return ", ".join(parts)
 
 
-def held_since(holder: Holder, since: int | None, now: int) -> str:
+def held_since(holder: HolderReply, since: int | None, now: int) -> str:
     """Since when a writer holds time back, how long it has been silent, and when it times out."""
     if holder.writer is None:
         return "fewer than min_writers writers have noted"
@@ -178,10 +178,10 @@ def timeout_text(released_in_ms: int | None) -> str:
     return f"times out in {span(released_in_ms)}" if released_in_ms else "times out now"
 
 
-def named(names: Sequence[str], most: int) -> str:
-    """The first `most` names, and the number of the others."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def named(names: Sequence[str], most: int, count: int | None = None) -> str:
+    """The first `most` names, and the number of the others; there may be more than are given, `count` of them."""
+    others = (len(names) if count is None else count) - most
+    return ", ".join(names[:most]) + (f" and {others} more" if others > 0 else "")
 
 
 def yes(flag: bool) -> str:

@@ -15,7 +15,7 @@ from strandline.client.calls import status
 from strandline.client.group_calls import describe_group, group_window, list_groups
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupMember, GroupWindow
-from strandline.wire.status import GroupStatusReply
+from strandline.wire.status import GroupStatus
 
 GROUPS_SHOWN: Final = 50
 
@@ -54,7 +54,7 @@ def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
         say(f"and {len(names) - len(shown)} more: --json names all, `strandline groups NAME` describes one")
 
 
-def _row(name: str, group: GroupStatusReply | None, times: Times) -> tuple[str, ...]:
+def _row(name: str, group: GroupStatus | None, times: Times) -> tuple[str, ...]:
     if group is None:
         return (name, *(NOTHING,) * 6)
     return (

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
-from controller.format import NOTHING, Times, behind, counts, holding, key_name, span, table
-from controller.status.condition import State
+from controller.format import NOTHING, Times, behind, counts, holding, key_name, named, span, table
+from controller.status.parts import in_calls
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
 from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
-from strandline.wire.status import KeyStatusReply, StatusPage, StreamStatusReply
+from strandline.wire.status import KeyStatus, State, StatusPage, StreamStatus
 
-NAMED_CHARACTERS: Final = 7_500  # of the streams that one request names, in its path
 STREAMS_SHOWN: Final = 50
 
 
@@ -25,7 +24,7 @@ class StreamsSeen:
     """Streams by name, each as it came and as a value, at the controller's clock; and why others have no status."""
 
     at: int = 0
-    streams: dict[str, StreamStatusReply] = field(default_factory=dict)
+    streams: dict[str, StreamStatus] = field(default_factory=dict)
     json: list[Any] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     known: int = 0  # how many there are in all
@@ -55,7 +54,6 @@ class StreamLine:
     stands_out: bool = False
 
 
-STANDS_OUT = {state.word for state in State if state.stands_still}
 HEADER = ("stream", "key", "state", "time", "lag", "writers", "held by")
 
 
@@ -66,7 +64,7 @@ def ask_streams(
     about the first by name."""
     seen = StreamsSeen()
     if names:
-        for some in _requests(names):
+        for some in in_calls(names):
             seen.add(client.ask(status(some, limit=limit)))
         return seen
     seen.add(client.ask(status(limit=limit, trouble=True)))
@@ -87,17 +85,6 @@ def _resting(seen: StreamsSeen) -> dict[str, int]:
     """The time that each stream at rest has reached."""
     resting = {name: [each.resting for each in stream.keys.values()] for name, stream in seen.streams.items()}
     return {name: time for name, times in resting.items() for time in times if time is not None}
-
-
-def _requests(names: Sequence[str]) -> list[list[str]]:
-    """The names, as many in a request as there is room for."""
-    requests, room = [list[str]()], NAMED_CHARACTERS
-    for name in names:
-        if len(name) > room:
-            requests, room = [*requests, []], NAMED_CHARACTERS
-        requests[-1].append(name)
-        room -= len(name) + len("&stream=")
-    return requests
 
 
 def all_lines(seen: StreamsSeen, times: Times, named: Sequence[str] = ()) -> list[StreamLine]:
@@ -123,29 +110,28 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
                 counts(each.writers),
                 _held(stream, key, each),
             ),
-            each.state in STANDS_OUT,
+            each.state.stands_still,
         )
         for key, each in stream.keys.items()
     ]
 
 
-def state_text(status: KeyStatusReply, seen_at: int) -> str:
+def state_text(status: KeyStatus, seen_at: int) -> str:
     """The state, and for how long already where that says something."""
-    word = status.state.replace("_", " ")
-    since = status.state_since
-    return word if since is None or status.state in ("fine", "sealed") else f"{word} for {span(seen_at - since)}"
+    if status.state_since is None or status.state in (State.FINE, State.SEALED):
+        return status.state.text
+    return f"{status.state.text} for {span(seen_at - status.state_since)}"
 
 
-def _held(stream: StreamStatusReply, key: str, status: KeyStatusReply) -> str:
+def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
     holder = stream.held_by.get(key) if status.held_back else None
-    if status.state == "stalled" or (holder is None and status.state in STANDS_OUT):
+    if status.state is State.STALLED or (holder is None and status.state.stands_still):
         held = status.reason
     else:
         held = "sealed" if stream.sealed else holding(holder)
     if status.complete:
         return held
-    more = status.excluded_writers - len(status.excluded)
-    return f"{held}; the last mark is without {', '.join(status.excluded)}{f' and {more} more' if more > 0 else ''}"
+    return f"{held}; the last mark is without {named(status.excluded, len(status.excluded), status.excluded_writers)}"
 
 
 def rows(lines: Sequence[StreamLine]) -> list[str]:

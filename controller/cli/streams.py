@@ -24,7 +24,7 @@ from controller.format import (
 )
 from controller.terminal import say
 from strandline.client.calls import describe, list_streams
-from strandline.wire.status import KeyStatusReply, StreamStatusReply
+from strandline.wire.status import KeyStatus, StreamStatus
 from strandline.wire.streams import StreamDescription, settings_by_name
 
 SEGMENTS_SHOWN: Final = 50
@@ -62,7 +62,7 @@ def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
         say(f"and {seen.known - len(seen.names)} more: --json names all, `strandline streams NAME` describes one")
 
 
-def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None, times: Times) -> list[str]:
+def _page(name: str, stream: StreamDescription, status: StreamStatus | None, times: Times) -> list[str]:
     """`status` is None where the stream was deleted just now."""
     keys = status.keys if status is not None else {}
     seen_at = status.seen_at if status is not None else 0
@@ -89,7 +89,7 @@ def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None
     return [*fields(top), "", "Latest marks", *latest, "", "Segments", *_segments(stream, times)]
 
 
-def _state(key: KeyStatusReply, seen_at: int) -> str:
+def _state(key: KeyStatus, seen_at: int) -> str:
     return f"{state_text(key, seen_at)}: {key.reason}"
 
 

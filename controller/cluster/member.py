@@ -43,7 +43,7 @@ from controller.cluster.events import (
     StartedOver,
 )
 from controller.cluster.lease import Lease
-from controller.cluster.owned_shards import OwnedShard, OwnedShards
+from controller.cluster.owned_shards import OwnedShards
 from controller.cluster.records import (
     LEASE_MS,
     Adopt,
@@ -485,7 +485,7 @@ class Member:
     def _has_begun(self) -> bool:
         return bool(self._lease.until)
 
-    # -- calls, loads and time -----------------------------------------------------------------------------------
+    # -- calls and time ------------------------------------------------------------------------------------------
 
     def route(
         self, monotonic: int, shard: int, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None
@@ -524,21 +524,3 @@ class Member:
             return False
         self._beat_at = soon
         return True
-
-    def begin_load(self, monotonic: int, shard: int) -> OwnedShard | None:
-        """The tenure in which a stream of this shard may be loaded now; None if it may not."""
-        if not self.may_serve(monotonic) or self._unsettled:
-            return None
-        tenure = self.owned.get(shard)
-        return None if tenure is None or tenure.closing else tenure
-
-    def load_counts(self, monotonic: int, loaded: OwnedShard) -> bool:
-        """Whether what was loaded in a tenure may be used: the shard was not lost in between, not even for a while."""
-        tenure = self.owned.get(loaded.shard)
-        return self.may_serve(monotonic) and tenure is not None and tenure.fence == loaded.fence
-
-    def now(self, monotonic: int, shard: int) -> int:
-        """The time to show for an own shard."""
-        tenure = self.owned.get(shard)
-        now = self.clock.now(monotonic)
-        return now if tenure is None else max(now, tenure.clock_floor)

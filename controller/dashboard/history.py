@@ -26,9 +26,9 @@ from controller.dashboard.limits import (
 )
 from controller.dashboard.ranges import Range, moments_between
 from controller.format import is_epoch
-from controller.status.stream_status import StreamStatus
 from controller.storage.journal import StoredEntry, Wanted
 from controller.storage.tokens import StoredToken
+from strandline.wire.status import StreamStatus
 
 T = TypeVar("T")
 StreamEntry: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream
@@ -121,7 +121,7 @@ class History:
     async def _read_lags(self, lags: _Lags, streams: Sequence[StreamStatus], over: Range) -> None:
         """Reads the moments that are new, of a few streams at a time."""
         reading, now = self._controller.reading, self._now()
-        keys = {each.name: [key.key for key in each.keys[:LAG_KEYS]] for each in streams}
+        keys = {each.stream: list(each.keys)[:LAG_KEYS] for each in streams}
         since = over.since()
         if since is None:
             asked = [(name, key) for name, of_name in keys.items() for key in of_name]

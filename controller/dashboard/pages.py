@@ -58,13 +58,11 @@ from controller.dashboard.words import (
 )
 from controller.format import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span, yes
 from controller.records.journal import INCOMPLETE, REFUSALS, REGISTRATIONS
-from controller.status.condition import State
-from controller.status.condition_text import reason_of
 from controller.status.group_members import ReaderStatus
 from controller.status.journal_reads import JOURNAL_WORDS
 from controller.status.overview import GroupsFound
 from controller.status.status_view import StatusView, StatusViews
-from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, WriterStatus
+from controller.status.stream_status import StreamDetails, WriterStatus
 from controller.status.unread_text import why_unread
 from controller.status.writer_status import WriterDetails, WriterKey, WriterNote
 from controller.storage.journal import Wanted
@@ -74,8 +72,9 @@ from strandline.core.order import SegmentRef
 from strandline.core.segment import Segment
 from strandline.errors import StreamLoading
 from strandline.wire.controllers import ControllerReply, ControllerState
-from strandline.wire.groups import KeyWindow, StreamWindow
+from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
 from strandline.wire.journal import TOPICS as ALL_TOPICS
+from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 
 _BACKLOG: Final = ("backlog", "caught_up")
 _CONTROLLER_COLOURS: Final = {
@@ -141,7 +140,7 @@ class View:
 
 async def overview(view: View) -> Page:
     found, may_see = await view.status.overview(), view.who.may_see
-    streams = [each for each in found.streams if may_see(each.name)]
+    streams = [each for each in found.streams if may_see(each.stream)]
     unread = {name: code for name, code in found.unread.items() if may_see(name)}
     groups = found.groups.allowed(may_see)
     loading = sum(code == StreamLoading.code for code in unread.values())
@@ -173,7 +172,7 @@ async def overview(view: View) -> Page:
 def _overview_tiles(states: Sequence[State], groups: GroupsFound, unread: int) -> list[Tile]:
     """The numbers of what is known, and how much is not."""
     still, incomplete = sum(each.stands_still for each in states), states.count(State.INCOMPLETE)
-    backlog = sum(each.window.backlog for each in groups.groups)
+    backlog = sum(each.backlog for each in groups.groups)
     more, unread_groups = _not_known(unread), len(groups.unread)
     return [
         Tile("Streams", f"{len(states) + unread:,}", "", more),
@@ -197,12 +196,12 @@ def _attention(status: StreamStatus) -> dict[str, Any]:
     holder = holder_name(worst)
     waits = ", and waits for" if holder is not None else ""
     return {
-        "name": status.name,
-        "link": stream_link(status.name),
+        "name": status.stream,
+        "link": stream_link(status.stream),
         "key": worst.key,
         "says": "is held back by" if is_held_back(worst) else f"is {status.state.text}{waits}",
         "holder": holder,
-        "holder_link": writer_link(status.name, holder) if holder is not None else "",
+        "holder_link": writer_link(status.stream, holder) if holder is not None else "",
         "story": still_story(status),
         "next": next_step(worst),
         "colour": COLOURS[status.state],
@@ -211,20 +210,20 @@ def _attention(status: StreamStatus) -> dict[str, Any]:
 
 def _streams_table(view: View, streams: Sequence[StreamStatus], served_by: Mapping[str, str]) -> Table[StreamStatus]:
     def name(each: StreamStatus) -> Cell:
-        server = served_by.get(each.name)
-        return Cell(each.name, stream_link(each.name), more="" if server is None else f"served by {server}")
+        server = served_by.get(each.stream)
+        return Cell(each.stream, stream_link(each.stream), more="" if server is None else f"served by {server}")
 
     columns: list[Column[StreamStatus]] = [
-        Column("state", "State", _state_cell, sort=lambda each: 1 if each.sealed else -int(each.state)),
-        Column("name", "Stream", name, sort=lambda each: each.name),
+        Column("state", "State", _state_cell, sort=lambda each: 1 if each.sealed else -each.state.gravity),
+        Column("name", "Stream", name, sort=lambda each: each.stream),
         Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
         Column("held", "Held by", _held_cell, sort=_silence),
         Column("time", "Time", lambda each: Times().show(each.time), lambda each: each.time, False, False, True),
         Column("rate", "Marks/s", lambda each: rate(_rate(each)), sort=_rate, right=True, essential=False),
         Column("writers", "Writers", _writers_cell, sort=lambda each: -sum(each.writers.values()), essential=False),
     ]
-    text = lambda each: f"{each.name} {state_of(each).text} {holder_name(each.worst) or ''}"  # noqa: E731  # of a row
-    return Table(view.address, "streams", columns, streams, id=lambda each: each.name, text=text)
+    text = lambda each: f"{each.stream} {state_of(each).text} {holder_name(each.worst) or ''}"  # noqa: E731  # of a row
+    return Table(view.address, "streams", columns, streams, id=lambda each: each.stream, text=text)
 
 
 def _state_cell(status: StreamStatus) -> Cell:
@@ -237,11 +236,11 @@ def _writers_cell(status: StreamStatus) -> str:
 
 
 def _rate(status: StreamStatus) -> float:
-    return sum(key.marks_per_second for key in status.keys)
+    return sum(key.marks_per_second for key in status.keys.values())
 
 
 def _silence(status: StreamStatus) -> int | None:
-    holder = status.worst.holder if status.state.stands_still else None
+    holder = status.worst.held_by if status.state.stands_still else None
     return None if holder is None else holder.last_heard_ms_ago
 
 
@@ -250,14 +249,14 @@ def _held_cell(status: StreamStatus) -> Cell:
     if not status.state.stands_still:
         return Cell("", plain=NOTHING)
     worst, keyed = status.worst, f" ({key_label(status.worst.key)})" if len(status.keys) > 1 else ""
-    if worst.holder is None or not is_held_back(worst):
-        story = (silent_for(worst, status.seen_at) or holding(worst.holder)) + keyed
+    if worst.held_by is None or not is_held_back(worst):
+        story = (silent_for(worst, status.seen_at) or holding(worst.held_by)) + keyed
     else:
-        story = f"{span(worst.holder.last_heard_ms_ago or 0)} silent{keyed}"
+        story = f"{span(worst.held_by.last_heard_ms_ago or 0)} silent{keyed}"
     writer = holder_name(worst)
     if writer is None:
         return Cell("", more=story, plain=story)
-    return Cell(writer, writer_link(status.name, writer), more=story, plain=f"{writer}: {story}")
+    return Cell(writer, writer_link(status.stream, writer), more=story, plain=f"{writer}: {story}")
 
 
 class _Unknown(NamedTuple):
@@ -297,14 +296,14 @@ def _unknown_table(
 
 def _groups_table(view: View, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:
     columns: list[Column[GroupStatus]] = [
-        Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.window.backlog),
-        Column("name", "Reader group", lambda each: Cell(each.name, group_link(each.name)), lambda each: each.name),
+        Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.backlog),
+        Column("name", "Reader group", lambda each: Cell(each.group, group_link(each.group)), lambda each: each.group),
         Column("lag", "Lag", group_lag, sort=_group_behind, right=True),
         Column("readers", "Readers", lambda each: each.readers, lambda each: each.readers, right=True, essential=False),
         Column("streams", "Streams", _streams_of, sort=_streams_of, essential=False),
     ]
-    text = lambda each: " ".join((each.name, *each.window.streams))  # noqa: E731  # of a row
-    return Table(view.address, "groups", columns, groups, id=lambda each: each.name, text=text)
+    text = lambda each: " ".join((each.group, *each.streams))  # noqa: E731  # of a row
+    return Table(view.address, "groups", columns, groups, id=lambda each: each.group, text=text)
 
 
 def _backlog_cell(status: GroupStatus) -> Cell:
@@ -313,11 +312,11 @@ def _backlog_cell(status: GroupStatus) -> Cell:
 
 
 def _streams_of(status: GroupStatus) -> str:
-    return ", ".join(status.window.streams)
+    return ", ".join(status.streams)
 
 
 def _group_behind(status: GroupStatus) -> int | None:
-    time = status.window.lower
+    time = status.watermarks.get("")
     return status.seen_at - time if time is not None and is_epoch(time) else None
 
 
@@ -326,12 +325,12 @@ def _group_behind(status: GroupStatus) -> int | None:
 
 async def stream(view: View, name: str) -> Page:
     view.who.check(name)
-    details = await view.status.of_stream(name)
+    details = await view.controller.status.of_stream(name)
     status = details.stream
     wanted = view.address.get("key")
-    key = next((each for each in status.keys if each.key == wanted), status.keys[0])
+    key = status.keys.get(wanted) or next(iter(status.keys.values()))
     found = (await view.status.of_groups((name,))).groups
-    groups = [each for each in found if view.who.may_see_all(each.window.streams)]
+    groups = [each for each in found if view.who.may_see_all(each.streams)]
     over = Range(view.address, status.seen_at)
     history, last = view.history, details.last_entry
     entries = await history.journal(last, name, JOURNAL_READ)
@@ -353,14 +352,13 @@ async def stream(view: View, name: str) -> Page:
         "state": state_of(status),
         "served_by": view.status.served_by(Kind.STREAM, name),
         "grafana": None if grafana is None else grafana.replace("{stream}", name),
-        "key_choices": [(each.key, key_label(each.key)) for each in status.keys],
+        "key_choices": [(each, key_label(each)) for each in status.keys],
         "held": _holder(status, key),
         "tiles": _stream_tiles(status, key),
         "range": over,
         "charts": await _charts(view, status, key, over, _lowers(name, groups, key.key)),
         "flow": await _flow(view, details, key, groups),
         "newest": Times().show(key.time) if groups and key.time is not None else "",
-        "some_writers": _some_writers(len(writers), sum(key.writers.values())),
         "picture": _picture(view, details),
         "no_writers": not writers,
         "note_command": view.curl(
@@ -379,16 +377,16 @@ def _holder(status: StreamStatus, key: KeyStatus) -> dict[str, Any]:
         says = "The stream is sealed: its time is final."
     elif writer is None or key.state is State.STALLED:
         behind = " Furthest behind is" if writer is not None else ""
-        says = f"{key.state.text.capitalize()}: {reason_of(key, now)}.{behind}"
+        says = f"{key.state.text.capitalize()}: {key.reason}.{behind}"
     else:
         says = "Held back by" if key.state.stands_still else "Time goes on with its slowest writer,"
     return {
         "says": says,
         "writer": writer,
-        "link": "" if writer is None else writer_link(status.name, writer),
+        "link": "" if writer is None else writer_link(status.stream, writer),
         "story": "" if writer is None else hold_story(key, now),
         "next": next_step(key),
-        "left_out": named(key.excluded, NAMED_WRITERS),
+        "left_out": named(key.excluded, NAMED_WRITERS, key.excluded_writers),
         "lag": _behind(key.lag_ms),
         "time": "" if key.time is None else f"time {Times().show(key.time)}",
         "colour": COLOURS[key.state],
@@ -422,7 +420,7 @@ async def _charts(
     view: View, status: StreamStatus, key: KeyStatus, over: Range, read: Sequence[tuple[str, int]]
 ) -> dict[str, Any]:
     """The lag and the event time. Both end with what the stream is at this moment, and where it was sealed."""
-    now, marks, until = status.seen_at, await view.history.marks(status.name, key.key, over), over.until()
+    now, marks, until = status.seen_at, await view.history.marks(status.stream, key.key, over), over.until()
     since = marks.since
     shown = [each for each in marks.moments if since <= each[0] <= until]
     is_live = over.ends_now and not status.sealed and key.time is not None
@@ -439,8 +437,8 @@ async def _charts(
     lags: Chart | None = None
     if key.time is None or is_epoch(key.time):
         points = sawtooth(shown, marks.sampled, end)
-        lags = lag_chart(f"lag of {status.name}", [(status.name, points)], since, until)
-    times = time_chart(status.name, moments, last, read, since, until)
+        lags = lag_chart(f"lag of {status.stream}", [(status.stream, points)], since, until)
+    times = time_chart(status.stream, moments, last, read, since, until)
     return {"lag": lags, "time": times, "why": why, "sealed": status.sealed and bool(shown)}
 
 
@@ -451,7 +449,7 @@ def _why_empty(key: KeyStatus, now: int) -> str:
         return f"No mark was made in this time: the last one is from {moment(key.marked_at, now)}, {ago} ago."
     if not any(key.writers.values()):
         return "No mark was made yet: no writer has registered or noted its time."
-    return f"No mark was made yet: {holding(key.holder)}."
+    return f"No mark was made yet: {holding(key.held_by)}."
 
 
 async def _flow(view: View, details: StreamDetails, key: KeyStatus, groups: Sequence[GroupStatus]) -> dict[str, Any]:
@@ -462,17 +460,11 @@ async def _flow(view: View, details: StreamDetails, key: KeyStatus, groups: Sequ
         await asyncio.wait([asking], timeout=FLOW_WAIT_S)  # where there are very many, it may take long
         if asking.done():
             found = asking.result()
-            streams = [each for each in found.streams if view.who.may_see(each.name)]
+            streams = [each for each in found.streams if view.who.may_see(each.stream)]
             flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
         else:
             asking.cancel()
     return {"into": flows.sources(status, key, details.writers.get(key.key, ())), "box": flows.stream_box(status)}
-
-
-def _some_writers(shown: int, count: int) -> str:
-    if count <= shown:
-        return ""
-    return f"The first {shown:,} of {count:,}, by state: the stream's controller shows all."
 
 
 def _keys_table(view: View, status: StreamStatus) -> Table[KeyStatus]:
@@ -484,9 +476,10 @@ def _keys_table(view: View, status: StreamStatus) -> Table[KeyStatus]:
             "rate", "Marks/s", lambda key: rate(key.marks_per_second), lambda key: key.marks_per_second, True, False
         ),
         Column("incomplete", "Incomplete", _incomplete_of, sort=_incomplete_of, right=True, essential=False),
-        Column("holder", "Held by", lambda each: holding(each.holder) if each.state.stands_still else "nobody"),
+        Column("holder", "Held by", lambda each: holding(each.held_by) if each.state.stands_still else "nobody"),
     ]
-    return Table(view.address, "keys", columns, status.keys, id=lambda each: each.key, text=_key_of, rows=10)
+    keys = list(status.keys.values())
+    return Table(view.address, "keys", columns, keys, id=lambda each: each.key, text=_key_of, rows=10)
 
 
 def _key_of(key: KeyStatus) -> str:
@@ -499,7 +492,7 @@ def _incomplete_of(key: KeyStatus) -> int:
 
 def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[WriterStatus]:
     """The writers of a key, those in trouble first."""
-    now, held, graph, name = details.stream.seen_at, key.state.stands_still, details.graph, details.stream.name
+    now, held, graph, name = details.stream.seen_at, key.state.stands_still, details.graph, details.stream.stream
 
     def state(each: WriterStatus) -> Cell:
         word = writer_word(each.state, silence(each.heard_at, key, now, holds=each.holds), key)
@@ -530,13 +523,13 @@ def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[
 
 
 def _bounds(stream: str, key: str, status: GroupStatus) -> tuple[int | None, int | None]:
-    bounds = status.window.streams[stream].keys.get(key)
+    bounds = status.bounds[stream].get(key)
     return (None, None) if bounds is None else (bounds.lower, bounds.upper)
 
 
 def _lowers(stream: str, groups: Sequence[GroupStatus], key: str) -> list[tuple[str, int]]:
     """How far the first few groups have read."""
-    found = [(each.name, _bounds(stream, key, each)[0]) for each in groups]
+    found = [(each.group, _bounds(stream, key, each)[0]) for each in groups]
     return [(name, lower) for name, lower in found if lower is not None][:CHART_GROUPS]
 
 
@@ -559,17 +552,17 @@ def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: Key
         return NOTHING if found is None else span(found) if is_epoch(bounds(each)[0] or 0) else str(found)
 
     columns: list[Column[GroupStatus]] = [
-        Column("name", "Reader group", lambda each: Cell(each.name, group_link(each.name)), lambda each: each.name),
+        Column("name", "Reader group", lambda each: Cell(each.group, group_link(each.group)), lambda each: each.group),
         Column("behind", "Behind the marks", behind_text, sort=behind, right=True),
         Column("lower", "Read up to", lambda each: Times().show(bounds(each)[0]), lower, moment=True),
         Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), upper, essential=False, moment=True),
-        Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.window.backlog, essential=False),
+        Column("backlog", "Backlog", _backlog_cell, sort=lambda each: not each.backlog, essential=False),
     ]
-    return Table(view.address, "groups", columns, groups, id=lambda each: each.name, text=_name_of_group, rows=10)
+    return Table(view.address, "groups", columns, groups, id=lambda each: each.group, text=_name_of_group, rows=10)
 
 
 def _name_of_group(group: GroupStatus) -> str:
-    return group.name
+    return group.group
 
 
 def _segments_table(view: View, details: StreamDetails) -> Table[Segment]:
@@ -624,9 +617,9 @@ def _picture(view: View, details: StreamDetails) -> dict[str, Any] | None:
 
 async def writer(view: View, stream: str, name: str) -> Page:
     view.who.check(stream)
-    details = await view.status.of_writer(stream, name)
+    details = await view.controller.status.of_writer(stream, name)
     found = await view.status.of_streams((stream,))
-    by_key = {key.key: key for status in found.streams for key in status.keys}
+    by_key = {key.key: key for status in found.streams for key in status.keys.values()}
     journal = partial(view.history.journal, details.last_entry, stream, JOURNAL_READ, writer=name)
     of_topics = {"refusals": (REFUSALS,), "registrations": (REGISTRATIONS,), "journal": ()}
     tables: dict[str, Table[Any]] = {
@@ -732,13 +725,13 @@ class _WindowOf(NamedTuple):
 
 
 async def group(view: View, name: str) -> Page:
-    details = await view.status.of_group(name)
+    details = await view.controller.status.of_group(name)
     found = details.group
-    view.who.check(*found.window.streams)
+    view.who.check(*found.streams)
     entries = await view.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
     changes = [each for each in entries if each.kind in _BACKLOG]
-    read = (await view.status.of_streams(found.window.streams)).streams
-    windows = _windows_of(found, read)
+    read = (await view.status.of_streams(found.streams)).streams
+    windows = _windows_of(details.window, read)
     members = details.members
     places = sorted(members.offsets.keys() | members.owners.keys())
     tables: dict[str, Table[Any]] = {
@@ -749,7 +742,7 @@ async def group(view: View, name: str) -> Page:
         "journal": journal_table(view.address, "journal", entries, view.now),
     }
     made = next((each for each in entries if each.kind == "created"), None)
-    began = changes[-1] if changes else made if found.window.backlog else None  # a new group is in backlog
+    began = changes[-1] if changes else made if found.backlog else None  # a new group is in backlog
     since = "" if began is None else f"since {moment(began.at, view.now)}{'' if changes else ', when it was made'}"
     command = {"positions": dict[str, Any]()}
     shows = {
@@ -771,8 +764,8 @@ def _group_tiles(found: GroupStatus, since: str) -> list[Tile]:
         since = f"caught up {since or 'before'}, and stays so until it is idle"
     return [
         Tile("Lag", group_lag(found)),
-        Tile("Backlog", yes(found.window.backlog) if word.colour in ("bad", "soft") else word.text, word.colour, since),
-        Tile("Threshold", "none" if found.threshold_ms is None else span(found.threshold_ms)),
+        Tile("Backlog", yes(found.backlog) if word.colour in ("bad", "soft") else word.text, word.colour, since),
+        Tile("Threshold", "none" if found.backlog_threshold_ms is None else span(found.backlog_threshold_ms)),
         Tile("Readers", f"{found.readers:,}"),
     ]
 
@@ -781,21 +774,21 @@ def _held_group(
     found: GroupStatus, read: Sequence[StreamStatus], windows: Sequence[_WindowOf]
 ) -> dict[str, Any] | None:
     """Which stream has the group's watermark, how far the readers are behind its marks, and what it waits for."""
-    held_by = found.window.held_by
+    held_by = found.held_by
     key = "" if held_by.get("") is not None else next((each for each, name in held_by.items() if name), "")
     name = held_by.get(key)
-    status = next((each for each in read if each.name == name), None)
+    status = next((each for each in read if each.stream == name), None)
     if name is None or status is None:
         return None
     window = next((each for each in windows if (each.stream, each.key) == (name, key)), None)
-    of_key = next((each for each in status.keys if each.key == key), status.worst)
+    of_key = status.keys.get(key, status.worst)
     behind = "" if window is None or window.behind is None else f"{window.behind_text} behind its marks"
     stands = of_key.state.stands_still
-    why = still_story(status) if of_key is status.worst else reason_of(of_key, status.seen_at)
+    why = still_story(status) if of_key is status.worst else of_key.reason
     return {
         "stream": name,
         "link": stream_link(name),
-        "colour": COLOURS[of_key.state] if stands else "bad" if found.window.backlog else "good",
+        "colour": COLOURS[of_key.state] if stands else "bad" if found.backlog else "good",
         "behind": behind,
         "why": why if stands else "",
         "holder": holder_name(of_key) if stands else None,
@@ -804,14 +797,14 @@ def _held_group(
     }
 
 
-def _windows_of(found: GroupStatus, read: Sequence[StreamStatus]) -> list[_WindowOf]:
-    newest = {(each.name, key.key): key.mark.time for each in read for key in each.keys if key.mark}
+def _windows_of(found: GroupWindow, read: Sequence[StreamStatus]) -> list[_WindowOf]:
+    newest = {(each.stream, key.key): key.mark_time for each in read for key in each.keys.values()}
     windows = []
-    for stream, window in found.window.streams.items():
+    for stream, window in found.streams.items():
         for key, bounds in sorted(window.keys.items()):
             if key == "" and len(window.keys) > 1 and bounds.lower is None and bounds.upper is None:
                 continue  # nobody uses it
-            idle = stream in found.window.idle
+            idle = stream in found.idle
             windows.append(_WindowOf(stream, key, bounds, window, newest.get((stream, key)), idle))
     return windows
 
@@ -893,14 +886,14 @@ class _Line(NamedTuple):
 
 async def lags(view: View) -> Page:
     found = await view.status.overview()
-    streams = [each for each in found.streams if view.who.may_see(each.name)]
+    streams = [each for each in found.streams if view.who.may_see(each.stream)]
     unread = sum(map(view.who.may_see, found.unread))
     over = Range(view.address, view.now)
     since, points = await view.history.lags(streams, over)
     until = over.until()
-    rows = [_Line(each, _to_its_end(each, points.get(each.name, ()), over)) for each in streams]
+    rows = [_Line(each, _to_its_end(each, points.get(each.stream, ()), over)) for each in streams]
     rows.sort(key=lambda each: -1 if each.peak is None else each.peak[1], reverse=True)
-    worst = [(each.status.name, each.points) for each in rows[:LAG_LINES] if each.points]
+    worst = [(each.status.stream, each.points) for each in rows[:LAG_LINES] if each.points]
     table = _lags_table(view, rows, since, until)
     shows = {
         "range": over,
@@ -916,7 +909,7 @@ def _to_its_end(status: StreamStatus, points: Sequence[Point], over: Range) -> S
     """The lag of a stream up to this moment, or up to where it was sealed."""
     inside = [each for each in points if each[0] <= over.until()]
     if status.sealed:
-        end = max((key.marked_at for key in status.keys if key.marked_at is not None), default=0)
+        end = max((key.marked_at for key in status.keys.values() if key.marked_at is not None), default=0)
         return [each for each in inside if each[0] <= end]
     if over.ends_now and status.lag_ms is not None:
         return [*inside, (status.seen_at, status.lag_ms)]
@@ -931,7 +924,7 @@ def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Ta
         if len(line.points) < 2 or line.peak is None:
             return Cell("", plain=" ".join(f"{each / 1000:.1f}" for _, each in line.points))
         least = min(each for _, each in line.points)
-        caption = f"lag of {line.status.name}: {span(least)} to {span(line.peak[1])}"
+        caption = f"lag of {line.status.stream}: {span(least)} to {span(line.peak[1])}"
         values = " ".join(f"{each / 1000:.1f}" for _, each in line.points)
         return Cell(caption, curve=curve(line.points, since, until), plain=values)
 
@@ -945,22 +938,22 @@ def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Ta
         Column(
             "name",
             "Stream",
-            lambda each: Cell(each.status.name, stream_link(each.status.name)),
-            lambda e: e.status.name,
+            lambda each: Cell(each.status.stream, stream_link(each.status.stream)),
+            lambda e: e.status.stream,
         ),
-        Column("state", "State", state, sort=lambda each: -int(each.status.state), essential=False),
+        Column("state", "State", state, sort=lambda each: -each.status.state.gravity, essential=False),
         Column("lag", "Now", lambda each: lag_of(each.status), sort=lambda each: each.status.lag_ms, right=True),
         Column("peak", "Peak", peak, sort=lambda each: each.peak and each.peak[1], right=True),
         Column("when", "Peak at", when, sort=lambda each: each.peak and each.peak[0], essential=False),
         Column("curve", "Over time", over_time),
     ]
-    name = lambda each: each.status.name  # noqa: E731  # of a row
+    name = lambda each: each.status.stream  # noqa: E731  # of a row
     return Table(view.address, "streams", columns, rows, id=name, text=name)
 
 
 async def topology(view: View) -> Page:
     found = await view.status.overview()
-    streams = [each for each in found.streams if view.who.may_see(each.name)]
+    streams = [each for each in found.streams if view.who.may_see(each.stream)]
     unread = sum(map(view.who.may_see, found.unread))
     flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
 
@@ -969,10 +962,10 @@ async def topology(view: View) -> Page:
 
     columns: list[Column[StreamStatus]] = [Column("picture", "Writers, streams, reader groups", words)]
     table = Table(
-        view.address, "flows", columns, flows.roots(), id=lambda each: each.name,
+        view.address, "flows", columns, flows.roots(), id=lambda each: each.stream,
         text=lambda each: " ".join(flows.names(each)), rows=10,
     )  # fmt: skip
-    drawn = [(each.name, flows.counted_sources(each), flows.stream_box(each)) for each in table.items]
+    drawn = [(each.stream, flows.counted_sources(each), flows.stream_box(each)) for each in table.items]
     shows = {"flows": table, "drawn": drawn, "unknown": unread, "none": not streams and not unread}
     return Page("topology.html", "Topology", shows, [table])
 

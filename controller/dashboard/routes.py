@@ -22,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
+from controller.cluster.records import Kind
 from controller.dashboard import pages
 from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act, create_token, revoke_token
 from controller.dashboard.history import History
@@ -31,6 +32,9 @@ from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
 from controller.format import ZONE
 from controller.http.browser_policies import OWN_PAGE
+from controller.http.forwarding.forwarding import Forwarding
+from controller.http.forwarding.peers import HOP
+from controller.http.forwarding.subjects import Subject
 from controller.http.middleware import problem_of
 from controller.http.request_bodies import read_body
 from controller.http.responses import answer
@@ -47,6 +51,9 @@ Value = TypeVar("Value")
 Making: TypeAlias = Callable[[View], Awaitable[Page]]
 
 PART: Final = "strandline-part"  # the header with which a page asks for its main part
+BASE: Final = "strandline-base"  # and that in which another controller says what address its visitor called
+_OF_THE_VISITOR: Final = frozenset({b"cookie", PART.encode()})
+_OF_A_PAGE: Final = frozenset({b"content-type", b"content-disposition", b"content-security-policy", b"cache-control"})
 ZONE_COOKIE: Final = "strandline_zone"
 THEME_COOKIE: Final = "strandline_theme"
 _THEMES: Final = frozenset({"dark", "light"})
@@ -122,9 +129,11 @@ router = APIRouter(include_in_schema=False)
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
-async def _show(request: Request, make: Making) -> Response:
-    """A page, its main part alone, or one of its tables as a file."""
-    is_part = PART in request.headers
+async def _show(request: Request, make: Making, about: Subject | None = None) -> Response:
+    """A page, its main part alone, or one of its tables as a file. Of several controllers, the owner of the stream or
+    group that it is `about` draws it."""
+    is_passed_on = HOP.decode() in request.headers
+    is_part = PART in request.headers or is_passed_on
     ZONE.set(_zone_of(request))
     try:
         who = visitor_of(request)
@@ -135,6 +144,10 @@ async def _show(request: Request, make: Making) -> Response:
     address = Address(request)
     try:
         base = str(request.base_url).rstrip("/")
+        if is_passed_on:
+            base = request.headers.get(BASE, base)
+        elif about is not None and (drawn := await _drawn_by_owner(request, about, base)) is not None:
+            return drawn
         view = View(app=request.app, who=who, address=address, base=base, history=_history(request))
         page = await make(view)
     except StrandlineError as error:
@@ -152,6 +165,22 @@ async def _show(request: Request, make: Making) -> Response:
     trouble = f"⚠ {page.trouble} · " if page.trouble else ""
     title = f"{trouble}{page.title} · Strandline"
     return _drawn(request, page.template, {**page.shows, "title": title, "trouble": page.trouble, "who": who})
+
+
+async def _drawn_by_owner(request: Request, about: Subject, base: str) -> Response | None:
+    """The page as another controller draws it; None if this one owns what it is about."""
+    forwarding: Forwarding | None = request.app.state.forwarding
+    if forwarding is None:
+        return None
+    scope = request.scope
+    target: bytes = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    sent = [(name, value) for name, value in scope["headers"] if name in _OF_THE_VISITOR]
+    found = await forwarding.others.page(about, target, (*sent, (BASE.encode(), base.encode())))
+    if found is None:
+        return None
+    headers, body = found
+    shown = {name.decode(): value.decode("latin-1") for name, value in headers if name in _OF_A_PAGE}
+    return Response(body, headers=shown)
 
 
 def _history(request: Request) -> History:
@@ -203,17 +232,17 @@ async def overview(request: Request) -> Response:
 
 @router.get("/streams/{stream}")
 async def stream(request: Request, stream: str) -> Response:
-    return await _show(request, lambda view: pages.stream(view, stream))
+    return await _show(request, lambda view: pages.stream(view, stream), Subject(Kind.STREAM, stream))
 
 
 @router.get("/streams/{stream}/writers/{writer}")
 async def writer(request: Request, stream: str, writer: str) -> Response:
-    return await _show(request, lambda view: pages.writer(view, stream, writer))
+    return await _show(request, lambda view: pages.writer(view, stream, writer), Subject(Kind.STREAM, stream))
 
 
 @router.get("/reader-groups/{group}")
 async def group(request: Request, group: str) -> Response:
-    return await _show(request, lambda view: pages.group(view, group))
+    return await _show(request, lambda view: pages.group(view, group), Subject(Kind.GROUP, group))
 
 
 @router.get("/lag")

@@ -28,8 +28,9 @@ from controller.dashboard.words import (
     writers_word,
 )
 from controller.format import NOTHING
-from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, WriterStatus
+from controller.status.stream_status import WriterStatus
 from strandline.core.writer import WriterState
+from strandline.wire.status import GroupStatus, KeyStatus, StreamStatus
 
 _NO_WORD: Final = Word("", "soft")
 
@@ -52,12 +53,12 @@ class Flows:
 
     def __init__(self, streams: Sequence[StreamStatus], groups: Sequence[GroupStatus]) -> None:
         """Both in the order in which they are drawn."""
-        self._streams = {each.name: each for each in streams}
-        self._groups = {each.name: each for each in groups}
+        self._streams = {each.stream: each for each in streams}
+        self._groups = {each.group: each for each in groups}
         self._readers: dict[str, list[GroupStatus]] = {}
         self._written: dict[str, list[StreamStatus]] = {}
         for group in groups:
-            for name in group.window.streams:
+            for name in group.streams:
                 self._readers.setdefault(name, []).append(group)
         for stream in streams:
             for name in stream.programs:
@@ -67,50 +68,50 @@ class Flows:
         """The streams at which pictures begin, so that each stream is in one: those that no group writes, and of
         streams that lead back to themselves the first. Those that somebody reads come first."""
         found = [each for each in self._streams.values() if not self.groups_that_write(each)]
-        reached = {name for each in found for name in self._reached(each.name)}
+        reached = {name for each in found for name in self._reached(each.stream)}
         for each in self._streams.values():
-            if each.name not in reached:
+            if each.stream not in reached:
                 found.append(each)
-                reached.update(self._reached(each.name))
-        return sorted(found, key=lambda each: each.name not in self._readers)
+                reached.update(self._reached(each.stream))
+        return sorted(found, key=lambda each: each.stream not in self._readers)
 
     def groups_that_write(self, stream: StreamStatus) -> list[GroupStatus]:
         return [self._groups[name] for name in stream.programs if name in self._groups]
 
     def names(self, stream: StreamStatus) -> Iterator[str]:
         """The names of all streams and groups that a stream leads to, and its own."""
-        for name in self._reached(stream.name):
+        for name in self._reached(stream.stream):
             yield name
-            yield from (group.name for group in self._readers.get(name, ()))
+            yield from (group.group for group in self._readers.get(name, ()))
 
     def _reached(self, name: str) -> list[str]:
         found, waiting = {name: None}, [name]
         while waiting:
             for group in self._readers.get(waiting.pop(), ()):
-                for stream in self._written.get(group.name, ()):
-                    if stream.name not in found:
-                        found[stream.name] = None
-                        waiting.append(stream.name)
+                for stream in self._written.get(group.group, ()):
+                    if stream.stream not in found:
+                        found[stream.stream] = None
+                        waiting.append(stream.stream)
         return list(found)
 
     def stream_box(self, stream: StreamStatus, above: tuple[str, ...] = ()) -> Box:
         """A stream with all that it leads to, up to a number of streams in line."""
-        readers = self._readers.get(stream.name, ())
-        groups = [self._group_box(each, (*above, stream.name)) for each in readers]
-        backlog = sum(each.window.backlog for each in readers[FLOW_BRANCHES:])
-        then = _few(groups, "reader group", stream_link(stream.name), f"{backlog} in backlog" if backlog else "")
+        readers = self._readers.get(stream.stream, ())
+        groups = [self._group_box(each, (*above, stream.stream)) for each in readers]
+        backlog = sum(each.backlog for each in readers[FLOW_BRANCHES:])
+        then = _few(groups, "reader group", stream_link(stream.stream), f"{backlog} in backlog" if backlog else "")
         others = stream.writer_count - len(self.groups_that_write(stream))
         return _plain(stream, f"and {number(others, 'other writer')}" if above and others > 0 else "", then)
 
     def _group_box(self, group: GroupStatus, above: tuple[str, ...]) -> Box:
-        then = [self._next_box(each, above) for each in self._written.get(group.name, ())]
-        return _reading(group, _few(then, "stream", group_link(group.name)))
+        then = [self._next_box(each, above) for each in self._written.get(group.group, ())]
+        return _reading(group, _few(then, "stream", group_link(group.group)))
 
     def _next_box(self, stream: StreamStatus, above: tuple[str, ...]) -> Box:
-        if stream.name in above:
+        if stream.stream in above:
             return _plain(stream, "as before")
         if len(above) == FLOW_STREAMS_IN_LINE:
-            return _plain(stream, "goes on on its page" if stream.name in self._readers else "")
+            return _plain(stream, "goes on on its page" if stream.stream in self._readers else "")
         return self.stream_box(stream, above)
 
     def sources(self, stream: StreamStatus, key: KeyStatus, writers: Sequence[WriterStatus]) -> list[Box]:
@@ -120,13 +121,13 @@ class Flows:
         named: set[str] = set()
         left = Counter(key.writers)
         for group in self.groups_that_write(stream):
-            read = [_plain(self._streams[name]) for name in group.window.streams if name in self._streams]
-            boxes.append(_reading(group, _few(read, "stream", group_link(group.name))))
-            named.add(group.name)
+            read = [_plain(self._streams[name]) for name in group.streams if name in self._streams]
+            boxes.append(_reading(group, _few(read, "stream", group_link(group.group))))
+            named.add(group.group)
         for each in writers:
             if each.name not in named and len(boxes) < FLOW_WRITERS:
                 word = writer_word(each.state, silence(each.heard_at, key, stream.seen_at, holds=each.holds), key)
-                boxes.append(Box("writer", each.name, writer_link(stream.name, each.name), word))
+                boxes.append(Box("writer", each.name, writer_link(stream.stream, each.name), word))
                 named.add(each.name)
         left.subtract(str(each.state) for each in writers if each.name in named)
         rest = {state: count for state, count in left.items() if count > 0}
@@ -143,19 +144,19 @@ class Flows:
 
 
 def _plain(stream: StreamStatus, more: str = "", then: tuple[Box, ...] = ()) -> Box:
-    return Box("stream", stream.name, stream_link(stream.name), state_of(stream), more, then)
+    return Box("stream", stream.stream, stream_link(stream.stream), state_of(stream), more, then)
 
 
 def _reading(group: GroupStatus, then: tuple[Box, ...]) -> Box:
     """A group, and how far it is behind."""
-    word = group_state(group) if group.window.backlog else Word(number(group.readers, "reader"), "soft")
+    word = group_state(group) if group.backlog else Word(number(group.readers, "reader"), "soft")
     behind = group_lag(group)
     more = "" if behind == NOTHING or behind.endswith("ahead") else f"{behind} behind"
-    return Box("reader group", group.name, group_link(group.name), word, more, then)
+    return Box("reader group", group.group, group_link(group.group), word, more, then)
 
 
 def _writers(stream: StreamStatus, count: int, noun: str, word: Word) -> Box:
-    return Box("", number(count, noun), f"{stream_link(stream.name)}#writers", word)
+    return Box("", number(count, noun), f"{stream_link(stream.stream)}#writers", word)
 
 
 def _worst(states: Mapping[str, int]) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from controller.format import NOTHING, behind, held_since, is_epoch, lag, moment, span
-from controller.status.condition import State
-from controller.status.condition_text import reason_of
-from controller.status.stream_status import COUNTING, GroupStatus, KeyStatus, StreamStatus, WriterStatus
+from controller.status.condition import COUNTING
+from controller.status.stream_status import WriterStatus
 from strandline.core.writer import WriterState
+from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 
 COLOURS: Final = {
     State.STALLED: "bad",
@@ -34,7 +34,7 @@ class Word(NamedTuple):
 
 def state_of(status: StreamStatus) -> Word:
     """The state of a stream in a word."""
-    if status.state is State.FINE and all(key.marked_at is None for key in status.keys):
+    if status.state is State.FINE and all(key.marked_at is None for key in status.keys.values()):
         return Word("no marks yet", "soft")
     return Word(status.state.text, COLOURS[status.state])
 
@@ -42,14 +42,14 @@ def state_of(status: StreamStatus) -> Word:
 def in_trouble(states: Iterable[State], unread: int = 0) -> str:
     """How many streams stand still, by state, the gravest first, and how many are not known; empty if all is well."""
     found = Counter(state for state in states if state.stands_still)
-    counts = [f"{count} {state.text}" for state, count in sorted(found.items(), reverse=True)]
+    counts = [f"{count} {state.text}" for state in reversed(State) if (count := found[state])]
     return ", ".join([*counts, *([f"{unread} not known"] if unread else [])])
 
 
 def silence(heard_at: int, key: KeyStatus | None, now: int, *, holds: bool) -> int:
     """How long ago a writer was heard. Of the one that holds a key the status says it, which leaves out the time in
     which nobody could be heard."""
-    holder = key.holder if key is not None and holds else None
+    holder = key.held_by if key is not None and holds else None
     counts = None if holder is None else holder.last_heard_ms_ago
     return now - heard_at if counts is None else counts
 
@@ -70,9 +70,9 @@ def writers_word(status: StreamStatus) -> Word:
     """All writers of a stream by state, and who is silent and holds time."""
     text = ", ".join(f"{count} {spoken(state)}" for state, count in sorted(status.writers.items()) if count) or "none"
     worst, now = status.worst, status.seen_at
-    if worst.state is State.STALLED and worst.heard_at is not None:
-        return Word(f"{text}; all silent, {span(now - worst.heard_at)}", "bad")
-    holder = worst.holder if worst.state.stands_still else None
+    if worst.state is State.STALLED and worst.last_heard_at is not None:
+        return Word(f"{text}; all silent, {span(now - worst.last_heard_at)}", "bad")
+    holder = worst.held_by if worst.state.stands_still else None
     if holder is not None and holder.writer is not None and (holder.last_heard_ms_ago or 0) >= worst.too_long_ms:
         return Word(f"{text}; {holder.writer} silent, {span(holder.last_heard_ms_ago or 0)}", "bad")
     states = {WriterState(name) for name, count in status.writers.items() if count}
@@ -89,11 +89,11 @@ def below_marks(writer: WriterStatus, marked: int | None) -> str:
 
 def hold_story(key: KeyStatus, now: int) -> str:
     """Since when a key is held, how long its holder was silent, and when the holder times out."""
-    return "nobody holds time back" if key.holder is None else held_since(key.holder, key.held_since, now)
+    return "nobody holds time back" if key.held_by is None else held_since(key.held_by, key.held_since, now)
 
 
 def holder_name(key: KeyStatus) -> str | None:
-    return None if key.holder is None else key.holder.writer
+    return None if key.held_by is None else key.held_by.writer
 
 
 def is_held_back(key: KeyStatus) -> bool:
@@ -105,8 +105,8 @@ def still_story(status: StreamStatus) -> str:
     """Why the time of a stream stands still, and since when."""
     if is_held_back(status.worst):
         return hold_story(status.worst, status.seen_at)
-    since = "" if status.since is None else f", since {moment(status.since, status.seen_at)}"
-    return f"{reason_of(status.worst, status.seen_at)}{since}"
+    since = "" if status.state_since is None else f", since {moment(status.state_since, status.seen_at)}"
+    return f"{status.reason}{since}"
 
 
 def next_step(key: KeyStatus) -> str:
@@ -114,7 +114,7 @@ def next_step(key: KeyStatus) -> str:
     counting = sum(key.writers.get(str(state), 0) for state in COUNTING)
     match key.state:
         case State.STALLED if counting:
-            released = None if key.holder is None else key.holder.released_in_ms
+            released = None if key.held_by is None else key.held_by.released_in_ms
             alone = holder_name(key) if counting == 1 else None
             who, whom = (alone, "") if alone is not None else ("one of them", "the first ")
             until = "" if released is None else f", or {whom}times out in {span(released)}"
@@ -132,7 +132,7 @@ def next_step(key: KeyStatus) -> str:
 
 def silent_for(key: KeyStatus, now: int) -> str:
     """For how long all writers of a stalled key have been silent."""
-    return f"all silent for {span(now - key.heard_at)}" if key.state is State.STALLED and key.heard_at else ""
+    return f"all silent for {span(now - key.last_heard_at)}" if key.state is State.STALLED and key.last_heard_at else ""
 
 
 def lag_of(status: StreamStatus | KeyStatus) -> str:
@@ -142,16 +142,16 @@ def lag_of(status: StreamStatus | KeyStatus) -> str:
 
 def group_lag(status: GroupStatus) -> str:
     """The lag of a group, if its times are on the clock's scale."""
-    return lag(status.window.lower, status.seen_at)
+    return lag(status.watermarks.get(""), status.seen_at)
 
 
 def group_state(status: GroupStatus) -> Word:
     """Whether a group is in backlog. One that has caught up stays so while it reads, although it may be behind."""
-    if status.window.backlog:
+    if status.backlog:
         return Word("in backlog", "bad")
-    if status.threshold_ms is None:
+    if status.backlog_threshold_ms is None:
         return Word("no threshold", "soft")
-    if (status.window.lag_ms or 0) > status.threshold_ms:
+    if (status.lag_ms or 0) > status.backlog_threshold_ms:
         return Word("behind its threshold", "warn")
     return Word("caught up", "good")
 

@@ -223,8 +223,3 @@ class ReleaseBody(Strict, frozen=True):
 
 class OfflineBody(Strict, frozen=True):
     positions: Positions
-
-
-class PartBody(Strict, frozen=True):
-    streams: list[str] = []
-    groups: list[str] = []

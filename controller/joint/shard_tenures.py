@@ -23,6 +23,7 @@ class ShardTenures:
         self._owner = owner
         self._has_lease = has_lease
         self._present: dict[int, Tenure] = {}
+        self._ended: dict[int, Tenure] = {}  # the last one of each shard
         self._stored: dict[int, int] = {}  # by shard, its unserved time as the store has it
 
     def __len__(self) -> int:
@@ -47,9 +48,17 @@ class ShardTenures:
         return tenure is not None and tenure.fence == owned.fence
 
     def begin(self, owned: OwnedShard, restores: Sequence[tuple[int, int]]) -> None:
-        """Begins the tenure of a shard that is owned. `restores` are those of the store, for this shard."""
+        """Begins the tenure of a shard that is owned. `restores` are those of the store, for this shard.
+
+        A shard whose release was not done comes back with its fence: what failed before that is still not over.
+        """
+        before = self._ended.get(owned.shard)
+        if before is not None and before.fence == owned.fence:
+            unserved = before.unserved
+        else:
+            unserved = Unserved(owned.unserved_ms)
         self._present[owned.shard] = Tenure(
-            owned.fence, self._owner, owned.clock_floor, Unserved(owned.unserved_ms), restores, shard=owned.shard
+            owned.fence, self._owner, owned.clock_floor, unserved, restores, shard=owned.shard
         )
         self._stored[owned.shard] = owned.unserved_ms
 
@@ -79,3 +88,4 @@ class ShardTenures:
             tenure = self._present.pop(shard, None)
             if tenure is not None:
                 tenure.over = True
+                self._ended[shard] = tenure

@@ -135,11 +135,6 @@ class StreamCounts:
         self.refused_by_writer |= Counter(stored.refused_by_writer)
 
     @property
-    def here(self) -> Totals:
-        """What was counted since this controller serves the stream."""
-        return Totals(self.notes, self.late_notes, dict(self.refusals), dict(self.incomplete_marks))
-
-    @property
     def totals(self) -> Totals:
         """What was counted since the stream was made."""
         earlier = self._earlier

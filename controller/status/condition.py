@@ -9,40 +9,12 @@ minute a trouble each minute, or finds a dead one too late.
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from strandline.core.writer import WriterState
+from strandline.wire.status import State
 
-class State(IntEnum):
-    """Whether time moves. Ordered by gravity: the state of a stream is the gravest of its keys."""
-
-    SEALED = 0
-    FINE = 1  # time moves, or has not stood still for too long
-    IDLE = 2  # all writers said that they are idle or closed
-    NO_WRITERS = 3  # no writer was there yet, or none is left that counts
-    INCOMPLETE = 4  # time moves, and marks leave writers out
-    HELD = 5  # time stands still: fewer than `min_writers` have noted
-    STUCK = 6  # time stands still, although a writer that counts was heard: one holds the others back
-    STALLED = 7  # time stands still, and all who count are silent
-
-    @property
-    def word(self) -> str:
-        """As the API, commands and metrics call it."""
-        return self.name.lower()
-
-    @property
-    def text(self) -> str:
-        """As people read it."""
-        return self.name.lower().replace("_", " ")
-
-    @property
-    def in_trouble(self) -> bool:
-        return self >= State.INCOMPLETE
-
-    @property
-    def stands_still(self) -> bool:
-        """Whether time does not move although somebody counts."""
-        return self >= State.HELD
+COUNTING: Final = frozenset({WriterState.JOINED, WriterState.ACTIVE, WriterState.BEHIND})
 
 
 class Facts(NamedTuple):  # one for each key of each stream that is looked at

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from controller.format import span
-from controller.status.condition import State
-from controller.status.stream_status import COUNTING, KeyStatus
+from controller.format import named, span
+from controller.status.condition import COUNTING
 from strandline.core.time_units import unit_of
+from strandline.wire.status import KeyStatus, State
 
 AHEAD_NAMED_MS: Final = 3_600_000  # a time that is further ahead of the clock is named in the reason of a state
 STATUS_REASON_WRITERS: Final = 3  # writers with such a time, named in the reason of a state
@@ -29,11 +29,11 @@ def _reason(key: KeyStatus, now: int) -> str:
         case State.SEALED:
             return "the stream is sealed: no mark follows"
         case State.FINE:
-            return "time moves" if key.mark is not None else "no mark yet, and not for too long"
+            return "time moves" if key.mark_seq else "no mark yet, and not for too long"
         case State.IDLE:
             return "all writers said that they are idle or closed"
         case State.NO_WRITERS:
-            return "no writer counts: they were excluded or forgotten" if key.mark else "no writer has noted yet"
+            return "no writer counts: they were excluded or forgotten" if key.mark_seq else "no writer has noted yet"
         case State.INCOMPLETE:
             return f"marks leave out {_left_out(key)}"
         case State.HELD:
@@ -47,13 +47,11 @@ def _reason(key: KeyStatus, now: int) -> str:
 
 
 def _left_out(key: KeyStatus) -> str:
-    names = ", ".join(key.excluded[:STATUS_REASON_WRITERS])
-    more = len(key.excluded) - STATUS_REASON_WRITERS
-    return f"{names} and {more} more" if more > 0 else names
+    return named(key.excluded, STATUS_REASON_WRITERS, key.excluded_writers)
 
 
 def _stuck(key: KeyStatus, now: int) -> str:
-    holder = key.holder
+    holder = key.held_by
     if holder is None or holder.writer is None:
         return f"all writers that note are behind the last mark{_for(key, now)}"
     silent = holder.last_heard_ms_ago
@@ -65,14 +63,14 @@ def _stuck(key: KeyStatus, now: int) -> str:
 
 def _stalled(key: KeyStatus, now: int) -> str:
     counting = sum(key.writers.get(str(state), 0) for state in COUNTING)
-    ago = "" if key.heard_at is None else f", the last one heard {span(now - key.heard_at)} ago"
+    ago = "" if key.last_heard_at is None else f", the last one heard {span(now - key.last_heard_at)} ago"
     if not counting:
         return f"every writer that counted has timed out{ago}"
-    if counting > 1 or key.holder is None or key.holder.writer is None:
+    if counting > 1 or key.held_by is None or key.held_by.writer is None:
         return f"all writers that count ({counting}) are silent{ago}"
-    last = "" if key.heard_at is None else f", last heard {span(now - key.heard_at)} ago"
-    return f"{key.holder.writer} is silent, and no other writer counts{last}"
+    last = "" if key.last_heard_at is None else f", last heard {span(now - key.last_heard_at)} ago"
+    return f"{key.held_by.writer} is silent, and no other writer counts{last}"
 
 
 def _for(key: KeyStatus, now: int) -> str:
-    return "" if key.since is None else f" for {span(now - key.since)}"
+    return "" if key.state_since is None else f" for {span(now - key.state_since)}"

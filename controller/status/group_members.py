@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controller.groups.membership import Membership
-from controller.status.stream_status import GroupStatus
 from strandline.core.order import SegmentRef
+from strandline.wire.groups import GroupWindow
+from strandline.wire.status import GroupStatus
 
 
 class ReaderStatus(NamedTuple):
@@ -31,10 +32,11 @@ class GroupMembers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetails:
-    """A reader group with its members. `last_entry` is the seq of the newest entry of its journal, which may not be
-    durable yet."""
+    """A reader group with its window and its members. `last_entry` is the seq of the newest entry of its journal, which
+    may not be durable yet."""
 
     group: GroupStatus
+    window: GroupWindow
     members: GroupMembers
     last_entry: int
 

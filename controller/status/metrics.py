@@ -19,16 +19,16 @@ from typing import Final
 
 from controller.commit.group_commit import Committer
 from controller.groups.service import Groups
-from controller.records.counts import OTHER
+from controller.records.counts import OTHER, StreamCounts
 from controller.settings import METRICS_KEYS
 from controller.slices import Slices
-from controller.status.status_reader import StatusReader
-from controller.status.stream_status import KeyStatus, StreamStatus
+from controller.status.status_reader import CountedStatus, StatusReader
 from controller.streams.registry import Streams
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import SegmentRef
 from strandline.errors import StrandlineError
 from strandline.wire.groups import GroupWindow, StreamWindow
+from strandline.wire.status import KeyStatus, StreamStatus
 
 METRICS_GROUPS: Final = 100  # the first by name
 
@@ -67,8 +67,8 @@ class KeyMetrics:
     states: dict[str, int] = field(default_factory=dict)  # for how long, 0 if that is not known
 
     @classmethod
-    def of(cls, key: KeyStatus, stream: StreamStatus) -> KeyMetrics:
-        now, marked_at, holder = stream.seen_at, key.marked_at, key.holder
+    def of(cls, key: KeyStatus, stream: StreamStatus, counts: StreamCounts) -> KeyMetrics:
+        now, marked_at, holder, held = stream.seen_at, key.marked_at, key.held_by, counts.held.get(key.key)
         holding = None
         if holder is not None and key.held_since is not None:
             holding = Holding(holder.writer or "", holder.state, now - key.held_since, holder.released_in_ms)
@@ -76,12 +76,12 @@ class KeyMetrics:
             watermark_lag_ms=key.lag_ms,
             event_time_lag_ms=key.event_time_lag_ms,
             mark_age_ms=None if stream.sealed or marked_at is None else max(0, now - marked_at),
-            marks=key.mark.seq if key.mark is not None else 0,
-            incomplete_marks=stream.counted_here.incomplete_marks.get(key.key, 0),
+            marks=key.mark_seq,
+            incomplete_marks=counts.incomplete_marks.get(key.key, 0),
             writers=Counter(key.writers),
-            held_ms=Counter(key.held_ms),
+            held_ms=Counter() if held is None else Counter(held.counted(now)),
             holding=holding,
-            states={key.state.word: 0 if key.since is None else max(0, now - key.since)},
+            states={key.state.value: 0 if key.state_since is None else max(0, now - key.state_since)},
         )
 
     def absorb(self, other: KeyMetrics) -> None:
@@ -110,14 +110,14 @@ class StreamMetrics:
     keys: dict[str, KeyMetrics] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stream: StreamStatus) -> StreamMetrics:
-        counted = stream.counted_here
+    def of(cls, found: CountedStatus) -> StreamMetrics:
+        stream, counts = found
         return cls(
-            notes=counted.notes,
-            late_notes=counted.late_notes,
-            refusals=Counter(counted.refusals),
-            idle_ms=None if stream.heard_at is None else max(0, stream.seen_at - stream.heard_at),
-            keys={key.key: KeyMetrics.of(key, stream) for key in stream.keys},
+            notes=counts.notes,
+            late_notes=counts.late_notes,
+            refusals=Counter(counts.refusals),
+            idle_ms=None if stream.last_heard_at is None else max(0, stream.seen_at - stream.last_heard_at),
+            keys={name: KeyMetrics.of(key, stream, counts) for name, key in stream.keys.items()},
         )
 
     def absorb(self, other: StreamMetrics) -> None:
@@ -220,8 +220,8 @@ class Metrics:
         found = await self._status.in_memory()
         snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)
         room = self.keys
-        for status in found.values():
-            measures = StreamMetrics.of(status)
+        for name, counted in found.items():
+            measures = StreamMetrics.of(counted)
             keys = min(len(measures.keys), METRICS_KEYS_OF_STREAM + 1)
             if room < keys:
                 snapshot.summed_up += 1
@@ -229,7 +229,7 @@ class Metrics:
             else:
                 room -= keys
                 _sum_up_keys(measures)
-                snapshot.streams[status.name] = measures
+                snapshot.streams[name] = measures
             await slices.turn()
         return snapshot
 
@@ -257,7 +257,7 @@ class Metrics:
         self._loaded_until = names[-1] if len(names) == METRICS_LOADED_STREAMS else None
 
     async def _group(self, name: str) -> GroupMetrics:
-        window = (await self._status.status_of_group(name)).window
+        window = await self._status.window_of_group(name)
         pending = {stream: self._pending(stream, each) for stream, each in window.streams.items()}
         counts = {stream: count for stream, count in pending.items() if count is not None}
         return GroupMetrics(window, counts, await self._groups.segment_lags(name, METRICS_SEGMENT_LAGS))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controller.slices import Slices
-from controller.status.condition import State
-from controller.status.stream_status import GroupStatus, StreamStatus, by_trouble
+from controller.status.stream_status import by_trouble
+from strandline.wire.status import GroupStatus, State, StatusPart, StreamStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class GroupsFound:
 
     def allowed(self, may_see: Callable[[str], bool]) -> GroupsFound:
         """The groups all of whose streams somebody may see."""
-        groups = tuple([each for each in self.groups if all(map(may_see, each.window.streams))])
+        groups = tuple([each for each in self.groups if all(map(may_see, each.streams))])
         unread = {name: each for name, each in self.unread.items() if all(map(may_see, each.streams))}
         return GroupsFound(groups=groups, unread=unread)
 
@@ -67,10 +67,18 @@ class Summary:
     in_backlog: int
 
 
-def reading(groups: Mapping[str, Sequence[str]], streams: Collection[str]) -> dict[str, Sequence[str]]:
-    """Of groups, each with its streams, those that read any of these streams."""
+def reading(
+    groups: Mapping[str, Sequence[str]], streams: Collection[str], names: Collection[str] = ()
+) -> dict[str, Sequence[str]]:
+    """Of groups, each with its streams, those that read any of these streams, and those of these names."""
     wanted = set(streams)
-    return {name: read for name, read in groups.items() if not wanted.isdisjoint(read)}
+    return {name: read for name, read in groups.items() if name in names or not wanted.isdisjoint(read)}
+
+
+def groups_of(part: StatusPart, groups: Mapping[str, Sequence[str]]) -> GroupsFound:
+    """The groups of a part; those without a status with the streams that they read by the store."""
+    unread = {name: UnreadGroup(code, groups[name]) for name, code in part.unread_groups.items() if name in groups}
+    return GroupsFound(groups=part.groups, unread=unread)
 
 
 async def in_order_of_trouble(streams: Sequence[StreamStatus], slices: Slices) -> tuple[StreamStatus, ...]:
@@ -86,7 +94,7 @@ async def in_order_of_trouble(streams: Sequence[StreamStatus], slices: Slices) -
 
 def in_order_of_backlog(found: GroupsFound) -> GroupsFound:
     """Groups in backlog first, and among equals those that are furthest behind."""
-    ranked = sorted(found.groups, key=lambda each: (not each.window.backlog, -(each.window.lag_ms or 0), each.name))
+    ranked = sorted(found.groups, key=lambda each: (not each.backlog, -(each.lag_ms or 0), each.group))
     return GroupsFound(groups=tuple(ranked), unread=found.unread)
 
 
@@ -112,7 +120,7 @@ async def summarize(found: StreamsFound, groups: GroupsFound, slices: Slices) ->
         late_notes=late_notes,
         refusals=refusals,
         groups=len(groups.groups) + len(groups.unread),
-        in_backlog=sum(each.window.backlog for each in groups.groups),
+        in_backlog=sum(each.backlog for each in groups.groups),
     )
 
 

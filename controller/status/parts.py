@@ -1,20 +1,19 @@
 """The status of many streams and groups that several controllers serve: who is asked for what, and all the answers.
 
-Pure functions. A part is what one controller tells. What it cannot tell is named in it, with the code of a problem.
+Pure functions. A part is what one controller answers. What it cannot answer is named in it, with the code of a problem.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from controller.cluster.records import ControllerRow, Kind
-from controller.status.stream_status import GroupStatus, StreamStatus
+from strandline.wire.status import StatusPart, StreamStatus
 
-STATUS_PART_NAMES: Final = 4_000  # of streams and groups, in one call to another controller
+NAMED_CHARACTERS: Final = 7_500  # of the streams or groups that one call names, in its path
 
 
 class Nearby(Enum):
@@ -30,53 +29,54 @@ Serving: TypeAlias = ControllerRow | Nearby
 class PartAsked(NamedTuple):
     """Of which streams and groups one controller is asked."""
 
-    streams: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    streams: Sequence[str] = ()
+    groups: Sequence[str] = ()
+
+    def calls(self) -> list[PartAsked]:
+        """The same in calls that have room for all of their names."""
+        streams = [PartAsked(streams=names) for names in in_calls(self.streams)]
+        return [*streams, *(PartAsked(groups=names) for names in in_calls(self.groups))]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusPart:
-    """What one controller tells. What was asked for and is not in it does not exist."""
+def in_calls(names: Iterable[str]) -> list[list[str]]:
+    """Names, as many in a call as there is room for in its path."""
+    calls, room = list[list[str]](), 0
+    for name in names:
+        needed = len(name) + len("&stream=")
+        if needed > room:
+            calls.append([])
+            room = NAMED_CHARACTERS
+        calls[-1].append(name)
+        room -= needed
+    return calls
 
-    streams: Sequence[StreamStatus] = ()
-    unread: Mapping[str, str] = field(default_factory=dict)
-    groups: Sequence[GroupStatus] = ()
-    unread_groups: Mapping[str, str] = field(default_factory=dict)
 
-
-def divided(served: Iterable[tuple[Kind, str, Serving]]) -> list[tuple[Serving, PartAsked]]:
-    """Who is asked for what: each controller once, or again for each STATUS_PART_NAMES names. Names stay in order."""
-    of_each: dict[Serving, list[tuple[Kind, str]]] = {}
+def divided(served: Iterable[tuple[Kind, str, Serving]]) -> Mapping[Serving, PartAsked]:
+    """Who is asked for what. Names stay in order."""
+    asked: dict[Serving, tuple[list[str], list[str]]] = {}
     for kind, name, controller in served:
-        of_each.setdefault(controller, []).append((kind, name))
-    return [
-        (controller, _asked(named[first : first + STATUS_PART_NAMES]))
-        for controller, named in of_each.items()
-        for first in range(0, len(named), STATUS_PART_NAMES)
-    ]
+        streams, groups = asked.setdefault(controller, ([], []))
+        (streams if kind is Kind.STREAM else groups).append(name)
+    return {controller: PartAsked(*names) for controller, names in asked.items()}
 
 
-def _asked(named: Sequence[tuple[Kind, str]]) -> PartAsked:
-    streams = tuple([name for kind, name in named if kind is Kind.STREAM])
-    return PartAsked(streams, tuple([name for kind, name in named if kind is Kind.GROUP]))
-
-
-def untold(asked: PartAsked, code: str) -> StatusPart:
-    """The part of a controller that told nothing."""
-    return StatusPart(unread=dict.fromkeys(asked.streams, code), unread_groups=dict.fromkeys(asked.groups, code))
+def unread(asked: PartAsked, code: str) -> StatusPart:
+    """The part of a controller that answers nothing."""
+    names, groups = dict.fromkeys(asked.streams, code), dict.fromkeys(asked.groups, code)
+    return StatusPart(streams=(), unread=names, groups=(), unread_groups=groups)
 
 
 def together(parts: Sequence[StatusPart]) -> StatusPart:
     """One part with everything."""
     return StatusPart(
-        streams=list(chain.from_iterable(each.streams for each in parts)),
+        streams=tuple(chain.from_iterable(each.streams for each in parts)),
         unread={name: code for each in parts for name, code in each.unread.items()},
-        groups=list(chain.from_iterable(each.groups for each in parts)),
+        groups=tuple(chain.from_iterable(each.groups for each in parts)),
         unread_groups={name: code for each in parts for name, code in each.unread_groups.items()},
     )
 
 
 def in_order(names: Iterable[str], streams: Iterable[StreamStatus]) -> tuple[StreamStatus, ...]:
     """Streams in the order of these names."""
-    by_name = {each.name: each for each in streams}
+    by_name = {each.stream: each for each in streams}
     return tuple([by_name[name] for name in names if name in by_name])

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.clock import Clock
 from controller.cluster.records import Kind
 from controller.groups.service import Groups
+from controller.records.counts import StreamCounts
 from controller.slices import Slices
 from controller.status.group_members import GroupDetails, group_members
 from controller.status.overview import (
@@ -30,10 +31,10 @@ from controller.status.overview import (
     reading,
     summarize,
 )
-from controller.status.parts import PartAsked, StatusPart
+from controller.status.parts import PartAsked
 from controller.status.single_flight import SingleFlight, fresh_until
 from controller.status.status_view import Viewer
-from controller.status.stream_status import GroupStatus, StreamDetails, StreamStatus, details_steps, status_steps
+from controller.status.stream_status import StreamDetails, details_steps, status_steps
 from controller.status.writer_status import WriterDetails, writer_details
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
@@ -51,6 +52,8 @@ from strandline.errors import (
     UnknownGroup,
     UnknownStream,
 )
+from strandline.wire.groups import GroupWindow
+from strandline.wire.status import GroupStatus, StatusPart, StreamStatus
 
 STATUS_STREAMS: Final = 10_000  # the first by name
 STATUS_GROUPS: Final = 1_000  # the first by name
@@ -58,7 +61,6 @@ STATUS_GROUPS: Final = 1_000  # the first by name
 STATUS_LOADS: Final = 100  # streams that are not in memory, read from the store for one answer
 STATUS_LOAD_WAIT_MS: Final = 500  # for each of these; one with very much in it is loaded for a later answer
 STATUS_PAGE_NAMES: Final = 1_000  # read from the store at a time
-STATUS_PARTS: Final = 32  # told to other controllers, kept
 STATUS_GROUPS_AT_ONCE: Final = 16  # groups for such a part, some of whose streams other controllers may own
 STATUS_GROUPS_WAIT_MS: Final = 700  # how long these are waited for
 
@@ -68,6 +70,18 @@ class _Cached:
     loaded: weakref.ref[LoadedStream]
     status: StreamStatus
     until: int
+
+
+class CountedStatus(NamedTuple):
+    """A stream, and what this controller counted of it itself, which goes on."""
+
+    status: StreamStatus
+    counts: StreamCounts
+
+
+class _GroupRead(NamedTuple):
+    status: GroupStatus
+    window: GroupWindow
 
 
 class StatusReader:
@@ -87,7 +101,6 @@ class StatusReader:
         self._details = SingleFlight(self._read_details, clock, stopwatch)
         self._group_names = SingleFlight(self._list_groups, clock, stopwatch)
         self._of_groups = SingleFlight(self._read_group, clock, stopwatch, most=STATUS_GROUPS)
-        self._parts = SingleFlight(self._read_part, clock, stopwatch, most=STATUS_PARTS)
 
     # -- what is asked for ---------------------------------------------------------------------------------------
 
@@ -100,8 +113,8 @@ class StatusReader:
         """The same in numbers, of the streams whose names fit a pattern, and of groups that read no others."""
         return await self._summaries.get((pattern, stored))
 
-    async def in_memory(self) -> Mapping[str, StreamStatus]:
-        """All streams in memory, sorted by name. It never reads the store."""
+    async def in_memory(self) -> Mapping[str, CountedStatus]:
+        """All streams in memory, sorted by name, with their counts. It never reads the store."""
         return await self._in_memory.get(None)
 
     async def of_streams(self, names: Iterable[str]) -> StreamsFound:
@@ -129,29 +142,33 @@ class StatusReader:
     async def of_group(self, name: str) -> GroupDetails:
         """A reader group: its status as it was a moment ago, its readers and positions as they are now. Raises
         UnknownGroup and StoreUnavailable."""
-        status = await self.status_of_group(name)
-        loaded = await self._groups.get(name)
+        loaded = await self._groups.get(name)  # a deleted group is not shown from a shared result
+        status, window = await self._of_groups.get(name)
         members = group_members(loaded.membership, self._clock.now())
-        return GroupDetails(group=status, members=members, last_entry=loaded.journal.last_seq)
+        return GroupDetails(group=status, window=window, members=members, last_entry=loaded.journal.last_seq)
 
-    async def status_of_group(self, name: str) -> GroupStatus:
-        """A reader group as it was a moment ago. Raises UnknownGroup and StoreUnavailable."""
-        await self._groups.get(name)  # a deleted group is not shown from a shared result
-        return await self._of_groups.get(name)
+    async def window_of_group(self, name: str) -> GroupWindow:
+        """The window of a reader group as it was a moment ago. Raises UnknownGroup and StoreUnavailable."""
+        await self._groups.get(name)  # as above
+        return (await self._of_groups.get(name)).window
 
     async def group_names(self) -> Mapping[str, Sequence[str]]:
         """The names of all groups that the store has, up to a bound, each with the streams that it reads. Raises
         StoreUnavailable."""
         return await self._group_names.get(None)
 
-    async def of_groups(self, streams: Collection[str]) -> GroupsFound:
-        """The groups that read any of these streams, by name. Raises StoreUnavailable."""
-        return await self._read_groups(reading(await self.group_names(), streams))
+    async def of_groups(self, streams: Collection[str], names: Collection[str] = ()) -> GroupsFound:
+        """The groups that read any of these streams, and those of these names. Raises StoreUnavailable."""
+        return await self._read_groups(reading(await self.group_names(), streams, names))
 
     async def part(self, asked: PartAsked) -> StatusPart:
-        """What this controller tells of several streams and groups. However long it takes, who asks for the same again
-        gets the result. It does not raise if the store is away."""
-        return await self._parts.get(asked)
+        """What this controller has of several streams and groups, for one of several controllers. It does not raise if
+        the store is away."""
+        with suppress(StoreUnavailable):
+            await self.group_names()  # a writer may be called as one
+        found = await self._read(asked.streams, self.slices(), must_read=False)
+        groups, unread_groups = await self._read_groups_at_once(asked.groups)
+        return StatusPart(streams=found.streams, unread=found.unread, groups=groups, unread_groups=unread_groups)
 
     def seen_by(self, viewer: Viewer) -> StatusReader:
         """Everybody sees the same: it is the pages and routes that leave out what the viewer may not see."""
@@ -170,7 +187,6 @@ class StatusReader:
         for each in (self._overviews, self._summaries, self._in_memory, self._details, self._group_names):
             each.forget()
         self._of_groups.forget()
-        self._parts.forget()
 
     # -- streams -------------------------------------------------------------------------------------------------
 
@@ -180,7 +196,6 @@ class StatusReader:
         found = await self._read(names, slices, must_read=True)
         streams = await in_order_of_trouble(found.streams, slices)
         groups = await self._read_groups(named)
-        self._drop_unused()
         return Overview(
             at=self._clock.now(),
             streams=streams,
@@ -188,19 +203,10 @@ class StatusReader:
             groups=in_order_of_backlog(groups),
         )
 
-    async def _read_part(self, asked: PartAsked, slices: Slices) -> StatusPart:
-        with suppress(StoreUnavailable):
-            await self.group_names()  # a writer may be called as one
-        found = await self._read(asked.streams, slices, must_read=False)
-        groups, unread_groups = await self._read_groups_at_once(asked.groups)
-        self._drop_unused()
-        return StatusPart(streams=found.streams, unread=found.unread, groups=groups, unread_groups=unread_groups)
-
-    async def _read_loaded(self, _: None, slices: Slices) -> Mapping[str, StreamStatus]:
+    async def _read_loaded(self, _: None, slices: Slices) -> Mapping[str, CountedStatus]:
         found = {}
         for loaded in sorted(self._streams.in_memory(), key=lambda each: each.name):
-            found[loaded.name] = await self._status(loaded, slices)
-        self._drop_unused()
+            found[loaded.name] = CountedStatus(await self._status(loaded, slices), loaded.counts)
         return found
 
     async def names(self) -> list[str]:
@@ -270,11 +276,9 @@ class StatusReader:
         return cached.status
 
     def _keep(self, loaded: LoadedStream, status: StreamStatus, worked_ms: float) -> None:
-        self._cached[loaded.name] = _Cached(weakref.ref(loaded), status, fresh_until(status.seen_at, worked_ms))
-
-    def _drop_unused(self) -> None:
-        """Forgets streams that are no longer in memory."""
-        self._cached = {name: cached for name, cached in self._cached.items() if cached.loaded() is not None}
+        name = loaded.name
+        held = weakref.ref(loaded, lambda _: self._cached.pop(name, None))  # gone when the stream leaves the memory
+        self._cached[name] = _Cached(held, status, fresh_until(status.seen_at, worked_ms))
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -287,21 +291,21 @@ class StatusReader:
         found, unread = [], {}
         for name, streams in names.items():
             try:
-                found.append(await self._of_groups.get(name))
+                found.append((await self._of_groups.get(name)).status)
             except (UnknownGroup, UnknownStream):
                 continue  # it, or one of its streams, was deleted
             except (StreamLoading, StoreCorrupt, NotOwner, StreamAway, StreamRecreated, Denied) as error:
                 unread[name] = UnreadGroup(error.code, streams)
         return GroupsFound(groups=tuple(found), unread=unread)
 
-    async def _read_groups_at_once(self, names: Sequence[str]) -> tuple[list[GroupStatus], dict[str, str]]:
+    async def _read_groups_at_once(self, names: Sequence[str]) -> tuple[tuple[GroupStatus, ...], dict[str, str]]:
         """Groups, and the codes of problems. Other controllers may own their streams: groups do not wait for each
         other, and a group that takes long is not waited for."""
         turns = asyncio.Semaphore(STATUS_GROUPS_AT_ONCE)
 
         async def read_group(name: str) -> GroupStatus:
             async with turns:
-                return await self._of_groups.get(name)
+                return (await self._of_groups.get(name)).status
 
         found: list[GroupStatus] = []
         unread: dict[str, str] = {}
@@ -319,18 +323,26 @@ class StatusReader:
                 continue
             except StrandlineError as error:
                 unread[name] = error.code
-        return found, unread
+        return tuple(found), unread
 
-    async def _read_group(self, name: str, _: Slices) -> GroupStatus:
+    async def _read_group(self, name: str, _: Slices) -> _GroupRead:
         window = await self._groups.window_so_far(name)
         membership = (await self._groups.get(name)).membership
-        return GroupStatus(
-            name=name,
+        status = GroupStatus(
+            group=name,
             seen_at=self._clock.now(),
+            streams=tuple(window.streams),
             readers=len(membership.readers),
-            threshold_ms=membership.settings.backlog_threshold_ms,
-            window=window,
+            lag_ms=window.lag_ms,
+            backlog=window.backlog,
+            backlog_threshold_ms=membership.settings.backlog_threshold_ms,
+            watermarks=window.watermarks,
+            held_by=window.held_by,
+            complete=window.complete,
+            idle=window.idle,
+            bounds={stream: each.keys for stream, each in window.streams.items()},
         )
+        return _GroupRead(status, window)
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
@@ -339,7 +351,7 @@ class StatusReader:
         overview = await self.overview(stored=stored)
         found: StreamsFound = overview
         if pattern != EVERYTHING:
-            streams = tuple([each for each in overview.streams if fits(pattern, each.name)])
+            streams = tuple([each for each in overview.streams if fits(pattern, each.stream)])
             await slices.turn()
             unread = {name: why for name, why in overview.unread.items() if fits(pattern, name)}
             found = StreamsFound(streams=streams, unread=unread)

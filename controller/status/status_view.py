@@ -8,12 +8,10 @@ from typing import Protocol
 
 from controller.cluster.records import ControllerRow, Kind
 from controller.slices import Slices
-from controller.status.group_members import GroupDetails
 from controller.status.overview import GroupsFound, Overview, StreamsFound, Summary
 from controller.status.parts import PartAsked, Serving
-from controller.status.stream_status import StreamDetails
-from controller.status.writer_status import WriterDetails
 from strandline.access import EVERYTHING, fits
+from strandline.wire.status import StatusPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class StatusView(Protocol):
 
     What is shared with other callers may be a second old. A controller alone answers from what it has. Where several
     serve a store, each is asked for what it owns, and what could not be asked for in time is named with the code of a
-    problem; a question about one stream or group raises NotOwner then.
+    problem.
     """
 
     async def overview(self, *, stored: bool = True) -> Overview:
@@ -48,20 +46,8 @@ class StatusView(Protocol):
         """These streams, in this order, without those that do not exist."""
         ...
 
-    async def of_groups(self, streams: Collection[str]) -> GroupsFound:
-        """The groups that read any of these streams, by name. Raises StoreUnavailable."""
-        ...
-
-    async def of_stream(self, name: str) -> StreamDetails:
-        """A stream with its writers. Raises UnknownStream and StoreUnavailable."""
-        ...
-
-    async def of_writer(self, stream: str, writer: str) -> WriterDetails:
-        """A writer. Raises UnknownStream, UnknownWriter and StoreUnavailable."""
-        ...
-
-    async def of_group(self, name: str) -> GroupDetails:
-        """A reader group with its members. Raises UnknownGroup and StoreUnavailable."""
+    async def of_groups(self, streams: Collection[str], names: Collection[str] = ()) -> GroupsFound:
+        """The groups that read any of these streams, and those of these names. Raises StoreUnavailable."""
         ...
 
     def served_by(self, kind: Kind, name: str) -> str | None:
@@ -94,12 +80,7 @@ class Others(Protocol):
         """From now on, what this task asks of other controllers for its own groups is asked with the viewer's token."""
         ...
 
-    async def part(self, controller: ControllerRow, asked: PartAsked, viewer: Viewer) -> bytes:
-        """What a controller tells of several streams and groups. Raises the problem that it answers, NotOwner if it was
-        not reached, or OwnerUndecided without an answer."""
-        ...
-
-    async def ask(self, kind: Kind, name: str, path: str, viewer: Viewer) -> bytes | None:
-        """Asks about one stream or group where it is served; returns the answer's body, or None if that is here.
-        Raises as `part` does."""
+    async def part(self, controller: ControllerRow, asked: PartAsked, viewer: Viewer) -> StatusPart:
+        """What a controller answers about a few streams and groups. Raises the problem that it answers, NotOwner if it
+        was not reached, or OwnerUndecided without an answer that can be read."""
         ...

@@ -9,106 +9,27 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from controller.format import is_epoch
 from controller.records.cadence import NO_CADENCE
 from controller.slices import Steps
-from controller.status.condition import Facts, State, condition
+from controller.status.condition import COUNTING, Facts, condition
+from controller.status.condition_text import reason_of
 from controller.storage.counts import Totals
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.aggregate import Holder
-from strandline.core.config import LateWriters, TimeDomain
+from strandline.core.config import LateWriters
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
 from strandline.core.writer import KeyState, StreamWriter, WriterState
-from strandline.wire.groups import GroupWindow
+from strandline.wire.status import KeyStatus, StreamStatus, gravity_of
+from strandline.wire.streams import holder_reply
 
 PROGRAMS_SHOWN: Final = 64  # writers of a stream that are called as a reader group
-
-
-class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One time key of a stream.
-
-    `time` is the time that readers get: that of the newest durable mark, or that of idle advance. Lags are None if the
-    time does not count milliseconds since 1970, and once the stream is sealed. The holder is the writer with the least
-    time that counts. It is `held_back` if another writer has noted a later time, or time stands still, or no mark was
-    made yet: a writer that keeps up holds nobody. `held_since` is known then, unless the holder
-    began before the stream was loaded. Incomplete marks are counted since the stream was made, and `held_ms` by writer
-    since this controller serves it.
-    """
-
-    key: str
-    mark: Mark | None
-    resting: int | None
-    time: int | None
-    lag_ms: int | None
-    event_time_lag_ms: int | None  # of the greatest time that anyone noted, excluded writers aside
-    marks_per_second: float
-    incomplete_marks: int
-    writers: Mapping[str, int]  # by state
-    holder: Holder | None
-    held_back: bool
-    held_since: int | None
-    held_ms: Mapping[str, int]
-    state: State
-    since: int | None  # when the state began, where that is known
-    heard_at: int | None  # when the last writer was heard that counts, or else of those that timed out
-    have_noted: int  # writers
-    wanted_writers: int  # as many have to note before the first mark
-    usual_ms: int | None  # the usual time between two marks; None before the second
-    too_long_ms: int  # for how long time may stand still
-
-    @property
-    def marked_at(self) -> int | None:
-        return None if self.mark is None else self.mark.created_at
-
-    @property
-    def excluded(self) -> tuple[str, ...]:
-        """The writers that the newest mark leaves out."""
-        return () if self.mark is None else self.mark.excluded
-
-
-class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream as it was at `seen_at`, by the clock. Notes and refusals are counted since the stream was made, and in
-    `counted_here` since this controller serves it."""
-
-    name: str
-    seen_at: int
-    sealed: bool
-    time_domain: TimeDomain
-    segments: int
-    writers: Mapping[str, int]  # by state; one with keys in several states counts in each of these
-    writer_count: int
-    heard_at: int | None  # when any writer was last heard, forgotten ones too
-    notes: int
-    late_notes: int
-    refusals: Mapping[str, int]  # by code
-    counted_here: Totals = msgspec.field(default_factory=Totals)
-    keys: tuple[KeyStatus, ...]
-    worst: KeyStatus  # the key in the gravest state; of equal ones, the one that is furthest behind
-    programs: tuple[str, ...] = ()  # writers called as a reader group: they write here what they made of what they read
-
-    @property
-    def state(self) -> State:
-        return self.worst.state
-
-    @property
-    def since(self) -> int | None:
-        """When its state began, where that is known."""
-        return self.worst.since
-
-    @property
-    def time(self) -> int | None:
-        """The least time of its keys."""
-        return min((key.time for key in self.keys if key.time is not None), default=None)
-
-    @property
-    def lag_ms(self) -> int | None:
-        """The greatest lag of its keys."""
-        return max((key.lag_ms for key in self.keys if key.lag_ms is not None), default=None)
+STATUS_EXCLUDED: Final = 16  # writers that a mark leaves out, named; all are counted
 
 
 class WriterStatus(NamedTuple):  # one for each of very many writers
@@ -129,8 +50,7 @@ class WriterStatus(NamedTuple):  # one for each of very many writers
 class StreamDetails:
     """A stream with its writers by key, those in trouble first, and by segment how far and when it was noted.
 
-    `last_entry` is the seq of the newest entry of its journal, which may not be durable yet. There may be more writers
-    than are listed: `KeyStatus.writers` counts all.
+    `last_entry` is the seq of the newest entry of its journal, which may not be durable yet.
     """
 
     stream: StreamStatus
@@ -139,17 +59,6 @@ class StreamDetails:
     noted: Mapping[str, int]
     noted_at: Mapping[str, int]
     graph: SegmentGraph
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupStatus:
-    """The status of a reader group."""
-
-    name: str
-    seen_at: int
-    readers: int
-    threshold_ms: int | None
-    window: GroupWindow
 
 
 class _Ranked(NamedTuple):  # compared as it is, which is why the status, which has no order, comes after the name
@@ -201,7 +110,6 @@ class _Writers:
     ranked: dict[str, list[_Ranked]] = field(default_factory=dict)  # by key
 
 
-COUNTING: Final = frozenset({WriterState.JOINED, WriterState.ACTIVE, WriterState.BEHIND})
 LEFT_BY_THEMSELVES: Final = frozenset({WriterState.IDLE, WriterState.CLOSED})
 _NOBODY: Final = _OfKey()
 _STEP_WRITERS: Final = 32
@@ -278,30 +186,31 @@ def _writers_of(loaded: LoadedStream, holders: Mapping[str, str | None] | None) 
 
 
 def _status(loaded: LoadedStream, writers: _Writers, now: int, groups: Set[str]) -> StreamStatus:
-    stream, counts = loaded.stream, loaded.counts
-    totals = counts.totals
-    keys = tuple(_key(loaded, key, writers, now, totals) for key in sorted(stream.keys or {DEFAULT_KEY}))
+    stream, totals = loaded.stream, loaded.counts.totals
+    keys = {key: _key(loaded, key, writers, now, totals) for key in sorted(stream.keys or {DEFAULT_KEY})}
+    worst = max(keys.values(), key=gravity_of)
     return StreamStatus(
-        name=loaded.name,
+        stream=loaded.name,
         seen_at=now,
+        state=worst.state,
+        state_since=worst.state_since,
+        reason=worst.reason,
+        trouble=worst.trouble,
+        since=worst.since,
         sealed=loaded.sealed,
         time_domain=stream.config.time_domain,
+        lag_ms=max((key.lag_ms for key in keys.values() if key.lag_ms is not None), default=None),
         segments=len(stream.graph),
         writers={str(state): count for state, count in sorted(writers.states.items())},
         writer_count=len(stream.writers),
-        heard_at=writers.heard_at,
+        programs=tuple(sorted(stream.writers.keys() & groups)[:PROGRAMS_SHOWN]),
+        last_heard_at=writers.heard_at,
         notes=totals.notes,
         late_notes=totals.late_notes,
         refusals=totals.refusals,
-        counted_here=counts.here,
+        held_by={name: key.held_by for name, key in keys.items()},
         keys=keys,
-        worst=keys[0] if len(keys) == 1 else max(keys, key=_gravity),
-        programs=tuple(sorted(stream.writers.keys() & groups)[:PROGRAMS_SHOWN]),
     )
-
-
-def _gravity(key: KeyStatus) -> tuple[State, int]:
-    return key.state, -1 if key.lag_ms is None else key.lag_ms
 
 
 def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: Totals) -> KeyStatus:
@@ -309,6 +218,7 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: To
     of_key, cadence = writers.by_key.get(key, _NOBODY), counts.cadences.get(key, NO_CADENCE)
     chain, peak, held = loaded.chains.get(key), of_key.peak, counts.held.get(key)
     mark = chain.last if chain is not None else None
+    excluded = () if mark is None else mark.excluded
     rest = stream.resting(now) if key == DEFAULT_KEY else None
     resting = rest.time if rest is not None else None
     time = _greatest(resting, mark.time if mark is not None else None)
@@ -319,28 +229,36 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: To
     since = held.since if held is not None and known and holds else None
     facts = _facts(loaded, key, of_key, holder, since, now, mark=mark, resting=rest is not None)
     state, began = condition(facts, now)
-    return KeyStatus(
+    status = KeyStatus(
         key=key,
-        mark=mark,
-        resting=resting,
         time=time,
+        resting=resting,
         lag_ms=None if sealed else _lag(time, now),
         event_time_lag_ms=None if sealed else _lag(peak, now),
+        mark_seq=0 if mark is None else mark.seq,
+        mark_time=None if mark is None else mark.time,
+        marked_at=None if mark is None else mark.created_at,
         marks_per_second=counts.marks_per_second(key, now),
+        complete=not excluded,
+        excluded=tuple(excluded[:STATUS_EXCLUDED]),
+        excluded_writers=len(excluded),
         incomplete_marks=totals.incomplete_marks.get(key, 0),
         writers={str(name): count for name, count in of_key.states.items()},
-        holder=holder,
-        held_back=holder is not None and (holds or state.stands_still or mark is None),
-        held_since=since if state.stands_still else None,
-        held_ms=held.counted(now) if held is not None else {},
-        state=state,
-        since=began,
-        heard_at=of_key.lost_heard_at if of_key.heard_at is None else of_key.heard_at,
         have_noted=stream.have_noted(key),
         wanted_writers=stream.config.min_writers,
+        last_heard_at=of_key.lost_heard_at if of_key.heard_at is None else of_key.heard_at,
+        state=state,
+        state_since=began,
+        reason="",
         usual_ms=None if cadence.usual_ms is None else round(cadence.usual_ms),
         too_long_ms=facts.too_long_ms,
+        held_by=None if holder is None else holder_reply(holder),
+        held_back=holder is not None and (holds or state.stands_still or mark is None),
+        held_since=since if state.stands_still else None,
+        trouble=state.value if state.in_trouble else None,
+        since=began if state.in_trouble else None,
     )
+    return replace(status, reason=reason_of(status, now))
 
 
 def _facts(
@@ -390,8 +308,8 @@ def _facts(
 def by_trouble(status: StreamStatus) -> tuple[bool, int, int, str]:
     """A sort key: streams in the worst trouble first, and among equals those furthest behind."""
     lag_ms = status.worst.lag_ms
-    trouble = status.state if status.state.in_trouble else 0
-    return status.sealed, -trouble, 1 if lag_ms is None else -lag_ms, status.name
+    trouble = status.state.gravity if status.state.in_trouble else 0
+    return status.sealed, -trouble, 1 if lag_ms is None else -lag_ms, status.stream
 
 
 def _lag(time: int | None, now: int) -> int | None:

@@ -48,13 +48,13 @@ class Pair:
 def load_of_an_earlier_tenure() -> None:
     """A load is answered when its shard was with another controller meanwhile, which wrote."""
     pair = Pair()
-    tenure = pair.owner.member.begin_load(pair.owner.monotonic, 0)
+    tenure = pair.owner.tenure_of(0)
     assert tenure is not None
     loaded = pair.world.store.data[0].copy()
     pair.hand_over(pair.owner, pair.other)
     pair.note(pair.other, 1)
     pair.hand_over(pair.other, pair.owner)
-    pair.owner.enter(lambda: pair.owner.loaded(tenure, loaded))
+    pair.owner.enter(lambda: pair.owner.loaded(0, tenure, loaded))
     pair.note(pair.owner, 2)
 
 

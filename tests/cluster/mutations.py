@@ -13,10 +13,12 @@ import pytest
 from controller.cluster import cluster_view
 from controller.cluster.actions import CallRoute, Hold, Refusal, Refuse, Serve
 from controller.cluster.member import Member, MemberPhase
-from controller.cluster.owned_shards import OwnedShard, OwnedShards
+from controller.cluster.owned_shards import OwnedShards
 from controller.cluster.records import LEASE_MS, Beat, BeatAnswer, Begin, Identity, NameTaken, Taken
 from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
+from controller.joint.shard_tenures import ShardTenures
+from controller.storage.tenure import Tenure
 from tests.cluster import store as store_module
 from tests.cluster.process import Process
 from tests.cluster.store import START, Data, Store
@@ -152,18 +154,14 @@ def drain_first(patch: Patch) -> None:
 
 
 def same_tenure(patch: Patch) -> None:
-    def broken(self: Member, monotonic: int, loaded: OwnedShard) -> bool:
-        return self.may_serve(monotonic) and loaded.shard in self.owned
+    def broken(self: ShardTenures, tenure: Tenure) -> bool:
+        return self._has_lease() and tenure.shard in self._present
 
-    patch.setattr(Member, "load_counts", broken)
+    patch.setattr(ShardTenures, "serves", broken)
 
 
 def settle_first(patch: Patch) -> None:
-    def at_once(self: Member, monotonic: int, shard: int) -> OwnedShard | None:
-        tenure = self.owned.get(shard)
-        return tenure if self.may_serve(monotonic) and tenure is not None and not tenure.closing else None
-
-    patch.setattr(Member, "begin_load", at_once)
+    patch.setattr(Process, "may_read", lambda self: True)
 
 
 def clock_clamp(patch: Patch) -> None:
@@ -228,9 +226,9 @@ def load_after_take(patch: Patch) -> None:
                 ahead.setdefault(self, {}).setdefault(shard, data.copy())
 
     def use(self: Process, shard: int) -> None:
-        tenure = self.member.begin_load(self.monotonic, shard)
+        tenure = self.tenure_of(shard)
         if tenure is not None and shard in ahead.get(self, {}):
-            self.remember(tenure, ahead[self].pop(shard))
+            self.remember(shard, tenure, ahead[self].pop(shard))
         else:
             load(self, shard)
 

@@ -1,4 +1,4 @@
-"""One simulated process: a driver of a real `Member`, with streams in memory, commits and loads."""
+"""One simulated process: a driver of a real `Member` and real tenures, with streams in memory, commits and loads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, PassOn, Refuse, Serve, Stop
 from controller.cluster.member import Member, MemberPhase
-from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
 from controller.commit.serving import HEARTBEAT_MS
-from strandline.core.served_time import Unserved
+from controller.joint.shard_tenures import ShardTenures
+from controller.storage.tenure import Tenure
 from tests.cluster.store import Data, Session
 from tests.cluster.truth import NOTHING_SHOWN, WRITER_TIMEOUT_MS, Shown
 
@@ -30,7 +30,7 @@ class Memory:
 
     data: Data
     durable: int  # marks that readers may be shown
-    unserved: Unserved
+    tenure: Tenure
     dirty: bool = False
     bad: str | None = None
     heard_at: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Process:
         self.skew = world.random.choice([0, 0, 8_000, -8_000, 20_000])  # of its wall clock, which nothing may matter to
         self.member = Member(Identity(name, str(number), None, "1"), world.new_id)
         self.memory: dict[int, Memory] = {}
-        self.unserved: dict[tuple[int, int], Unserved] = {}  # by shard and fence
+        self.tenures = ShardTenures(name, lambda: self.member.may_serve(self.monotonic))
         self.waiting: Waiting = []  # applied, and in the next commit
         self.session: Session | None = None
         self._loading: set[int] = set()
@@ -126,6 +126,9 @@ class Process:
         """Does what is due."""
         for action in self.member.due(self.monotonic):
             self.perform(action)
+        for owned in self.member.owned.all():
+            if not owned.closing and not self.tenures.has(owned):
+                self.tenures.begin(owned, ())
         self.flush()
         self._timer += 1
         at = self.member.next_due()
@@ -161,18 +164,22 @@ class Process:
                 self.ask(action, member.adopted, member.request_failed)
             case Leave():
                 self.ask(action, lambda now, leave, _: member.left(now, leave), member.request_failed)
-            case HandOver():
+            case HandOver(shards=shards):
+                self.tenures.close(shards)
                 self._wants_commit = True
             case Drop(shards=shards):
                 for shard in shards:
                     self.drop(shard)
+                self.tenures.end(shards)
             case Stop():
                 self.world.stopped(self)
 
     def hand_over(self, random: Random) -> None:
         shards = self.member.owned.shards()
         if shards and isinstance(self.member.route(self.monotonic, shards[0]), Serve):
-            self.member.owned.close([random.choice(shards)])
+            given = [random.choice(shards)]
+            self.member.owned.close(given)
+            self.tenures.close(given)
             self.member._knows_shards = False  # it does not take the shard again before another one had its turn
             self.member._beat_at = self.monotonic + 700
             self._wants_commit = True
@@ -216,14 +223,11 @@ class Process:
             return
         writes = {shard: self.memory[shard].data.copy() for shard in dirty}
         now = self.member.clock.now(self.monotonic)
-        unserved = {}
-        for tenure in self.member.owned.all():
-            self.unserved_of(tenure).begin(now)
-            if self.unserved_of(tenure).total_ms > tenure.unserved_ms:
-                unserved[tenure.shard] = self.unserved_of(tenure).total_ms
+        for tenure in self.tenures.all():
+            tenure.unserved.begin(now)
         bad = {shard: memory.bad for shard, memory in self.memory.items() if memory.bad is not None}
         heard_at = {who: at for shard in dirty for who, at in self.memory[shard].heard_at.items()}
-        session = Session(commit, writes, bad, heard_at, unserved)
+        session = Session(commit, writes, bad, heard_at, self.tenures.grown())
         calls, self.waiting = self.waiting, []
         for shard in dirty:
             memory = self.memory[shard]
@@ -258,25 +262,22 @@ class Process:
         now = self.monotonic
         shards = self.member.owned.shards()
         self.world.truth.commit_ended(session.commit.check.id, shards, self.world.time, outcome is CommitOutcome.DONE)
-        for tenure in self.member.owned.all():
+        for tenure in self.tenures.all():
             if outcome is CommitOutcome.DONE:
-                self.unserved_of(tenure).succeed(self.member.clock.now(now))
-                tenure.unserved_ms = max(tenure.unserved_ms, session.unserved.get(tenure.shard, 0))
+                tenure.unserved.succeed(self.member.clock.now(now))
             else:
-                self.unserved_of(tenure).fail()
+                tenure.unserved.fail()
         if outcome is not CommitOutcome.DONE:
             self.discard_failed(session)
             self.member.commit_ended(now, session.commit, outcome)
             return
+        self.tenures.stored(session.unserved)
         for shard, written in session.writes.items():
             if shard in self.memory:
                 self.memory[shard].durable = max(self.memory[shard].durable, len(written.marks))
         self.member.commit_ended(now, session.commit, outcome)
         for call in calls:
             call.reply(True)
-
-    def unserved_of(self, tenure: OwnedShard) -> Unserved:
-        return self.unserved.setdefault((tenure.shard, tenure.fence), Unserved(tenure.unserved_ms))
 
     def discard_failed(self, session: Session) -> None:
         """What was to be written, and what was applied on top of it, is forgotten."""
@@ -340,7 +341,7 @@ class Process:
             return
         self.let_go(call.shard, memory, now)
         data = memory.data
-        served = memory.unserved.served(now)
+        served = memory.tenure.unserved.served(now)
         if call.time >= data.notes[call.writer]:
             data.notes[call.writer], data.heard[call.writer], data.out[call.writer] = call.time, served, False
             memory.heard_at[call.shard, call.writer] = self.world.time
@@ -353,12 +354,12 @@ class Process:
     def moment(self, shard: int) -> int:
         """The stream's time, as a call finds it."""
         memory = self.memory[shard]
-        now = memory.data.clock = max(memory.data.clock, self.member.now(self.monotonic, shard))
+        now = memory.data.clock = max(memory.data.clock, self.now(memory.tenure))
         memory.bad = memory.bad or self.world.truth.judge_clock(shard, now)
         return now
 
     def let_go(self, shard: int, memory: Memory, now: int) -> None:
-        data, truth, served = memory.data, self.world.truth, memory.unserved.served(now)
+        data, truth, served = memory.data, self.world.truth, memory.tenure.unserved.served(now)
         silent = [
             writer
             for writer, heard in enumerate(data.heard)
@@ -383,26 +384,37 @@ class Process:
     # -- loads ---------------------------------------------------------------------------------------------------
 
     def load(self, shard: int) -> None:
-        tenure = self.member.begin_load(self.monotonic, shard)
+        tenure = self.tenure_of(shard)
         if tenure is None or shard in self._loading:
             return
         self._loading.add(shard)
         self.world.ask(
             self,
             lambda reply: reply(self.world.store.data[shard].copy()),
-            lambda data: self.loaded(tenure, data),
+            lambda data: self.loaded(shard, tenure, data),
             lambda: self._loading.discard(shard),
         )
 
-    def loaded(self, tenure: OwnedShard, data: Data) -> None:
-        shard = tenure.shard
-        self._loading.discard(shard)
-        if shard not in self.memory and self.member.load_counts(self.monotonic, tenure):
-            self.remember(tenure, data)
+    def tenure_of(self, shard: int) -> Tenure | None:
+        """The tenure in which a stream of this shard may be loaded now."""
+        found = [each for each in self.tenures.under([shard]) if self.tenures.serves(each)]
+        return found[0] if found and self.may_read() else None
 
-    def remember(self, tenure: OwnedShard, data: Data) -> None:
-        data.clock = max(data.clock, self.member.now(self.monotonic, tenure.shard))
-        self.memory[tenure.shard] = Memory(data, len(data.marks), self.unserved_of(tenure))
+    def may_read(self) -> bool:
+        """The store reads nothing before it is known how a lost commit has ended."""
+        return not self.member.settling
+
+    def loaded(self, shard: int, tenure: Tenure, data: Data) -> None:
+        self._loading.discard(shard)
+        if shard not in self.memory and self.tenures.serves(tenure):
+            self.remember(shard, tenure, data)
+
+    def remember(self, shard: int, tenure: Tenure, data: Data) -> None:
+        data.clock = max(data.clock, self.now(tenure))
+        self.memory[shard] = Memory(data, len(data.marks), tenure)
+
+    def now(self, tenure: Tenure) -> int:
+        return tenure.moment(self.member.clock.now(self.monotonic)).now
 
     @property
     def serving(self) -> bool:

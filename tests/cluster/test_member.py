@@ -301,14 +301,13 @@ def test_a_release_whose_commit_failed_is_asked_for_again() -> None:
     assert HandOver((0,)) in driver.at(10 + BEAT_MS)
 
 
-def test_after_a_lost_commit_nothing_is_loaded_before_it_is_settled() -> None:
+def test_after_a_lost_commit_its_end_is_asked_for_until_it_is_settled() -> None:
     driver = Driver(shard(0, 1), shard(1, 1))
     commit = driver.member.begin_commit(10, {0})
     assert commit is not None
     assert driver.member.begin_commit(10, {1}) is None  # one commit at a time
     driver.member.commit_ended(20, commit, CommitOutcome.LOST)
     assert driver.member.settling
-    assert driver.member.begin_load(20, 0) is None
     (adopt,) = driver.at(20)
     assert adopt == Adopt(1)
     assert isinstance(adopt, Adopt)
@@ -319,7 +318,7 @@ def test_after_a_lost_commit_nothing_is_loaded_before_it_is_settled() -> None:
     driver.member.adopted(290, adopt, Taken((), STORE + 290))  # too late: it was given up
     assert driver.member.settling
     driver.member.adopted(300, again, Taken((shard(0, 1), shard(1, 1)), STORE + 300))
-    assert driver.member.begin_load(300, 0) is not None
+    assert not driver.member.settling
 
 
 def test_a_release_that_was_lost_comes_back_if_it_was_not_done() -> None:
@@ -402,22 +401,10 @@ def test_a_call_that_found_no_owner_makes_the_member_check_soon() -> None:
     assert driver.member.next_due() == 10 + FREE_SHARDS_CHECK_MS
 
 
-def test_a_load_counts_only_in_the_tenure_in_which_it_began() -> None:
+def test_no_time_reaches_the_bound_that_the_store_has() -> None:
     driver = Driver(shard(0, 1))
-    tenure = driver.member.begin_load(10, 0)
-    assert tenure is not None
-    assert driver.member.load_counts(20, tenure)
-    driver.member.owned.release([0])
-    assert not driver.member.load_counts(30, tenure)
-    driver.member.owned.take([shard(0, 1, 3)])
-    assert not driver.member.load_counts(40, tenure)
-
-
-def test_no_time_of_a_shard_is_below_its_floor() -> None:
-    driver = Driver(replace(shard(0, 1), clock_floor=STORE + 2_000))
-    assert driver.member.now(10, 0) == STORE + 2_000
-    assert driver.member.now(2_500, 0) == STORE + 2_500
-    assert driver.member.now(60_000, 0) == STORE + LEASE_MS - 1
+    assert driver.member.clock.now(2_500) == STORE + 2_500
+    assert driver.member.clock.now(60_000) == STORE + LEASE_MS - 1
 
 
 def test_who_drains_and_loses_the_store_stops() -> None:

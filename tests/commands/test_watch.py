@@ -16,9 +16,8 @@ import pytest
 
 from controller.cli.stream_table import HEADER, STREAMS_SHOWN, StreamLine, StreamsSeen, lines_of, rows
 from controller.format import Times
-from controller.status.condition import State
 from strandline.wire.shapes import convert
-from strandline.wire.status import StatusPage
+from strandline.wire.status import State, StatusPage
 
 NOON = 1_700_000_000_000
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -133,7 +132,7 @@ def test_a_stream_stands_out_only_where_time_stands_still(served: Any) -> None:
     told = served.call("GET", f"/v1/status?stream={stalled(served)}")
     (name,) = (each["stream"] for each in told["streams"])
     for state in State:
-        told["streams"][0]["keys"][""]["state"] = state.word
+        told["streams"][0]["keys"][""]["state"] = state.value
         page = convert(told, StatusPage)
         (line,) = lines_of(name, StreamsSeen(page.at, {name: page.streams[0]}), Times())
         assert line.stands_out == state.stands_still

@@ -14,9 +14,9 @@ import pytest
 
 from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES, Cadence
 from controller.slices import at_once
-from controller.status.condition import State
-from controller.status.stream_status import KeyStatus, StreamStatus, status_steps
+from controller.status.stream_status import status_steps
 from controller.storage.load import LOADED_MARKS
+from strandline.wire.status import KeyStatus, State, StreamStatus
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/ask-for-status.md"
@@ -145,13 +145,13 @@ def test_a_stream_whose_only_writer_died_is_stalled_before_and_after_it_times_ou
     for second in range(10):
         served.note("w", NOON + second, {"0": second + 1})
         served.pass_time(SECOND)
-    died = key(served).heard_at
+    died = key(served).last_heard_at
     assert key(served).state is State.FINE
     served.pass_time(4_000)
-    assert (key(served).state, key(served).since) == (State.STALLED, died)
+    assert (key(served).state, key(served).state_since) == (State.STALLED, died)
     for passed in (56_000, 23 * 60_000, 30 * 86_400_000):
         served.pass_time(passed)
-        assert (key(served).state, key(served).since, look(served).state) == (State.STALLED, died, State.STALLED)
+        assert (key(served).state, key(served).state_since, look(served).state) == (State.STALLED, died, State.STALLED)
     assert dict(key(served).writers) == {"timed_out": 1}
 
 
@@ -164,7 +164,7 @@ def test_a_writer_that_goes_on_far_behind_the_others_makes_it_stuck(served: InPr
         served.pass_time(SECOND)
     stuck = key(served)
     assert stuck.state is State.STUCK
-    assert stuck.holder is not None and stuck.holder.writer == "slow"
+    assert stuck.held_by is not None and stuck.held_by.writer == "slow"
     assert stuck.held_since == stuck.since
 
 
@@ -187,7 +187,7 @@ def test_too_few_writers_hold_a_stream_and_are_counted(served: InProcess) -> Non
     assert key(served).state is State.FINE
     served.pass_time(1)
     held = key(served)
-    assert (held.state, held.since) == (State.HELD, began)
+    assert (held.state, held.state_since) == (State.HELD, began)
     assert (held.have_noted, held.wanted_writers) == (1, 3)
     for passed in (60_000, 86_400_000):  # also when it has timed out
         served.pass_time(passed)
@@ -210,7 +210,7 @@ def test_a_writer_that_wakes_after_a_long_rest_is_no_trouble(served: InProcess) 
     served.call("POST", "/v1/streams/s/writers/w/idle")
     said = served.app.state.controller.clock.now()
     served.pass_time(3_600_000)
-    assert (key(served).state, key(served).since) == (State.IDLE, said)
+    assert (key(served).state, key(served).state_since) == (State.IDLE, said)
     served.call("PUT", "/v1/streams/s/writers/w", {})
     assert key(served).state is State.FINE
     served.note("w", 3, {})
@@ -279,7 +279,7 @@ def test_the_state_and_its_age_survive_a_restart(tmp_path: Path) -> None:
     with InProcess(tmp_path / "store.db", clock) as served:
         served.call("GET", "/v1/streams/s")
         states.append(key(served))
-    before, after = ((each.state, each.since, each.usual_ms, each.too_long_ms) for each in states)
+    before, after = ((each.state, each.state_since, each.usual_ms, each.too_long_ms) for each in states)
     assert before == after and before[0] is State.STALLED
 
 
@@ -308,7 +308,7 @@ def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> No
             ages.append(key(served))
             served.note("fast", 30, {})
             told = served.told("holding")
-    assert [(each.state, each.since, each.held_since) for each in ages] == [(State.STUCK, began, began)] * 3
+    assert [(each.state, each.state_since, each.held_since) for each in ages] == [(State.STUCK, began, began)] * 3
     assert [(each["details"]["writer"], each["details"]["from"]) for each in told] == [("slow", began)]
 
 
@@ -348,7 +348,7 @@ def test_a_hold_that_nobody_noted_in_again_goes_on_from_its_note(tmp_path: Path)
     clock.now += 60 * SECOND
     with InProcess(tmp_path / "store.db", clock) as served:
         served.call("GET", "/v1/streams/s")
-        assert (key(served).state, key(served).since) == (State.HELD, began)
+        assert (key(served).state, key(served).state_since) == (State.HELD, began)
 
 
 def test_a_hold_that_is_over_is_not_taken_up_again(tmp_path: Path) -> None:
@@ -383,19 +383,19 @@ def test_the_age_of_what_began_many_marks_ago_survives_a_restart(tmp_path: Path)
             served.note("w", 2 + turn, {})
             served.note("dead", 2 + turn, {})
             served.pass_time(SECOND)
-        ages.append((key(served).state, key(served).since))
+        ages.append((key(served).state, key(served).state_since))
     with InProcess(tmp_path / "store.db", clock) as served:
         served.call("GET", "/v1/streams/s")
-        ages.append((key(served).state, key(served).since))
+        ages.append((key(served).state, key(served).state_since))
         served.call("POST", "/v1/streams/s/writers/dead/exclude")
         left_out = clock.now
         for turn in range(LOADED_MARKS + 5):
             served.note("w", 1_000 + turn, {})
             served.pass_time(SECOND)
-        ages.append((key(served).state, key(served).since))
+        ages.append((key(served).state, key(served).state_since))
     with InProcess(tmp_path / "store.db", clock) as served:
         served.call("GET", "/v1/streams/s")
-        ages.append((key(served).state, key(served).since))
+        ages.append((key(served).state, key(served).state_since))
     assert ages == [(State.FINE, moving)] * 2 + [(State.INCOMPLETE, left_out)] * 2
 
 

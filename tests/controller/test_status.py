@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from controller.http.routes.status import STATUS_EXCLUDED
 from controller.records.cadence import NEW_STILL_MS
 from controller.slices import SLICE_MS
 from controller.status.single_flight import STATUS_TTL_MS
 from controller.status.status_reader import STATUS_LOADS, StatusReader
+from controller.status.stream_status import STATUS_EXCLUDED
 from strandline.client import calls
 from strandline.client.calls import Response
 from strandline.wire.status import StatusPage
@@ -127,6 +127,15 @@ def test_groups_come_with_the_streams_that_they_read(troubled: InProcess) -> Non
     assert (group["group"], group["streams"], group["backlog"]) == ("readers", ["stuck"], True)
     assert group["lag_ms"] is None and group["held_by"] == {"": "stuck"}
     assert status(troubled, "?stream=calm")["groups"] == [] != status(troubled, "?stream=stuck")["groups"]
+
+
+def test_a_named_group_comes_with_or_without_streams(troubled: InProcess) -> None:
+    alone, beside = status(troubled, "?group=readers&group=nowhere"), status(troubled, "?stream=calm&group=readers")
+
+    assert [each["group"] for each in alone["groups"]] == ["readers"] and alone["streams"] == []
+    assert [each["group"] for each in beside["groups"]] == ["readers"] and names(beside) == ["calm"]
+    assert alone["groups"][0]["bounds"] == {"stuck": {"": {"lower": None, "upper": NOON, "complete": True}}}
+    assert (alone["counts"]["streams"], alone["counts"]["reader_groups"]) == (0, 1)
 
 
 def test_named_streams_are_all_that_it_tells_of(troubled: InProcess) -> None:

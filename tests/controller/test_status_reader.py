@@ -10,11 +10,11 @@ import pytest
 from controller.clock import Clock
 from controller.records.cadence import NEW_STILL_MS
 from controller.slices import Slices, at_once
-from controller.status.condition import State
 from controller.status.overview import Overview
 from controller.status.single_flight import SingleFlight
 from controller.status.stream_status import StreamDetails, status_steps
 from controller.storage.journal import StoredEntry
+from strandline.wire.status import State
 from tests.served import NOON, InProcess, ManualClock
 
 pytestmark = pytest.mark.full
@@ -61,7 +61,7 @@ def test_streams_come_in_the_order_of_their_trouble(served: InProcess) -> None:
     served.note("fast", 95, {}, "stuck")
     served.note("fast", 95, {}, "incomplete")
     found = look(served)
-    assert [(each.name, each.state) for each in found.streams] == [
+    assert [(each.stream, each.state) for each in found.streams] == [
         ("stalled", State.STALLED),
         ("stuck", State.STUCK),
         ("held", State.HELD),
@@ -69,9 +69,9 @@ def test_streams_come_in_the_order_of_their_trouble(served: InProcess) -> None:
         ("calm", State.FINE),
     ]
     worst = found.streams[1].worst
-    assert worst.holder is not None
-    assert (worst.holder.writer, worst.holder.last_heard_ms_ago) == ("slow", 20_000)
-    assert found.streams[3].keys[0].excluded == ("slow",)
+    assert worst.held_by is not None
+    assert (worst.held_by.writer, worst.held_by.last_heard_ms_ago) == ("slow", 20_000)
+    assert found.streams[3].worst.excluded == ("slow",)
 
 
 def test_the_holder_comes_first_and_late_and_refused_notes_count(
@@ -108,7 +108,7 @@ def test_only_a_writer_that_holds_for_long_is_trouble(served: InProcess) -> None
     assert look(served).streams[0].state is State.FINE
     served.pass_time(1)
     (stuck,) = look(served).streams
-    assert (stuck.state, stuck.worst.held_since, stuck.since) == (State.STUCK, since, since)
+    assert (stuck.state, stuck.worst.held_since, stuck.state_since) == (State.STUCK, since, since)
 
 
 def test_of_streams_in_equal_trouble_those_furthest_behind_come_first(served: InProcess) -> None:
@@ -116,7 +116,7 @@ def test_of_streams_in_equal_trouble_those_furthest_behind_come_first(served: In
         create(served, name)
         served.note("w", NOON - lag_ms, {}, name)
     create(served, "unused")
-    assert [(each.name, each.lag_ms) for each in look(served).streams] == [
+    assert [(each.stream, each.lag_ms) for each in look(served).streams] == [
         ("most", 9_000),
         ("middle", 500),
         ("least", 0),
@@ -132,7 +132,7 @@ def test_a_sealed_stream_has_no_lag_and_nobody_holds_it_back(served: InProcess) 
     served.pass_time(60_000)
     (status,) = look(served).streams
     assert status.sealed and status.time == NOON + 9
-    assert (status.lag_ms, status.worst.event_time_lag_ms, status.worst.holder) == (None, None, None)
+    assert (status.lag_ms, status.worst.event_time_lag_ms, status.worst.held_by) == (None, None, None)
 
 
 def test_incomplete_marks_say_since_when_also_after_a_restart(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_incomplete_marks_say_since_when_also_after_a_restart(tmp_path: Path) ->
     with InProcess(tmp_path / "store.db", clock) as served:
         (after,) = look(served).streams
     for each in (before, after):
-        assert (each.state, each.worst.excluded, each.since) == (State.INCOMPLETE, ("lost",), began)
+        assert (each.state, each.worst.excluded, each.state_since) == (State.INCOMPLETE, ("lost",), began)
 
 
 def test_a_status_is_a_function_of_the_stream_and_the_clock(served: InProcess) -> None:
@@ -160,8 +160,8 @@ def test_a_status_is_a_function_of_the_stream_and_the_clock(served: InProcess) -
     loaded = served.app.state.controller.streams.find_loaded("s")
     now = served.app.state.controller.clock.now()
     later = at_once(status_steps(loaded, now + 7_000))
-    assert later.worst.held_ms == {"slow": 7_000, "_other": 0}
-    assert at_once(status_steps(loaded, now)).worst.held_ms == {"_other": 0}
+    holder = later.worst.held_by
+    assert later.seen_at == now + 7_000 and holder is not None and holder.last_heard_ms_ago == 7_000
     assert at_once(status_steps(loaded, now + 7_000)) == later
 
 
@@ -172,7 +172,7 @@ def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
     async def story() -> list[Any]:
         asked = [status.overview(), status.in_memory(), *(status.of_streams(["s"]) for _ in range(5))]
         overview, by_name, *found = await asyncio.gather(*asked)
-        return [overview.streams[0], by_name["s"], *(each.streams[0] for each in found)]
+        return [overview.streams[0], by_name["s"].status, *(each.streams[0] for each in found)]
 
     first, *others = served.portal.call(story)
     assert all(each is first for each in others)
@@ -193,11 +193,11 @@ def test_marks_a_second_cover_the_last_minute_over_a_restart(tmp_path: Path) -> 
         for number in range(120):
             served.pass_time(1_000)
             served.note("w", number, {})
-        assert closely(served, "s").stream.keys[0].marks_per_second == 1
+        assert closely(served, "s").stream.worst.marks_per_second == 1
     with InProcess(tmp_path / "store.db", clock) as served:
-        assert closely(served, "s").stream.keys[0].marks_per_second == 1
+        assert closely(served, "s").stream.worst.marks_per_second == 1
         served.pass_time(30_000)
-        assert closely(served, "s").stream.keys[0].marks_per_second == 0.5
+        assert closely(served, "s").stream.worst.marks_per_second == 0.5
 
 
 def test_the_journal_is_found_by_topic_and_by_writer(served: InProcess) -> None:

@@ -262,7 +262,7 @@ class Hostile:
 
     async def overview(self, **_: Any) -> Any:
         found = await self._inner.overview()
-        groups = [replace(each, name=HOSTILE) for each in found.groups.groups]
+        groups = [structs.replace(each, group=HOSTILE) for each in found.groups.groups]
         streams = tuple(self._stream(each) for each in found.streams)
         return replace(
             found, streams=streams, groups=GroupsFound(groups=tuple(groups)), unread={HOSTILE + "2": HOSTILE},
@@ -270,9 +270,9 @@ class Hostile:
         )  # fmt: skip
 
     def _stream(self, found: Any) -> Any:
-        holder = found.worst.holder
-        key = structs.replace(found.worst, holder=holder and holder._replace(writer=HOSTILE))
-        return structs.replace(found, name=HOSTILE, worst=key, keys=(key,), programs=(HOSTILE,), refusals={HOSTILE: 3})
+        holder = found.worst.held_by
+        key = structs.replace(found.worst, held_by=holder and structs.replace(holder, writer=HOSTILE))
+        return structs.replace(found, stream=HOSTILE, keys={"": key}, programs=(HOSTILE,), refusals={HOSTILE: 3})
 
     async def of_stream(self, name: str) -> Any:
         found = await self._inner.of_stream(name)
@@ -287,7 +287,7 @@ def test_names_are_text_wherever_they_stand(tmp_path: Path, path: str) -> None:
         served.note("w", NOON, {"0": 1})
         served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
         served.pass_time(600_000)
-        served.app.state.status = Hostile(served.app.state.status)
+        served.app.state.status = served.app.state.controller.status = Hostile(served.app.state.status)
         page = served.page(path)  # the tree takes no script, no handler and nothing that is not well made
         assert HOSTILE in page.one("main").text.replace("  ", " ") or path == "/lag"
         assert not page.all("img") and len(page.all("script")) == 1

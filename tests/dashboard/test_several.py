@@ -58,7 +58,12 @@ def test_any_controller_draws_any_page_and_acts_until_one_is_killed(postgres_url
             assert set(rows) == {f"{HERE} served by one", f"{THERE} served by two"}
             assert "served by two" in page(both, f"/streams/{THERE}", of=drawn_by).text
             assert "slow" in page(both, f"/streams/{THERE}", of=drawn_by).by_id("writers").text
-            assert "served by two" in page(both, f"/reader-groups/{GROUP}", of=drawn_by).text
+            group = page(both, f"/reader-groups/{GROUP}", of=drawn_by)
+            assert "served by two" in group.text and getattr(both, drawn_by).url in group.text  # of the visited one
+            saved = getattr(both, drawn_by).client.get(f"/streams/{THERE}?export=writers.csv", headers=cookie(both))
+            assert saved.headers["content-type"].startswith("text/csv") and "slow" in saved.text
+            missing = getattr(both, drawn_by).client.get(f"/streams/{THERE}/writers/nobody", headers=cookie(both))
+            assert missing.status_code == 404 and "Not here" in read(missing.text).one("h1").text
 
         # The owner tells all of its stream, and does what the visitor wants.
         assert act(both, "exclude", stream=THERE, writer="slow").is_success

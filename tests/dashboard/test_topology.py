@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,9 +13,10 @@ from msgspec import structs
 from controller.dashboard.limits import FLOW_BRANCHES, FLOW_WRITERS
 from controller.dashboard.topology import Flows, lines
 from controller.status.overview import Overview
-from controller.status.stream_status import GroupStatus, StreamDetails, StreamStatus, WriterStatus
+from controller.status.stream_status import StreamDetails, WriterStatus
 from strandline.core.cut import NOTHING
 from strandline.core.writer import WriterState
+from strandline.wire.status import GroupStatus, StreamStatus
 from tests.served import InProcess, ManualClock
 
 pytestmark = pytest.mark.full
@@ -46,20 +45,14 @@ def look(served: InProcess) -> Overview:
 def drawn(look: Overview, written: Mapping[str, Sequence[str]], read: Mapping[str, Sequence[str]]) -> Flows:
     """Streams, each with the groups that write it, and groups, each with the streams that it reads."""
     streams = [
-        structs.replace(look.streams[0], name=name, programs=tuple(programs)) for name, programs in written.items()
+        structs.replace(look.streams[0], stream=name, programs=tuple(programs)) for name, programs in written.items()
     ]
     return Flows(streams, groups_that_read(look, read))
 
 
 def groups_that_read(look: Overview, read: Mapping[str, Sequence[str]]) -> list[GroupStatus]:
-    found = []
-    for name, streams in read.items():
-        group = look.groups.groups[0]
-        (window,) = group.window.streams.values()
-        fields: Any = {each: getattr(group.window, each) for each in group.window.__struct_fields__}
-        whole = type(group.window)(**{**fields, "streams": dict.fromkeys(streams, window)})
-        found.append(replace(group, name=name, window=whole))
-    return found
+    group = look.groups.groups[0]
+    return [structs.replace(group, group=name, streams=tuple(streams)) for name, streams in read.items()]
 
 
 def test_a_writer_that_is_called_as_a_group_makes_a_chain(look: Overview) -> None:
@@ -116,7 +109,7 @@ def test_each_stream_is_in_a_picture(look: Overview, programs: dict[int, tuple[s
 
 
 def test_what_a_visitor_may_not_see_is_in_no_picture(look: Overview) -> None:
-    streams: list[StreamStatus] = [each for each in look.streams if each.name != "totals"]
+    streams: list[StreamStatus] = [each for each in look.streams if each.stream != "totals"]
     groups = look.groups.allowed(lambda name: name != "totals").groups
     flows = Flows(streams, groups)
     said = " ".join(line for each in flows.roots() for line in lines(flows.stream_box(each)))

@@ -83,6 +83,10 @@ def says_nothing(taken: socket.socket) -> None:
     """It keeps the connection open."""
 
 
+def answers_something_else(taken: socket.socket) -> None:
+    taken.sendall(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n{"streams": 3}')
+
+
 CALLS = [("GET", "/v1/streams/s", None), ("POST", "/v1/streams/s/notes", note(1)), ("POST", "/v1/streams/s/seal", None)]
 
 
@@ -135,6 +139,22 @@ def test_a_note_whose_answer_breaks_off_is_not_known(make: Make, owner: Callable
     owner(breaks_off)
     lost = first.ask("POST", "/v1/streams/s/notes", note(1))
     assert (lost.status_code, lost.json()["code"]) == (504, "owner_undecided")
+
+
+@pytest.mark.parametrize("talk", [closes, breaks_off, answers_something_else])
+def test_a_stream_whose_owner_gives_no_status_is_named(
+    make: Make, owner: Callable[[Talk], FalseOwner], talk: Talk
+) -> None:
+    first = make(1)
+    owner(talk)
+    found = first.ask("GET", "/v1/status?stream=s").json()
+    assert (found["streams"], found["unread"]) == ([], {"s": "owner_undecided"})
+
+
+def test_who_is_asked_for_its_part_asks_nobody(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    first, away = make(1), owner(says_nothing)
+    found = first.ask("GET", "/v1/status?stream=s&group=g", Strandline_Hop="1", Strandline_For="1").json()
+    assert (found["streams"], found["unread"], found["unread_groups"], away.requests) == ([], {}, {}, 0)
 
 
 def test_only_notes_of_the_lost_answer_are_unknown(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:

@@ -64,10 +64,6 @@ WANTED = {
     "GET /metrics": ("reader", "every"),
     "GET /v1/controllers": ("reader", "every"),
     "POST /v1/controllers/{controller}/drain": ("admin", "every"),
-    "POST /v1/cluster/status": ("reader", "any"),
-    "GET /v1/cluster/streams/{stream}": ("reader", "stream"),
-    "GET /v1/cluster/streams/{stream}/writers/{writer}": ("reader", "stream"),
-    "GET /v1/cluster/reader-groups/{group}": ("reader", "group"),
 }
 ROLES = ("writer", "reader", "admin")
 # Patterns, and whether each fits the stream in the paths, all streams of the group there, and every stream.

@@ -1,7 +1,8 @@
-"""The other controllers, as the status asks them."""
+"""The other controllers, as the status and the pages of the dashboard ask them: with the calls that everybody has."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -9,15 +10,19 @@ import msgspec
 from controller.cluster.actions import Hold
 from controller.cluster.records import ControllerRow, Kind
 from controller.http.forwarding.owners import Owners
-from controller.http.forwarding.peers import NoAnswer, NotTaken, PassedCall, PeerAnswer, Peers
+from controller.http.forwarding.peers import Headers, NoAnswer, NotTaken, PassedCall, PeerAnswer, Peers
 from controller.http.forwarding.stream_views import TOKEN
 from controller.http.forwarding.subjects import Subject
+from controller.records.operator_log import REQUEST_ID
 from controller.status.parts import Nearby, PartAsked, Serving
 from controller.status.status_view import Viewer
 from strandline.errors import NotOwner, OwnerUndecided
+from strandline.limits import PAGE_ENTRIES
 from strandline.wire.problems import from_problem
+from strandline.wire.shapes import read
+from strandline.wire.status import StatusPart
 
-PART: Final = "/v1/cluster/status"
+PAGE_MS: Final = 3_000  # how long the owner of a stream or group may take to draw its page
 
 
 class OtherControllers:
@@ -45,29 +50,32 @@ class OtherControllers:
     def speak_for(self, viewer: Viewer) -> None:
         TOKEN.set(viewer.authorization)
 
-    async def part(self, controller: ControllerRow, asked: PartAsked, viewer: Viewer) -> bytes:
-        body = {"streams": asked.streams, "groups": asked.groups}
-        call = PassedCall.of_ours("POST", PART, viewer.authorization, body)
+    async def part(self, controller: ControllerRow, asked: PartAsked, viewer: Viewer) -> StatusPart:
+        named = "".join([f"&stream={name}" for name in asked.streams] + [f"&group={name}" for name in asked.groups])
+        call = PassedCall.of_ours("GET", f"/v1/status?limit={PAGE_ENTRIES}{named}", viewer.authorization)
         try:
             async with self._peers.ask(controller, call) as answer:
-                return await _body_of(answer)
+                return read(StatusPart, await _body_of(answer))
         except NotTaken as error:
             raise NotOwner(reason=str(error)) from None
-        except NoAnswer as error:
+        except (NoAnswer, ValueError) as error:
             raise OwnerUndecided(reason=str(error)) from None
 
-    async def ask(self, kind: Kind, name: str, path: str, viewer: Viewer) -> bytes | None:
-        subject = Subject(kind, name)
-        call = PassedCall.of_ours("GET", path, viewer.authorization, None)
+    async def page(self, subject: Subject, target: bytes, sent: Headers) -> tuple[Headers, bytes] | None:
+        """The page of a stream or group as its owner draws it, with its headers; None if that is this controller.
+        Raises the problem that the owner answers, or NotOwner if none does in time."""
+        call = PassedCall("GET", target, (*sent, (b"x-request-id", REQUEST_ID.get() or b"")), b"")
 
-        async def attempt(owner: ControllerRow) -> bytes:
+        async def attempt(owner: ControllerRow) -> tuple[Headers, bytes]:
             async with self._peers.ask(owner, call) as answer:
-                return await _body_of(answer)
+                return answer.headers, await _body_of(answer)
 
         try:
-            return await self._owners.keep_up(subject, attempt)
-        except NoAnswer as error:
-            raise OwnerUndecided(**subject.named, reason=str(error)) from None
+            async with asyncio.timeout(PAGE_MS / 1000):
+                return await self._owners.keep_up(subject, attempt)
+        except (NoAnswer, TimeoutError) as error:
+            reason = str(error) or f"its controller has not answered for {PAGE_MS} ms"
+            raise NotOwner(**subject.named, reason=reason) from None
 
 
 async def _body_of(answer: PeerAnswer) -> bytes:

@@ -7,7 +7,6 @@ from controller.http.declared import DeclaredRoute, Routes
 from controller.http.routes import (
     controllers,
     groups,
-    joint_status,
     journals,
     mark_events,
     marks,
@@ -34,7 +33,6 @@ ROUTERS: Final = tuple(
         controllers,
         operations,
         stream_views,
-        joint_status,
     )
 )
 

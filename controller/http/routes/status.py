@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 
@@ -12,27 +12,23 @@ from controller.controller import Controller
 from controller.http.auth import check_streams
 from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page, viewer_of
+from controller.http.forwarding.forwarding import was_passed_on
 from controller.http.responses import answer
-from controller.status.condition import State
-from controller.status.condition_text import reason_of
-from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
+from controller.status.overview import GroupsFound, StreamsFound, Summary, groups_of, summarize
+from controller.status.parts import PartAsked
 from controller.status.status_view import StatusView, StatusViews
-from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, by_trouble
+from controller.status.stream_status import by_trouble
 from strandline.access import EVERYTHING, Grant, Role
-from strandline.core.aggregate import Holder
 from strandline.errors import InvalidParameter
 from strandline.names import check_name
 from strandline.wire import status as wire
-from strandline.wire.streams import HolderReply, holder_reply
-
-STATUS_EXCLUDED: Final = 16  # writers that a mark leaves out, named; all are counted
 
 router = Routes("operations")
 
 
 @dataclass(frozen=True, slots=True)
 class _StatusPage:
-    streams: Sequence[StreamStatus]
+    streams: Sequence[wire.StreamStatus]
     next: str | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
 
@@ -49,6 +45,7 @@ async def get_status(
     controller: Served,
     grant: Granted,
     stream: Annotated[list[str], Query(description="only these streams, and their groups", default_factory=list)],
+    group: Annotated[list[str], Query(description="only these reader groups, beside those", default_factory=list)],
     after: After = "",
     limit: Limit = DEFAULT_LIMIT,
     trouble: Annotated[bool, Query(description="only streams in trouble, the worst first: one page of them")] = False,
@@ -58,14 +55,20 @@ async def get_status(
     reason, stored = await controller.readiness()
     statuses: StatusViews = request.app.state.status
     view = statuses.seen_by(viewer_of(request.scope))
-    slices = view.slices()
     may_see = _everything if grant is None else grant.allows
-    if stream:
+    named = sorted({check_name("group", name) for name in group})
+    if stream or named:
         names = sorted({check_name("stream", name) for name in stream})
         check_streams(request.scope, names)
-        found = await view.of_streams(names)
-        groups = (await view.of_groups(names)).allowed(may_see) if stored else GroupsFound()
-        summary = await summarize(found, groups, slices)
+        if was_passed_on(request.scope):  # another controller asks for what this one has, and puts all together
+            part = await controller.status.part(PartAsked(names, named))
+            found = StreamsFound(streams=part.streams, unread=part.unread)
+            groups = groups_of(part, dict.fromkeys(named, ()))
+        else:
+            found = await view.of_streams(names)
+            groups = await view.of_groups(names, named) if stored else GroupsFound()
+        groups = groups.allowed(may_see)
+        summary = await summarize(found, groups, view.slices())
         page = _worst(found, limit, may_see) if trouble else _following(found, after, limit)
     else:
         overview = await view.overview(stored=stored)
@@ -75,24 +78,24 @@ async def get_status(
             page = _worst(overview, limit, may_see)
         else:
             page = await _by_name(controller, view, after, limit, grant, stored=stored)
-    shown = {each.name for each in page.streams} | page.unread.keys()
-    streams = []
-    for each in page.streams:
-        streams.append(_stream(each))
-        await slices.turn()
+    shown = {each.stream for each in page.streams} | page.unread.keys()
+
+    def shows(group: str, streams: Iterable[str]) -> bool:
+        return group in named or not shown.isdisjoint(streams)
+
     reply = wire.StatusPage(
         at=controller.clock.now(),
         controller=wire.ControllerStatus(
             version=controller.version, since=controller.since, ready=reason is None, reason=reason
         ),
         trouble=_troubles(summary),
-        states={each.word: count for each in State if (count := summary.states.get(each, 0))},
+        states={each.value: count for each in wire.State if (count := summary.states.get(each, 0))},
         counts=_counts(summary),
-        streams=tuple(streams),
+        streams=tuple(page.streams),
         next=page.next,
-        unread=dict(page.unread),
-        groups=tuple(_group(each) for each in groups.groups if not shown.isdisjoint(each.window.streams)),
-        unread_groups={name: each.code for name, each in groups.unread.items() if not shown.isdisjoint(each.streams)},
+        unread=page.unread,
+        groups=tuple(each for each in groups.groups if shows(each.group, each.streams)),
+        unread_groups={name: each.code for name, each in groups.unread.items() if shows(name, each.streams)},
     )
     return answer(reply)
 
@@ -103,7 +106,7 @@ def _everything(_: str) -> bool:
 
 def _worst(found: StreamsFound, limit: int, may_see: Callable[[str], bool]) -> _StatusPage:
     """Streams in trouble, and those of which it is not known whether they are."""
-    worst = [each for each in found.streams if each.state.in_trouble and may_see(each.name)]
+    worst = [each for each in found.streams if each.state.in_trouble and may_see(each.stream)]
     unread = [name for name in sorted(found.unread) if may_see(name)]
     return _StatusPage(
         sorted(worst, key=by_trouble)[:limit], unread={name: found.unread[name] for name in unread[:limit]}
@@ -112,7 +115,7 @@ def _worst(found: StreamsFound, limit: int, may_see: Callable[[str], bool]) -> _
 
 def _following(found: StreamsFound, after: str, limit: int) -> _StatusPage:
     """A page of the named streams."""
-    by_name = {each.name: each for each in found.streams}
+    by_name = {each.stream: each for each in found.streams}
     names = [name for name in sorted(by_name.keys() | found.unread.keys()) if name > after]
     shown = names[:limit]
     return _StatusPage(
@@ -139,83 +142,9 @@ async def _by_name(
     return _StatusPage(found.streams, following, found.unread)
 
 
-def _stream(status: StreamStatus) -> wire.StreamStatusReply:
-    return wire.StreamStatusReply(
-        stream=status.name,
-        seen_at=status.seen_at,
-        state=status.state.word,
-        state_since=status.since,
-        reason=reason_of(status.worst, status.seen_at),
-        trouble=_trouble(status.state),
-        since=status.since if status.state.in_trouble else None,
-        sealed=status.sealed,
-        time_domain=status.time_domain,
-        lag_ms=status.lag_ms,
-        segments=status.segments,
-        writers=dict(status.writers),
-        last_heard_at=status.heard_at,
-        notes=status.notes,
-        late_notes=status.late_notes,
-        refusals=dict(status.refusals),
-        held_by={each.key: _holder(each.holder) for each in status.keys},
-        keys={each.key: _key(each, status.seen_at) for each in status.keys},
-    )
-
-
-def _key(status: KeyStatus, seen_at: int) -> wire.KeyStatusReply:
-    excluded = status.excluded
-    return wire.KeyStatusReply(
-        time=status.time,
-        resting=status.resting,
-        lag_ms=status.lag_ms,
-        event_time_lag_ms=status.event_time_lag_ms,
-        mark_seq=0 if status.mark is None else status.mark.seq,
-        marked_at=status.marked_at,
-        marks_per_second=status.marks_per_second,
-        complete=not excluded,
-        excluded=tuple(excluded[:STATUS_EXCLUDED]),
-        excluded_writers=len(excluded),
-        incomplete_marks=status.incomplete_marks,
-        writers=dict(status.writers),
-        state=status.state.word,
-        state_since=status.since,
-        reason=reason_of(status, seen_at),
-        usual_ms=status.usual_ms,
-        too_long_ms=status.too_long_ms,
-        held_back=status.held_back,
-        trouble=_trouble(status.state),
-        since=status.since if status.state.in_trouble else None,
-    )
-
-
-def _trouble(state: State) -> str | None:
-    return state.word if state.in_trouble else None
-
-
 def _troubles(summary: Summary) -> wire.TroubleCounts:
-    bad = {each.word: summary.states.get(each, 0) for each in State if each.in_trouble}
+    bad = {each.value: summary.states.get(each, 0) for each in wire.State if each.in_trouble}
     return wire.TroubleCounts(**bad, none=sum(summary.states.values()) - sum(bad.values()))
-
-
-def _holder(holder: Holder | None) -> HolderReply | None:
-    return None if holder is None else holder_reply(holder)
-
-
-def _group(status: GroupStatus) -> wire.GroupStatusReply:
-    window = status.window
-    return wire.GroupStatusReply(
-        group=status.name,
-        seen_at=status.seen_at,
-        streams=tuple(window.streams),
-        readers=status.readers,
-        lag_ms=window.lag_ms,
-        backlog=window.backlog,
-        backlog_threshold_ms=status.threshold_ms,
-        watermarks=dict(window.watermarks),
-        held_by=dict(window.held_by),
-        complete=window.complete,
-        idle=tuple(window.idle),
-    )
 
 
 def _counts(summary: Summary) -> wire.StatusCounts:

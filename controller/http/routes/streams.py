@@ -36,7 +36,6 @@ from controller.http.dependencies import (
 )
 from controller.http.responses import answer
 from controller.records.journal import JOURNAL_NAMES, AdminAction, few
-from controller.status.stream_status import StreamStatus
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import Role
 from strandline.core.config import TimeDomain
@@ -44,6 +43,7 @@ from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment, Segment
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
 from strandline.wire.shapes import convert
+from strandline.wire.status import StreamStatus
 from strandline.wire.streams import (
     HeadReply,
     MarksPage,
@@ -181,13 +181,11 @@ async def tail(stream: str, request: Request, controller: Served, by: Caller) ->
 def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
     """The description of a stream. The default key has a holder here even if no writer uses it."""
     stream = loaded.stream
-    holders = {DEFAULT_KEY: stream.held_by(DEFAULT_KEY, status.seen_at)} | {
-        each.key: each.holder for each in status.keys
-    }
-    marks = {each.key: wire_mark(each.mark, stream.graph) for each in status.keys if each.mark is not None}
-    reached = next((each.time for each in status.keys if each.key == DEFAULT_KEY), None)
+    unused = None if DEFAULT_KEY in status.keys else stream.held_by(DEFAULT_KEY, status.seen_at)
+    newest = {key: chain.last for key, chain in loaded.chains.items() if key in status.keys}
+    reached = status.keys[DEFAULT_KEY].time if DEFAULT_KEY in status.keys else None
     return StreamReply(
-        stream=status.name,
+        stream=status.stream,
         **settings_by_name(stream.config),
         identity=loaded.origin.identity,
         segments=tuple(_segment_reply(loaded, segment, reached) for segment in stream.graph),
@@ -195,9 +193,9 @@ def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
         sealed=status.sealed,
         head=stream.graph.frontier(stream.head),
         created_at=loaded.origin.created_at,
-        latest_marks=marks,
+        latest_marks={key: wire_mark(mark, stream.graph) for key, mark in sorted(newest.items()) if mark is not None},
         writers=status.writers,
-        held_by={key: None if each is None else holder_reply(each) for key, each in holders.items()},
+        held_by={DEFAULT_KEY: None if unused is None else holder_reply(unused), **status.held_by},
     )
 
 

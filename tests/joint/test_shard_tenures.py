@@ -1,0 +1,26 @@
+"""The tenures of a controller with shards: what one hands on to the next."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.cluster.owned_shards import OwnedShard
+from controller.joint.shard_tenures import ShardTenures
+
+
+@pytest.mark.parametrize(("fence", "unserved_ms"), [(7, 9_500), (8, 3_000)])
+def test_a_shard_that_comes_back_has_the_silence_of_commits_that_failed(fence: int, unserved_ms: int) -> None:
+    tenures = ShardTenures("one", lambda: True)
+    tenures.begin(OwnedShard(3, 7, clock_floor=0, unserved_ms=500), ())
+    (tenure,) = tenures.all()
+    tenure.unserved.begin(1_000)
+    tenure.unserved.fail()
+    tenures.end([3])  # its release went with a commit of which nobody knows the end
+    assert tenure.over and not tenures.serves(tenure)
+
+    tenures.begin(OwnedShard(3, fence, clock_floor=0, unserved_ms=500 if fence == 7 else 3_000), ())
+    (again,) = tenures.all()
+    again.unserved.begin(9_900)
+    again.unserved.succeed(10_000)
+    assert (again.unserved.total_ms, again is tenure) == (unserved_ms, False)
+    assert tenures.grown() == ({3: 9_500} if fence == 7 else {})
