@@ -14,7 +14,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
-from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.responses import HTMLResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -65,8 +64,7 @@ class Application(FastAPI):
     ) -> None:
         super().__init__(**settings)
         run_id = secrets.token_hex(4)
-        routed = AsyncExitStackMiddleware(self.router)
-        self._envelope = Middleware(routed, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding)
+        self._envelope = Middleware(self.router, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":

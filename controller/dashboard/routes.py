@@ -16,7 +16,6 @@ import httpx
 import msgspec
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
-from fastapi.routing import APIRoute
 from msgspec.json import decode
 from starlette.responses import Response
 from starlette.routing import Match
@@ -32,6 +31,7 @@ from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
 from controller.format import ZONE
 from controller.http.browser_policies import OWN_PAGE
+from controller.http.declared import StackedRoute
 from controller.http.forwarding.forwarding import Forwarding
 from controller.http.forwarding.peers import HOP
 from controller.http.forwarding.subjects import Subject
@@ -77,14 +77,14 @@ def is_installed() -> bool:
 def add_dashboard(app: FastAPI) -> None:
     """Adds the dashboard, or a page that says how to get it."""
     if not is_installed():
-        app.add_api_route("/", _missing, include_in_schema=False, response_model=None)
+        app.add_route("/", _missing, include_in_schema=False)
         return
     app.state.templates = _templates()
     app.state.static = _static_files()
     app.include_router(router)
 
 
-async def _missing() -> HTMLResponse:
+async def _missing(_request: Request) -> HTMLResponse:
     return HTMLResponse(_MISSING, headers=_PAGE)
 
 
@@ -113,7 +113,7 @@ def _static_files() -> dict[str, tuple[bytes, str, str]]:
     return found
 
 
-class _Beside(APIRoute):
+class _Beside(StackedRoute):
     """A route for every path that is not the API's."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -123,7 +123,7 @@ class _Beside(APIRoute):
         return super().matches(scope)
 
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=StackedRoute)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import Any, Final, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Request, Response
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.routing import APIRoute
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
@@ -67,6 +68,14 @@ class DeclaredRoute:
         return f"{self.method} {self.path}"
 
 
+class StackedRoute(APIRoute):
+    """A route as FastAPI has it, with the stack that it closes after the request; FastAPI puts it around all routes,
+    and hot ones need none."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await AsyncExitStackMiddleware(super().handle)(scope, receive, send)
+
+
 class HotRoute(APIRoute):
     """A route whose handler takes the request alone, and gives the answer: FastAPI's search for parameters and for
     routers within routers, and its stacks for what handlers open, take longer than a note."""
@@ -86,7 +95,7 @@ class Routes(APIRouter):
     """A router whose routes are declared."""
 
     def __init__(self, tag: str, *, prefix: str = "") -> None:
-        super().__init__(prefix=prefix, tags=[tag])
+        super().__init__(prefix=prefix, tags=[tag], route_class=StackedRoute)
         self.declared: list[DeclaredRoute] = []
 
     def declare(
