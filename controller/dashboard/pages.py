@@ -725,9 +725,10 @@ class _WindowOf(NamedTuple):
 
 
 async def group(view: View, name: str) -> Page:
+    # First: what is read of other controllers is read with this visitor's token, and shared with the next visitor.
+    view.who.check(*(await view.controller.groups.get(name)).membership.settings.streams)
     details = await view.controller.status.of_group(name)
     found = details.group
-    view.who.check(*found.streams)
     entries = await view.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
     changes = [each for each in entries if each.kind in _BACKLOG]
     read = (await view.status.of_streams(found.streams)).streams

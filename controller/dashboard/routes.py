@@ -350,10 +350,12 @@ class _NewToken(msgspec.Struct, forbid_unknown_fields=True):
 @router.post("/tokens")
 async def make_token(request: Request) -> Response:
     """Makes a token, and shows it this once."""
-    who = visitor_of(request)
+    visitor_of(request).check_tokens("create a token")
+    body = await read_body(request.scope, request.receive, FORM_BYTES, as_json=True)
+    who = visitor_of(request)  # again: the visitor's own token may have been revoked before the body came
     own = who.check_tokens("create a token")
     try:
-        given = decode(await read_body(request.scope, request.receive, FORM_BYTES, as_json=True), type=_NewToken)
+        given = decode(body, type=_NewToken)
     except msgspec.DecodeError as error:
         raise BadJson(reason=str(error)) from None
     if own.expires_at is not None and (given.expires_at is None or given.expires_at > own.expires_at):

@@ -54,7 +54,7 @@ class BrowserGate:
             if not tokens_required and self._needs_tokens_beyond and not _is_of_this_machine(server):
                 raise Unauthenticated(reason="without tokens it serves its own machine only")
             self._check_host(scope, host, every=tokens_required and self._is_open_with_tokens)
-            if scope["path"] not in PROBES:
+            if host is not None and scope["path"] not in PROBES:  # without a host it depends on the version of HTTP
                 if len(self._found) == _CALLED_KEPT:
                     self._found.clear()
                 self._found.add(called)

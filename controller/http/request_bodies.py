@@ -13,7 +13,8 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from controller.http.request_headers import sent_headers
-from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
+from controller.tokens import NOT_KNOWN, Tokens
+from strandline.errors import BadJson, Overloaded, TooLarge, Unauthenticated, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
 SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn comes
@@ -25,7 +26,8 @@ _OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
-    """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type.
+    """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type;
+    and for a call of the API Unauthenticated if its token was revoked before the body came.
 
     It has no deadline: the connection has one, and ends if a caller does not send the rest in time. Raises Overloaded
     if the bodies of all callers together take too much memory.
@@ -43,9 +45,18 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
         raise _cut_short()
     if len(body) > limit:
         raise TooLarge(limit=limit)
+    if scope["path"].startswith("/v1/"):
+        _check_still_let_in(scope)
     if body and as_json and headers.get(b"content-type") != _JSON:
         _check_media_type(headers)
     return body
+
+
+def _check_still_let_in(scope: Scope) -> None:
+    """Raises Unauthenticated if the caller was let in before the body came, and would not be now."""
+    tokens: Tokens = scope["app"].state.controller.tokens
+    if not tokens.still_allows(scope.get("strandline.grant")):
+        raise Unauthenticated(reason=NOT_KNOWN)
 
 
 class BodiesRead:

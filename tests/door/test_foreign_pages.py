@@ -77,6 +77,7 @@ def test_a_request_without_one_host_is_refused(served: OwnProcess, path: str, he
 
 def test_http_1_0_needs_no_host(served: OwnProcess) -> None:
     assert ask(served, b"GET /v1/streams HTTP/1.0\r\n\r\n").status == 200
+    assert ask(served, request("GET", "/v1/streams", host=None)).code == "bad_request"  # also after one of 1.0
     assert ask(served, b"GET /v1/streams HTTP/1.0\r\nHost: evil.example\r\n\r\n").code == "wrong_host"
 
 

@@ -100,6 +100,17 @@ def test_a_token_shows_nothing_of_another_controller_that_it_does_not_allow(both
         assert [each["group"] for each in shown["groups"]] == sorted([GROUP_HERE, GROUP_THERE])
 
 
+def test_no_controller_asks_another_one_for_a_visitor_who_may_not_see_the_group(both: Pair) -> None:
+    """The answer is shared: an administrator who asks at the same moment would get the visitor's refusal."""
+    group = names_in(Kind.GROUP, OF_TWO, 2, "h")[1]
+    both.done(both.one, "PUT", f"/v1/reader-groups/{group}", {"streams": [HERE[0]]})
+    cookie = {"Cookie": f"strandline_token={both.reader('b*')}"}
+    for process in (both.one, both.two):
+        refused = process.client.get(f"/reader-groups/{group}", headers=cookie)
+        assert refused.status_code == 403 and "may not see this" in refused.text, refused.text
+    assert both.ask(both.one, f"/v1/reader-groups/{group}", method="DELETE").is_success
+
+
 def test_only_a_controller_asks_another_one_for_its_part(both: Pair) -> None:
     def code(**headers: str) -> str:
         shown = {"Authorization": f"Bearer {both.admin}", **headers}

@@ -1,0 +1,117 @@
+"""A call that was let in, and whose body comes when its token is revoked: nothing is done."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from controller.storage.tokens import add_token, digest_of, list_tokens, open_tokens, revoke_token
+from strandline.access import Grant, Role
+from strandline.redaction import TOKEN_PREFIX
+from tests.served import OwnProcess
+
+pytestmark = pytest.mark.full
+
+WITHIN_S = 10
+NOTE = json.dumps({"writer": "late", "time": 1, "position": {}}).encode()
+NEW_TOKEN = json.dumps({"name": "left-behind", "role": "admin"}).encode()
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[OwnProcess]:
+    process = OwnProcess(folder / "store.db")
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def create(process: OwnProcess, name: str) -> str:
+    token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    with open_tokens(str(process.database)) as connection:
+        add_token(connection, Grant(name=name, role=Role.ADMIN), digest_of(token.encode()), 1)
+    until(process, token, 200)
+    return token
+
+
+def until(process: OwnProcess, token: str | None, status: int) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while streams(process, token).status_code != status:
+        assert time.monotonic() < deadline
+
+
+def streams(process: OwnProcess, token: str | None, path: str = "") -> httpx.Response:
+    shown = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return process.client.get(f"/v1/streams{path}", headers=shown)
+
+
+def begin(process: OwnProcess, path: str, body: bytes, *headers: str) -> socket.socket:
+    """A call, all but its body."""
+    opened = socket.create_connection(("127.0.0.1", port_of(process)), timeout=WITHIN_S)
+    length, kind = f"Content-Length: {len(body)}", "Content-Type: application/json"
+    head = (
+        f"POST {path} HTTP/1.1",
+        f"Host: localhost:{port_of(process)}",
+        length,
+        kind,
+        "Connection: close",
+        *headers,
+        "",
+        "",
+    )
+    opened.sendall("\r\n".join(head).encode())
+    time.sleep(0.2)  # it is let in
+    return opened
+
+
+def port_of(process: OwnProcess) -> int:
+    return httpx.URL(process.url).port or 0
+
+
+def end(opened: socket.socket, body: bytes) -> bytes:
+    with opened:
+        opened.sendall(body)
+        return b"".join(iter(lambda: opened.recv(65_536), b""))
+
+
+def test_a_token_that_is_revoked_before_the_body_comes_changes_nothing(tmp_path: Path) -> None:
+    with served(tmp_path) as process:
+        anna, ben = create(process, "anna"), create(process, "ben")
+        process.client.put("/v1/streams/s", json={"segments": 1}, headers={"Authorization": f"Bearer {ben}"})
+        note = begin(process, "/v1/streams/s/notes", NOTE, f"Authorization: Bearer {anna}")
+        cookie = f"Cookie: strandline_token={anna}"
+        minted = begin(process, "/tokens", NEW_TOKEN, cookie, f"Origin: http://localhost:{port_of(process)}")
+        with open_tokens(str(process.database)) as connection:
+            revoke_token(connection, "anna", 2)
+        until(process, anna, 401)
+
+        assert b" 401 " in end(note, NOTE).partition(b"\r\n")[0]
+        assert b" 201 " not in end(minted, NEW_TOKEN).partition(b"\r\n")[0]
+
+        assert streams(process, ben, "/s/writers").json()["writers"] == []
+        assert "left-behind" not in names(process)
+
+
+def test_a_call_without_a_token_changes_nothing_once_the_first_was_made(tmp_path: Path) -> None:
+    with served(tmp_path) as process:
+        process.client.put("/v1/streams/s", json={"segments": 1})
+        note = begin(process, "/v1/streams/s/notes", NOTE)
+        anna = create(process, "anna")
+        until(process, None, 401)
+
+        assert b" 401 " in end(note, NOTE).partition(b"\r\n")[0]
+
+        assert streams(process, anna, "/s/writers").json()["writers"] == []
+
+
+def names(process: OwnProcess) -> list[str]:
+    with open_tokens(str(process.database)) as connection:
+        return [each.grant.name for each in list_tokens(connection)]
