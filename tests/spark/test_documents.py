@@ -87,7 +87,7 @@ def test_the_page_about_spark_shows_jobs_that_run(
             names["query"].processAllAvailable()
             names["query"].stop()
             notes = names["notes"]
-            notes.hear(last_progress(names["query"]))
+            notes.handle_progress(last_progress(names["query"]))
             assert notes.settle(60)
             notes.close()
             assert names["closed_day"].count() == 2
