@@ -38,6 +38,7 @@ def create(process: OwnProcess, name: str) -> str:
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
     with open_tokens(str(process.database)) as connection:
         add_token(connection, Grant(name=name, role=Role.ADMIN), digest_of(token.encode()), 1)
+    until(process, None, 401)
     until(process, token, 200)
     return token
 
@@ -105,7 +106,6 @@ def test_a_call_without_a_token_changes_nothing_once_the_first_was_made(tmp_path
         process.client.put("/v1/streams/s", json={"segments": 1})
         note = begin(process, "/v1/streams/s/notes", NOTE)
         anna = create(process, "anna")
-        until(process, None, 401)
 
         assert b" 401 " in end(note, NOTE).partition(b"\r\n")[0]
 
