@@ -18,6 +18,7 @@ from strandline.core.plain import from_plain
 from strandline.core.time_units import Instant, as_datetime
 from strandline.errors import Invalid, InvalidConfig
 from strandline.logs import StoredEvent
+from strandline.logs.durable import sync
 from strandline.names import check_name
 
 Times: TypeAlias = Instant | Mapping[str, Instant]
@@ -223,11 +224,7 @@ class ReaderState:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
-        folder = os.open(Path(path).parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(Path(path).parent)
 
     @classmethod
     def read(cls, path: str | Path) -> ReaderState | None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.refusals import InTheWay, LeftBehind, UnderWay, UnusableFile
+from strandline.logs.durable import sync
 
 _BESIDE: Final = ("-wal", "-journal")  # what SQLite applies to a database that it opens
 _FILE: Final[Mapping[Cause, tuple[str, str]]] = {
@@ -56,10 +57,10 @@ def new_file(file: Path) -> Iterator[Path]:
                     raise LeftBehind(str(file), str(left))
                 part.with_name(part.name + each).unlink(missing_ok=True)  # of an attempt that was killed
             yield part
-            _sync(part)
+            sync(part)
             os.link(part, file)  # unlike a rename it does not replace a file that was created meanwhile
             part.unlink()
-            _sync(file.parent)
+            sync(file.parent)
         except FileExistsError:
             raise InTheWay(str(file)) from None
         finally:
@@ -87,11 +88,3 @@ def _held_part(file: Path, part: Path) -> int:
             os.close(held)
             raise
         os.close(held)  # another attempt has just ended, and removed or renamed it
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,6 +18,7 @@ from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.fork import OwningProcess
 from strandline.logs import Event, Memo, Position, Transaction, check_head, check_size
 from strandline.logs.buffered_transaction import BufferedTransaction, OpenTransactions
+from strandline.logs.durable import sync
 from strandline.logs.errors import (
     LogBusy,
     LogExists,
@@ -426,19 +427,11 @@ def _create_file(path: Path, graph: SegmentGraph) -> None:
             remove_leftovers(path)
             with contextlib.suppress(FileExistsError):  # another process was first: its file is used
                 os.link(draft, path)
-        _sync_folder(path.parent)
+        sync(path.parent)
     except (sqlite3.Error, OSError) as error:
         raise LogUnavailable(path=str(path), reason=str(error)) from error
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _store(connection: sqlite3.Connection, segments: Iterable[Segment]) -> None:
