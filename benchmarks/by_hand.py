@@ -31,7 +31,7 @@ class StoredNote(Base):
     position: Mapped[dict[str, int]] = mapped_column(JSON)
 
 
-class NoteBody(BaseModel):
+class PostedNote(BaseModel):
     writer: str
     time: int
     position: dict[str, int]
@@ -42,7 +42,7 @@ def session() -> Session:
 
 
 @app.post("/v1/streams/{stream}/notes")
-def note(stream: str, given: NoteBody, opened: Annotated[Session, Depends(session)]) -> dict[str, object]:
+def note(stream: str, given: PostedNote, opened: Annotated[Session, Depends(session)]) -> dict[str, object]:
     with opened:
         opened.merge(StoredNote(stream=stream, **given.model_dump()))
         opened.commit()

@@ -31,7 +31,7 @@ PIECE = 100  # events of a segment that are fetched at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class LoggedEvent:
     """An event and its offset."""
 
     offset: int
@@ -61,14 +61,14 @@ def read(events: Sequence[PhoneEvent], segments: dict[str, str], bound: Bound) -
     logs: dict[str, list[PhoneEvent]] = {segment: [] for segment in segments.values()}
     for each in events:
         logs[segments[each.device]].append(each)
-    progress = Progress[Fetched](bound)
+    progress = Progress[LoggedEvent](bound)
     progress.adopt({STREAM: dict.fromkeys(logs, 0)})
     found = list[PhoneEvent]()
     while True:
         for place in progress.wanting():
             start, log = progress.cursors[place].fetched, logs[place[1]]
             piece = log[start : start + PIECE]
-            fetched = [Fetched(start + number, each) for number, each in enumerate(piece)]
+            fetched = [LoggedEvent(start + number, each) for number, each in enumerate(piece)]
             progress.feed(place, fetched, start + len(piece), len(log))
             if start + len(piece) == len(log):
                 progress.end(place, len(log))

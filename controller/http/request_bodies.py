@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.types import Receive, Scope
 
+from controller.http.auth import grant_of
 from controller.http.request_headers import sent_headers
 from controller.tokens import NOT_KNOWN, Tokens
 from strandline.errors import BadJson, Overloaded, TooLarge, Unauthenticated, WrongMediaType
@@ -55,7 +56,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
 def _check_still_let_in(scope: Scope) -> None:
     """Raises Unauthenticated if the caller was let in before the body came, and would not be now."""
     tokens: Tokens = scope["app"].state.controller.tokens
-    if not tokens.still_allows(scope.get("strandline.grant")):
+    if not tokens.still_allows(grant_of(scope)):
         raise Unauthenticated(reason=NOT_KNOWN)
 
 

@@ -60,7 +60,6 @@ class LoadedStream:
         `watch` is called whenever changes were added to a commit, since the stream's deadlines may have changed.
         """
         self.stream = stream
-        self.name = stream.name
         self.origin = origin
         self.tenure = tenure
         self.chains: dict[str, MarkChain] = {}
@@ -114,6 +113,10 @@ class LoadedStream:
     def discarded(self) -> bool:
         """Whether it must not be served or written: it is not equal to the store, or its tenure is over."""
         return self._discarded or self.tenure.over
+
+    @property
+    def name(self) -> str:
+        return self.stream.name
 
     def check_identity(self, identity: str | None) -> None:
         """Raises StreamRecreated if a caller means an earlier stream of this name."""
