@@ -30,6 +30,7 @@ from controller.dashboard.pages import Page, View
 from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
 from controller.format import ZONE
+from controller.http.auth import COOKIE
 from controller.http.browser_policies import OWN_PAGE
 from controller.http.declared import StackedRoute
 from controller.http.forwarding.forwarding import Forwarding
@@ -52,10 +53,10 @@ Making: TypeAlias = Callable[[View], Awaitable[Page]]
 
 PART: Final = "strandline-part"  # the header with which a page asks for its main part
 BASE: Final = "strandline-base"  # and that in which another controller says what address its visitor called
-_OF_THE_VISITOR: Final = frozenset({b"cookie", PART.encode()})
 _OF_A_PAGE: Final = frozenset({b"content-type", b"content-disposition", b"content-security-policy", b"cache-control"})
 ZONE_COOKIE: Final = "strandline_zone"
 THEME_COOKIE: Final = "strandline_theme"
+_COOKIES: Final = frozenset(name.encode() for name in (COOKIE, ZONE_COOKIE, THEME_COOKIE))
 _THEMES: Final = frozenset({"dark", "light"})
 # Their answers stay JSON problems where the API has no such path, or no such method.
 _OF_THE_API: Final = ("/v1", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json")
@@ -174,13 +175,24 @@ async def _drawn_by_owner(request: Request, about: Subject, base: str) -> Respon
         return None
     scope = request.scope
     target: bytes = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-    sent = [(name, value) for name, value in scope["headers"] if name in _OF_THE_VISITOR]
-    found = await forwarding.others.page(about, target, (*sent, (BASE.encode(), base.encode())))
+    sent = [(BASE.encode(), base.encode())]
+    for name, value in scope["headers"]:
+        if name == PART.encode():
+            sent.append((name, value))
+        elif name == b"cookie":
+            sent.append((name, _own_cookies(value)))
+    found = await forwarding.others.page(about, target, tuple(sent))
     if found is None:
         return None
     headers, body = found
     shown = {name.decode(): value.decode("latin-1") for name, value in headers if name in _OF_A_PAGE}
     return Response(body, headers=shown)
+
+
+def _own_cookies(sent: bytes) -> bytes:
+    """Those of the dashboard: a browser sends the cookies of all programs on a host."""
+    found = (each.strip() for each in sent.split(b";"))
+    return b"; ".join([each for each in found if each.partition(b"=")[0] in _COOKIES])
 
 
 def _history(request: Request) -> History:

@@ -126,6 +126,7 @@ class RealController(InThread):
         alone: bool = False,
         certificate: tuple[str, str] | None = None,
         peer_tls: ssl.SSLContext | None = None,
+        dashboard: bool = False,
     ) -> None:
         """With a `certificate` and its key it serves TLS; `peer_tls` is whom it trusts, and whom the test does. `alone`
         means that there are no others. Clients may call it at its address if it is there `for_clients`."""
@@ -136,7 +137,9 @@ class RealController(InThread):
         address = url_of(listener, "http" if certificate is None else "https")
         cluster.add(id_, address, address if for_clients else client_address)
         directory = None if alone else self.directory
-        app = create_app(Settings(database=str(database)), directory=directory, clock=clock, peer_tls=peer_tls)
+        app = create_app(
+            Settings(database=str(database)), directory=directory, clock=clock, peer_tls=peer_tls, dashboard=dashboard
+        )
         super().__init__(app, listener, certificate, peer_tls)
 
 

@@ -27,6 +27,7 @@ class FalseOwner:
 
     def __init__(self, talk: Talk) -> None:
         self.requests = 0
+        self.last = b""  # of what it was sent
         self.left = threading.Event()  # a caller closed its connection
         self._talk = talk
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -41,7 +42,8 @@ class FalseOwner:
 
     def _serve(self, taken: socket.socket) -> None:
         with taken, suppress(OSError):
-            if taken.recv(65_536):
+            if sent := taken.recv(65_536):
+                self.last = sent
                 self.requests += 1
                 self._talk(taken)
                 while taken.recv(65_536):
@@ -149,6 +151,12 @@ def test_a_stream_whose_owner_gives_no_status_is_named(
     owner(talk)
     found = first.ask("GET", "/v1/status?stream=s").json()
     assert (found["streams"], found["unread"]) == ([], {"s": "owner_undecided"})
+
+
+def test_the_owner_of_a_page_gets_no_cookies_of_other_programs(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    first, away = make(1, dashboard=True), owner(closes)
+    first.ask("GET", "/streams/s", Cookie="theirs=secret; strandline_theme=dark;strandline_zone=utc; theirs2=secret")
+    assert b"strandline_theme=dark; strandline_zone=utc\r\n" in away.last and b"secret" not in away.last
 
 
 def test_who_is_asked_for_its_part_asks_nobody(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
