@@ -112,12 +112,10 @@ _TAKE: Final = (
 )
 _NEWEST: Final = select(func.max(schema.served.c.fence))
 _OWNER: Final = select(schema.served.c.owner).where(schema.served.c.fence == bindparam("at_fence"))
-# With the newest fence beside each, which saves a statement. In order, so that two controllers never deadlock.
+# With the newest fence beside each, which saves a statement. No locks on them: that on the term's row keeps others out.
 _OWNED: Final = (
     select(schema.stream.c.name, _NEWEST.scalar_subquery().label("newest"))
     .where(schema.stream.c.name.in_(bindparam("names", expanding=True)), schema.stream.c.fence == bindparam("at_fence"))
-    .order_by(schema.stream.c.name)
-    .with_for_update(of=schema.stream)
 )
 _OWNED_NAMES: Final = 1_000  # in one statement, which databases bound
 
@@ -156,7 +154,7 @@ class TermCheck:
             if claim.kind is Kind.STREAM and claim.stored_fence is not None
         }
         to_take = [(name, fence) for name, fence in fences.items() if fence != term.fence]
-        names = sorted(fences)
+        names = list(fences)
         if to_take or not names:
             self._check_newest(connection, connection.execute(_NEWEST).scalar_one())
         lost = set[str]()
