@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from strandline.wire.groups import GroupDescription, GroupMember
     from strandline.wire.shapes import Positions
 
+REPORT_FIRST_PAUSE_MS: Final = 2  # between two looks for a report: most come some milliseconds after their batch
 REPORT_WAIT_MS: Final = 10_000  # in an availableNow run: how long a batch waits for the report of the one before it
 
 _log = logging.getLogger(__name__)
@@ -237,13 +238,14 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _await_report(self, begin: MarkOffset) -> None:
         """Waits until the listener has reported the last batch, at most REPORT_WAIT_MS."""
-        windows, started_ms = self._windows(), self._windows().now_ms()
+        windows, started_ms, pause_ms = self._windows(), self._windows().now_ms(), REPORT_FIRST_PAUSE_MS
         while windows.now_ms() - started_ms < REPORT_WAIT_MS:
             seen_at = self._check(begin).last_heard_at
             if seen_at > self._last_seen_at:
                 self._last_seen_at = seen_at
                 return
-            windows.pause(WINDOW_FIRST_PAUSE_MS)
+            windows.pause(pause_ms)
+            pause_ms = min(2 * pause_ms, WINDOW_FIRST_PAUSE_MS)
         self._awaits_reports = False
         _log.warning(
             "group %s: nobody reported the last batch in %d ms, so windows that it completed close in the next run",

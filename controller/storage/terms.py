@@ -113,9 +113,8 @@ _TAKE: Final = (
 _NEWEST: Final = select(func.max(schema.served.c.fence))
 _OWNER: Final = select(schema.served.c.owner).where(schema.served.c.fence == bindparam("at_fence"))
 # With the newest fence beside each, which saves a statement. No locks on them: that on the term's row keeps others out.
-_OWNED: Final = (
-    select(schema.stream.c.name, _NEWEST.scalar_subquery().label("newest"))
-    .where(schema.stream.c.name.in_(bindparam("names", expanding=True)), schema.stream.c.fence == bindparam("at_fence"))
+_OWNED: Final = select(schema.stream.c.name, _NEWEST.scalar_subquery().label("newest")).where(
+    schema.stream.c.name.in_(bindparam("names", expanding=True)), schema.stream.c.fence == bindparam("at_fence")
 )
 _OWNED_NAMES: Final = 1_000  # in one statement, which databases bound
 

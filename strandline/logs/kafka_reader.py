@@ -34,7 +34,7 @@ from strandline.logs.kafka_topic import KAFKA_ATTEMPT_MS, QUIET, Settings, Topic
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KAFKA_READ_AHEAD_KIB: Final = 16_384  # fetched ahead of the reader
+KAFKA_READ_AHEAD_KIB: Final = 2_048  # fetched ahead of the reader; what lies past a range is fetched for nothing
 
 KAFKA_READ_STALL_MS: Final = 60_000  # the longest wait for an event that must be there
 KAFKA_READ_WAIT_MS: Final = 10  # how long a broker without further events, or a client that is full, may wait
