@@ -50,6 +50,7 @@ from spark_integration.options import (
 from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.rows import MARK, column_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
+from strandline.client.backoff import backoff_ms
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.errors import UnknownGroup
 from strandline.names import check_name
@@ -238,14 +239,14 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _await_report(self, begin: MarkOffset) -> None:
         """Waits until the listener has reported the last batch, at most REPORT_WAIT_MS."""
-        windows, started_ms, pause_ms = self._windows(), self._windows().now_ms(), REPORT_FIRST_PAUSE_MS
+        windows, started_ms, looks = self._windows(), self._windows().now_ms(), 0
         while windows.now_ms() - started_ms < REPORT_WAIT_MS:
             seen_at = self._check(begin).last_heard_at
             if seen_at > self._last_seen_at:
                 self._last_seen_at = seen_at
                 return
-            windows.pause(pause_ms)
-            pause_ms = min(2 * pause_ms, WINDOW_FIRST_PAUSE_MS)
+            looks += 1
+            windows.pause(backoff_ms(looks, first_ms=REPORT_FIRST_PAUSE_MS, bound_ms=WINDOW_FIRST_PAUSE_MS))
         self._awaits_reports = False
         _log.warning(
             "group %s: nobody reported the last batch in %d ms, so windows that it completed close in the next run",
