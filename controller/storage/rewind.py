@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from controller.storage import schema
 from controller.storage.cluster import rewind_shards
 from controller.storage.refusals import CannotRewind
 from controller.storage.rows import config_of
-from controller.storage.terms import REWIND, were_served_together
+from controller.storage.terms import REWIND, enter_term, were_served_together
 from controller.storage.unreadable import decoded
 from strandline.core.config import TimeDomain
 
@@ -47,15 +47,14 @@ def rewind(connection: Connection, store: str, now: int) -> Rewound:
     if last is None or last.clock_bound <= now:
         return Rewound(0, 0, now)
     _check_ingestion(connection, store, now)
-    connection.execute(
-        insert(table).values(
-            fence=last.fence + 1,
-            owner=REWIND,
-            started_at=now,
-            served_until=now,
-            clock_bound=now,
-            unserved_ms=last.unserved_ms - (last.served_until - now),  # keeps served time what it was
-        )
+    enter_term(
+        connection,
+        fence=last.fence + 1,
+        owner=REWIND,
+        started_at=now,
+        served_until=now,
+        clock_bound=now,
+        unserved_ms=last.unserved_ms - (last.served_until - now),  # keeps served time what it was
     )
     return Rewound(last.clock_bound - now, _set_streams_back(connection, now), now)
 

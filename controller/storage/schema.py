@@ -72,6 +72,7 @@ served = Table(
     Column("served_until", BigInteger, nullable=False),
     Column("clock_bound", BigInteger, nullable=False),
     Column("unserved_ms", BigInteger, nullable=False),  # how long, until served_until, no caller could be heard
+    Column("ended", Boolean, nullable=False),  # a later term has begun
 )
 
 stream = Table(

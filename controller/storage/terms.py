@@ -27,7 +27,7 @@ CLUSTER: Final = "cluster"  # from here on controllers serve together, each with
 
 
 class OwnershipLost(StoreTrouble):
-    """Another controller owns streams that this one wanted to write."""
+    """Somebody else has taken streams over that this controller wanted to take."""
 
     def __init__(self, streams: Sequence[str]) -> None:
         super().__init__(streams)
@@ -102,7 +102,7 @@ class OneTerm:
 # Built once: building a statement costs more than running it.
 _KEEP_SERVING: Final = (
     update(schema.served)
-    .where(schema.served.c.fence == bindparam("at_fence"))
+    .where(schema.served.c.fence == bindparam("at_fence"), schema.served.c.ended.is_(False))
     .values(served_until=bindparam("until"), clock_bound=bindparam("bound"), unserved_ms=bindparam("unserved"))
 )
 _TAKE: Final = (
@@ -110,21 +110,15 @@ _TAKE: Final = (
     .where(schema.stream.c.name == bindparam("at_name"), schema.stream.c.fence == bindparam("at_fence"))
     .values(owner=bindparam("new_owner"), fence=bindparam("new_fence"))
 )
-_NEWEST: Final = select(func.max(schema.served.c.fence))
-_OWNER: Final = select(schema.served.c.owner).where(schema.served.c.fence == bindparam("at_fence"))
-# With the newest fence beside each, which saves a statement. No locks on them: that on the term's row keeps others out.
-_OWNED: Final = select(schema.stream.c.name, _NEWEST.scalar_subquery().label("newest")).where(
-    schema.stream.c.name.in_(bindparam("names", expanding=True)), schema.stream.c.fence == bindparam("at_fence")
-)
-_OWNED_NAMES: Final = 1_000  # in one statement, which databases bound
+_END_ALL: Final = update(schema.served).values(ended=True)
+_NEWEST: Final = select(schema.served.c.fence, schema.served.c.owner).order_by(schema.served.c.fence.desc()).limit(1)
 
 
 @dataclass(slots=True)  # not frozen: it is made for each commit, and a frozen value takes three times as long
 class TermCheck:
-    """Checks that a term is still the newest, and that the streams which a commit writes are its own; extends the term.
+    """Extends a term, which fails if it is over, and takes the streams over that an earlier term wrote last.
 
-    A stream that an earlier term wrote last is taken over first. Reader groups, and streams of which it is not known
-    who wrote them, are not checked: the newest term is the only one that writes.
+    Other streams, and reader groups, are not checked: the newest term is the only one that writes.
     """
 
     term: Term
@@ -135,9 +129,8 @@ class TermCheck:
     def check(self, connection: Connection, claims: Sequence[Claim]) -> None:
         """See `ServingCheck`. Raises TermOver, TermGone and OwnershipLost.
 
-        A new term begins by locking the rows of the terms before it. So either it waits for this commit, and then sees
-        what it wrote, or this commit waits for the new term, and then sees it: it reads the newest fence after it has
-        locked its own row.
+        A new term ends all before it in their own rows, which are locked meanwhile. So either it waits for this commit,
+        and then sees what it wrote, or this commit waits for it, and then finds its row changed.
         """
         term = self.term
         serving = {
@@ -146,45 +139,33 @@ class TermCheck:
             "bound": self.clock_bound,
             "unserved": self.unserved_ms,
         }
-        connection.execute(_KEEP_SERVING, serving)
-        fences = {
-            claim.name: claim.stored_fence
-            for claim in claims
-            if claim.kind is Kind.STREAM and claim.stored_fence is not None
-        }
-        to_take = [(name, fence) for name, fence in fences.items() if fence != term.fence]
-        names = list(fences)
-        if to_take or not names:
-            self._check_newest(connection, connection.execute(_NEWEST).scalar_one())
-        lost = set[str]()
-        for name, fence in to_take:
-            if not self._take(connection, name, fence):
-                lost.add(name)
-        for start in range(0, len(names), _OWNED_NAMES):
-            part = names[start : start + _OWNED_NAMES]
-            owned = connection.execute(_OWNED, {"names": part, "at_fence": term.fence}).all()
-            newest = owned[0].newest if owned else connection.execute(_NEWEST).scalar_one()
-            self._check_newest(connection, newest)
-            if len(owned) < len(part):
-                lost.update(set(part).difference(row.name for row in owned))
+        if not connection.execute(_KEEP_SERVING, serving).rowcount:
+            raise _why_over(connection, term)
+        lost = []
+        for claim in claims:
+            fence = claim.stored_fence
+            if claim.kind is Kind.STREAM and fence is not None and fence != term.fence:
+                taken = {"at_name": claim.name, "at_fence": fence, "new_owner": term.owner, "new_fence": term.fence}
+                if not connection.execute(_TAKE, taken).rowcount:
+                    lost.append(claim.name)
         if lost:
             raise OwnershipLost(sorted(lost))
 
     def finish(self, connection: Connection) -> None:
         """Nothing is left to say: `check` has extended the term."""
 
-    def _take(self, connection: Connection, name: str, fence: int) -> bool:
-        """Takes a stream over that was written last with this fence; returns whether it was."""
-        taken = {"at_name": name, "at_fence": fence, "new_owner": self.term.owner, "new_fence": self.term.fence}
-        return connection.execute(_TAKE, taken).rowcount == 1
 
-    def _check_newest(self, connection: Connection, newest: int | None) -> None:
-        """Raises unless the term is the one with the newest fence."""
-        if newest is None or newest < self.term.fence:
-            raise TermGone(self.term.fence)
-        if newest > self.term.fence:
-            owner = connection.execute(_OWNER, {"at_fence": newest}).scalar_one()
-            raise TermOver(self.term.fence, newest, owner)
+def _why_over(connection: Connection, term: Term) -> TermOver | TermGone:
+    newest = connection.execute(_NEWEST).one_or_none()
+    if newest is None or newest.fence <= term.fence:
+        return TermGone(term.fence)
+    return TermOver(term.fence, newest.fence, newest.owner)
+
+
+def enter_term(connection: Connection, **values: int | str) -> None:
+    """Enters a term, which ends all before it. Runs within the caller's transaction."""
+    connection.execute(_END_ALL)
+    connection.execute(insert(schema.served).values(ended=False, **values))
 
 
 def begin_term(connection: Connection, owner: str, now: int) -> Term:
@@ -218,15 +199,14 @@ def begin_term(connection: Connection, owner: str, now: int) -> Term:
         unserved_ms = rows[-1].unserved_ms + started_at - rows[-1].served_until if rows else 0
         restores = tuple((row.fence, row.clock_bound) for row in rows if row.owner == RESTORE)
         term = Term((newest or 0) + 1, owner, started_at, unserved_ms, restores)
-        connection.execute(
-            insert(table).values(
-                fence=term.fence,
-                owner=owner,
-                started_at=started_at,
-                served_until=started_at,
-                clock_bound=started_at + CLOCK_LEAD_MS,
-                unserved_ms=unserved_ms,
-            )
+        enter_term(
+            connection,
+            fence=term.fence,
+            owner=owner,
+            started_at=started_at,
+            served_until=started_at,
+            clock_bound=started_at + CLOCK_LEAD_MS,
+            unserved_ms=unserved_ms,
         )
     return term
 
@@ -268,15 +248,14 @@ def end_terms(connection: Connection) -> LastTerm | None:
         unserved_ms=rows[-1].unserved_ms,
         restored=restored[-1] if restored else None,
     )
-    connection.execute(
-        insert(table).values(
-            fence=last.fence,
-            owner=CLUSTER,
-            started_at=last.served_until,
-            served_until=last.served_until,
-            clock_bound=last.clock_bound,
-            unserved_ms=last.unserved_ms,
-        )
+    enter_term(
+        connection,
+        fence=last.fence,
+        owner=CLUSTER,
+        started_at=last.served_until,
+        served_until=last.served_until,
+        clock_bound=last.clock_bound,
+        unserved_ms=last.unserved_ms,
     )
     return last
 
@@ -293,23 +272,20 @@ def start_over(connection: Connection, now: int) -> int | None:
     if last is None:
         return None
     served_until: int = last.served_until
-    connection.execute(
-        insert(table).values(
-            fence=max(last.fence + 1, now // 1000 - FENCES_SINCE_S),
-            owner=RESTORE,
-            started_at=served_until,  # a term of no length: the time since counts as unserved
-            served_until=served_until,
-            clock_bound=max(last.clock_bound, now),
-            unserved_ms=last.unserved_ms,
-        )
+    enter_term(
+        connection,
+        fence=max(last.fence + 1, now // 1000 - FENCES_SINCE_S),
+        owner=RESTORE,
+        started_at=served_until,  # a term of no length: the time since counts as unserved
+        served_until=served_until,
+        clock_bound=max(last.clock_bound, now),
+        unserved_ms=last.unserved_ms,
     )
     return served_until
 
 
 def taken_over(connection: Connection, term: Term) -> TermOver | None:
     """The error that names a controller with a later term; None if there is none."""
-    table = schema.served
-    newest = select(table.c.fence, table.c.owner).where(table.c.fence > term.fence).order_by(table.c.fence.desc())
     with connection.begin():
-        row = connection.execute(newest.limit(1)).one_or_none()
-    return None if row is None else TermOver(term.fence, row.fence, row.owner)
+        error = _why_over(connection, term)
+    return error if isinstance(error, TermOver) else None

@@ -157,6 +157,41 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
         engine.dispose()
 
 
+def test_a_commit_that_waits_for_a_new_term_to_begin_is_refused(postgres: Any, postgres_url: str) -> None:
+    with open_database(postgres_url) as database:
+        early = begin_term(database.writer, "early", 0)
+        ours = made(early)
+        note(ours, 1)
+        write_commit(database.writer, writing_of(ours, early))
+        note(ours, 2)
+        engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"))
+        refused: list[BaseException] = []
+
+        def commit() -> None:
+            with pytest.raises(TermOver) as error:
+                write_commit(database.writer, writing_of(ours, early))
+            refused.append(error.value)
+
+        thread = threading.Thread(target=commit)
+
+        @event.listens_for(engine, "commit")
+        def wait_until_the_early_one_waits(_: Any) -> None:
+            thread.start()
+            name = postgres_url.rpartition("/")[2]
+            waits = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
+            deadline = time.monotonic() + 30
+            while not postgres.execute(waits) and time.monotonic() < deadline and thread.is_alive():
+                pass
+            assert thread.is_alive() and not refused
+
+        with engine.connect() as connection:
+            begin_term(connection, "late", 0)
+        thread.join(30)
+
+        assert refused and times(database) == [1]
+        engine.dispose()
+
+
 def test_on_sqlite_nobody_commits_while_a_spell_begins(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with open_database(str(path)) as database, contextlib.closing(sqlite3.connect(path, timeout=0)) as other:
@@ -188,17 +223,6 @@ def test_an_earlier_terms_stream_is_deleted_only_by_its_owner(store_url: str) ->
         later = begin_term(database.writer, "later", 0)
         write_commit(database.writer, writing_of(ending(loaded(database, later)), later))
         assert load_stream(database.reader, "s") is None
-
-
-def test_a_stream_is_deleted_once(store_url: str) -> None:
-    with open_database(store_url) as database:
-        term = begin_term(database.writer, "one", 0)
-        ours = made(term)
-        write_commit(database.writer, writing_of(ours, term))
-        again = loaded(database, term)
-        write_commit(database.writer, writing_of(ending(ours), term))
-        with pytest.raises(OwnershipLost, match="'s'"):
-            write_commit(database.writer, writing_of(ending(again), term))
 
 
 def test_a_term_begins_no_earlier_than_its_predecessors_times(store_url: str) -> None:

@@ -57,6 +57,7 @@ def make_serving() -> None:
         sa.Column("served_until", sa.BigInteger(), nullable=False),
         sa.Column("clock_bound", sa.BigInteger(), nullable=False),
         sa.Column("unserved_ms", sa.BigInteger(), nullable=False),
+        sa.Column("ended", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("fence", name="pk_served"),
     )
     op.create_table(
