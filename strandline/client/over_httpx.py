@@ -32,6 +32,7 @@ _LIMITS: Final = httpx.Limits(
 )
 _CHECK_S: Final = 0.25  # between two looks at what is overdue
 _IDLE_CHECKS: Final = 40  # that find no exchange; then the thread ends until there is one again
+_OVERDUE: Final = "the answer took too long, and its connection was closed"
 _url: Final = lru_cache(256)(httpx.URL)  # a client has few
 
 
@@ -62,12 +63,15 @@ class BlockingExchanges:
             finally:
                 answer.close()
             return _response(sent, answer)
-        except httpx.TransportError as error:
-            return _outcome_of(error)
         except Exception as error:
-            if not client.is_closed:
+            outcome = _outcome_of(error) if isinstance(error, httpx.TransportError) else None
+            if isinstance(outcome, NotReached | AllInUse):
+                return outcome
+            if client.is_closed:  # then httpx may raise anything
+                return AnswerLost(_OVERDUE)
+            if outcome is None:
                 raise
-            return AnswerLost(_reason(error))  # a client that is closed meanwhile may raise anything
+            return outcome
         finally:
             with self._lock:
                 self._under_way.pop(sent, None)
@@ -133,8 +137,8 @@ async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged
             finally:
                 await answer.aclose()
         return _response(sent, answer)
-    except TimeoutError as error:
-        return AnswerLost(_reason(error)) if is_sent else NotReached(_reason(error))
+    except TimeoutError:
+        return AnswerLost(_OVERDUE) if is_sent else NotReached("connecting took too long")
     except httpx.TransportError as error:
         return _outcome_of(error)
 

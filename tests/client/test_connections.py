@@ -128,7 +128,8 @@ def test_an_answer_counts_that_came_before_the_request_was_read() -> None:
 def test_an_answer_that_drips_is_lost_in_time(flavour: Flavour, scripted: Any, begin: bytes, part: bytes) -> None:
     scripted.then(scripted.dripping(begin, part))
     began = time.monotonic()
-    assert isinstance(flavour.send(scripted.url, timeout_ms=200), AnswerLost)
+    lost = AnswerLost("the answer took too long, and its connection was closed")
+    assert flavour.send(scripted.url, timeout_ms=200) == lost
     assert time.monotonic() - began < 30
 
 
