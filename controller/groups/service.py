@@ -18,7 +18,7 @@ from controller.commit.store import Store, after_commit
 from controller.groups.loaded_group import LoadedGroup, settings_of
 from controller.groups.membership import Membership, Positions, StreamStart
 from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
-from controller.groups.windows import as_of, group_window, questions_of
+from controller.groups.windows import as_of, group_window, left_behind, questions_of
 from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.groups import group_streams, load_group, progress_in
@@ -81,7 +81,7 @@ class Groups:
         self._clock = clock
         self._streams = streams
         self._tenures = tenures
-        self._own = OwnStreams(streams, reading, indexing, clock)
+        self._own = OwnStreams(streams, reading, indexing, clock, committer)
         self.views: StreamViews = self._own
         self._cache: LoadingCache[LoadedGroup] = LoadingCache(Kind.GROUP, tenures, self._load)
 
@@ -445,7 +445,12 @@ class Groups:
             moment = loaded.tenure.moment(self._clock.now())
             members.time_out_silent(moment)
             put_back = members.times_put_back
-            views = await self._ask(group, questions_of(members))
+            questions = questions_of(members)
+            views = dict(await self._ask(group, questions))
+            while further := left_behind(members, views):
+                views |= await self._ask(
+                    group, {stream: structs.replace(questions[stream], goes_to=to) for stream, to in further.items()}
+                )
             if self._cache.find_loaded(group) is not loaded:
                 continue
             if members.settings is settings and members.times_put_back == put_back:

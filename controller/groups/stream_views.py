@@ -5,6 +5,9 @@ Groups ──StreamQuestion──► StreamViews ──► StreamView ──► 
 
 The owner of a stream computes the position, since only it knows the segments as they are now. It answers when what it
 tells is durable, and an answer has a fence, so that no window goes back.
+
+Before a group goes on without an idle stream, it asks once more and says how far (`goes_to`). If the stream is idle
+still, it keeps that, and tells it to a writer that comes back (`Stream.let_pass`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from controller.clock import Clock
+from controller.commit.group_commit import Committer
 from controller.groups.membership import position_in
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
@@ -41,6 +45,9 @@ class GroupStanding(StrEnum):
     ENDED = "ended"  # left out: sealed and read to its end
 
 
+LEFT_OUT_IDLE: Final = (GroupStanding.IDLE, GroupStanding.SET_ASIDE)
+
+
 class GroupPlace(Struct, frozen=True):
     """A group's place in a stream: its position, the window of each key there, and whether the stream counts."""
 
@@ -55,6 +62,7 @@ class StreamQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     identity: str | None = None  # of the stream that is meant: another one of its name is not looked at
     read: Mapping[str, int] | None = None  # how far each segment was read: asks for the group's place
     idle_timeout_ms: int | None = None  # the group's
+    goes_to: Mapping[str, int] = {}  # by key, a watermark that the group will have if it leaves the stream out
     from_head: bool = False  # asks for the head as the start
     from_time: int | None = None  # asks for the start of reading from this time
     # By segment, an offset: asks for a lower bound of the times of the events from there on.
@@ -72,6 +80,7 @@ class StreamView(Struct, frozen=True, kw_only=True):
     fence: int
     newest: int | None
     place: GroupPlace | None = None
+    passed: Mapping[str, int] = {}  # by key, how far groups went on without it; its writers are told when they are back
     start: Cut | None = None
     bounds: Mapping[str, int | None] = {}
 
@@ -99,8 +108,11 @@ class StreamViews(Protocol):
 class OwnStreams:
     """Views of the streams that this controller serves."""
 
-    def __init__(self, streams: Streams, reading: Reads, indexing: TimeIndexes, clock: Clock) -> None:
+    def __init__(
+        self, streams: Streams, reading: Reads, indexing: TimeIndexes, clock: Clock, committer: Committer
+    ) -> None:
         self._streams = streams
+        self._committer = committer
         self._reading = reading
         self._indexing = indexing
         self._clock = clock
@@ -145,12 +157,15 @@ class OwnStreams:
             if not windows[DEFAULT_KEY].end_of_stream:
                 standing = self._standing(loaded, position, question.idle_timeout_ms)
             place = GroupPlace(frontier, windows, standing)
+            if standing in LEFT_OUT_IDLE and loaded.stream.let_pass(question.goes_to):
+                await self._committer.join(loaded)
         return StreamView(
             identity=loaded.origin.identity,
             graph=loaded.stream.graph,
             fence=fence,
             newest=newest,
             place=place,
+            passed=dict(loaded.stream.passed),
             start=start,
             bounds=bounds,
         )

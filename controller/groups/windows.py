@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec import structs
 
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
-from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView
+from controller.groups.stream_views import LEFT_OUT_IDLE, GroupPlace, GroupStanding, StreamQuestion, StreamView
 from strandline.core.coalesce import OnAllIdle, combine, holder
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import lag
@@ -26,18 +27,34 @@ def questions_of(membership: Membership) -> dict[str, StreamQuestion]:
     }
 
 
+class _Combined(NamedTuple):
+    """The watermarks over all streams of a group, and what they are made of."""
+
+    places: Mapping[str, GroupPlace]
+    bounds: Mapping[str, Mapping[str, int | None]]
+    left_out: tuple[str, ...]
+    watermarks: Mapping[str, int | None]
+    held: dict[str, int]
+
+
+def left_behind(membership: Membership, views: Mapping[str, StreamView]) -> dict[str, dict[str, int]]:
+    """The idle streams without which the group would go on, and do not know yet how far, by key."""
+    combined = _combined(membership, views)
+    further: dict[str, dict[str, int]] = {}
+    for stream in combined.left_out:
+        if combined.places[stream].standing in LEFT_OUT_IDLE:
+            for key, time in combined.watermarks.items():
+                known = combined.bounds[stream].get(key), views[stream].passed.get(key)
+                if time is not None and all(each is None or time > each for each in known):
+                    further.setdefault(stream, {})[key] = time
+    return further
+
+
 def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], now: int) -> GroupWindow:
     """The window of a group, in each of its streams and over all of them. Keeps the watermarks that it tells."""
     membership = loaded.membership
-    places = {stream: view.place for stream, view in views.items() if view.place is not None}
+    places, bounds, left_out, watermarks, membership.held = _combined(membership, views)
     streams = {stream: _stream_window(place, views[stream].newest, now) for stream, place in places.items()}
-    left_out = tuple([stream for stream, each in places.items() if each.standing is not GroupStanding.COUNTED])
-    bounds = {stream: {key: each.lower for key, each in window.keys.items()} for stream, window in streams.items()}
-    # If all streams have ended, none is idle, and the last bounds are final: no jump.
-    jump = membership.settings.on_all_idle is OnAllIdle.JUMP and any(
-        each.standing is not GroupStanding.ENDED for each in places.values()
-    )
-    watermarks, membership.held = combine(bounds, left_out, membership.held, jump=jump)
     lowest = watermarks.get(DEFAULT_KEY)
     return GroupWindow(
         streams=streams,
@@ -51,6 +68,18 @@ def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], now: int)
         backlog=loaded.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
         idle=left_out,
     )
+
+
+def _combined(membership: Membership, views: Mapping[str, StreamView]) -> _Combined:
+    places = {stream: view.place for stream, view in views.items() if view.place is not None}
+    bounds = {stream: {key: each.lower for key, each in place.windows.items()} for stream, place in places.items()}
+    left_out = tuple([stream for stream, each in places.items() if each.standing is not GroupStanding.COUNTED])
+    # If all streams have ended, none is idle, and the last bounds are final: no jump.
+    jump = membership.settings.on_all_idle is OnAllIdle.JUMP and any(
+        each.standing is not GroupStanding.ENDED for each in places.values()
+    )
+    watermarks, held = combine(bounds, left_out, membership.held, jump=jump)
+    return _Combined(places, bounds, left_out, watermarks, held)
 
 
 def as_of(window: GroupWindow, now: int) -> GroupWindow:

@@ -25,6 +25,7 @@ from controller.storage.rows import (
     remainders_of,
     rows_of,
     segment_of,
+    times_of,
 )
 from controller.storage.steps import FIRST_STEPS, ITEM_CHARACTERS, Step, pages
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
@@ -145,7 +146,7 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
     row = connection.execute(_STREAM, {"stream": name}).one_or_none()
     if row is None:
         return None
-    config, origin, head, remainders = decoded(schema.stream, row, stream_of)
+    config, origin, head, remainders, passed = decoded(schema.stream, row, stream_of)
     step = Step()
     chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
     last_marks = [chain.last for chain in chains.values() if chain.last is not None]
@@ -162,6 +163,7 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
         writers=(),
         last_marks=last_marks,
         remainders=remainders,
+        passed=passed,
         unserved=unserved,
     )
     last_times = {mark.key: mark.time for mark in last_marks}
@@ -188,8 +190,9 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
     )
 
 
-def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, Remainder]]:
-    return config_of(row.config), origin_of(row), cut_of(row.head), remainders_of(row.remainders)
+def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, Remainder], dict[str, int]]:
+    remainders, passed = remainders_of(row.remainders), times_of(row.passed)
+    return config_of(row.config), origin_of(row), cut_of(row.head), remainders, passed
 
 
 def _forget_passed(writer: StreamWriter, last_times: dict[str, int]) -> None:

@@ -34,7 +34,7 @@ def _made(kind: type, plain: dict[str, int]) -> Cut:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_plain)
-_offsets = msgspec.json.Decoder(dict[str, int])
+_numbers = msgspec.json.Decoder(dict[str, int])
 _remainders = msgspec.json.Decoder(dict[str, Remainder], dec_hook=_made)
 _names = msgspec.json.Decoder(list[str])
 _original: Final = msgspec.json.Decoder[tuple[tuple[str, float, float], ...] | None](
@@ -73,7 +73,12 @@ def cut_json(cut: Cut) -> str:
 
 
 def offsets_of(text: str) -> dict[str, int]:
-    return _offsets.decode(text)
+    return _numbers.decode(text)
+
+
+def times_of(text: str) -> dict[str, int]:
+    """Times by key."""
+    return _numbers.decode(text)
 
 
 def names_of(text: str) -> list[str]:
@@ -111,6 +116,7 @@ def stream_values(
         "epochs": stream.epochs,
         "head": cut_json(stream.head),
         "remainders": to_json(stream.remainders),
+        "passed": to_json(stream.passed),
         "clock": stream.clock,
         "created_at": origin.created_at,
         "identity": origin.identity,

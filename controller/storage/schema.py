@@ -91,6 +91,7 @@ stream = Table(
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
     Column("remainders", Text, nullable=False),  # by key, what remains of forgotten writers
+    Column("passed", Text, nullable=False),  # by key, how far reader groups went on that left it out
     *_of_shard(),
     Column("wake_at", BigInteger),  # time alone changes nothing before it; null: that is not known
     Index("ix_stream_shard_wake_at", SHARD, "wake_at"),

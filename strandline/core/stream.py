@@ -19,7 +19,7 @@ from strandline.core.changes import Changes, NoteResult, Registered, StateChange
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
-from strandline.core.note import DEFAULT_KEY, Note, check_key
+from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note, check_key
 from strandline.core.repetition import done_before
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.served_time import Unserved
@@ -60,6 +60,7 @@ class Stream:
         self.epochs = 0  # the last epoch given out; none is given twice
         self.head: Cut = NOTHING
         self.clock = now  # never steps back
+        self.passed: dict[str, int] = {}  # by key, how far reader groups went on while they left this stream out
         self._history_notes = history_notes
         self._gone_kept_ms = gone_kept_ms
         self._unserved = unserved if unserved is not None else Unserved()
@@ -86,6 +87,7 @@ class Stream:
         writers: Iterable[StreamWriter],
         last_marks: Iterable[Mark],
         remainders: Mapping[str, Remainder],
+        passed: Mapping[str, int] = NO_TIMES,
         history_notes: int = HISTORY_NOTES_PER_WRITER,
         gone_kept_ms: int = GONE_KEPT_MS,
         unserved: Unserved | None = None,
@@ -95,6 +97,7 @@ class Stream:
             name, config, graph, now=clock, history_notes=history_notes, gone_kept_ms=gone_kept_ms, unserved=unserved
         )
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
+        stream.passed = dict(passed)
         for mark in last_marks:
             remainder = remainders.get(mark.key, NO_REMAINDER)
             if remainder.cut is None:
@@ -160,7 +163,10 @@ class Stream:
         if writer is not None and (again := _same_registration(writer, registration, keys)) is not None:
             self._touch(writer, now)
             self._update_writer(writer, now)
-            return again
+            floors = {
+                key: self._floor_of_readers(key, writer.key_states[key], each) for key, each in again.floors.items()
+            }
+            return replace(again, floors=floors)
         self._store_rest(now)
         writer = self._ensure_writer(name, now)
         if writer.closed:
@@ -171,7 +177,10 @@ class Stream:
         writer.excluded_at = None
         self._touch(writer, now)
         self._take_up(writer, keys, Phase.IDLE)
-        floors = {key: writer.key_states[key].join(self._last_time(key)) for key in keys}
+        floors = {}
+        for key in keys:
+            key_state = writer.key_states[key]
+            floors[key] = self._floor_of_readers(key, key_state, key_state.join(self._last_time(key)))
         self._update_writer(writer, now)
         return Registered(epoch=self.epochs, floors=floors, noted=_noted(writer, keys))
 
@@ -277,6 +286,14 @@ class Stream:
         self._store_rest(now)
         writer.excluded_at = None
         return self._changed(writer, now)
+
+    def let_pass(self, times: Mapping[str, int]) -> bool:
+        """Records that readers go on to these times without this stream, whose writers are idle: what a writer that
+        comes back has below them is late. Returns whether any of them is new."""
+        further = {key: time for key, time in times.items() if time > self.passed.get(key, time - 1)}
+        self.passed |= further
+        self._changes.stream = self._changes.stream or bool(further)
+        return bool(further)
 
     # -- the stream ---------------------------------------------------------------------------------------------
 
@@ -476,7 +493,7 @@ class Stream:
 
         A writer that does not fully count gets the time that the key has reached. A joined writer counts, but events
         below its floor are late, so it gets the floor. A note that only repeats gets the answer of the first one, which
-        may have been lost.
+        may have been lost. If readers left the stream out while it was idle, a writer gets the time that they reached.
         """
         floors: dict[str, int | None] = {}
         for key, time in admitted.times.items():
@@ -487,7 +504,18 @@ class Stream:
                 floors[key] = key_state.floor
             else:
                 floors[key] = key_state.answered_floor if admitted.repeats else None
+            if self.passed:
+                floors[key] = self._floor_of_readers(key, key_state, floors[key])
         return floors
+
+    def _floor_of_readers(self, key: str, key_state: KeyState | None, floor: int | None) -> int | None:
+        """The floor, or the time to which readers went on without the stream, if that is greater and the writer has not
+        noted it yet."""
+        passed = self.passed.get(key)
+        noted = None if key_state is None else key_state.time
+        if passed is None or (noted is not None and noted >= passed):
+            return floor
+        return passed if floor is None else max(floor, passed)
 
     def _take(
         self,

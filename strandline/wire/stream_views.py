@@ -36,6 +36,7 @@ class StreamViewReply(msgspec.Struct, frozen=True, kw_only=True):
     fence: int
     newest: Time | None
     place: GroupPlaceView | None
+    passed: Mapping[str, Time]
     start: Offsets | None
     bounds: Mapping[str, int | None]
 

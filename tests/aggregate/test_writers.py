@@ -485,3 +485,38 @@ def test_a_registration_with_another_name_or_key_is_new() -> None:
     assert book.register("a", registration="once").epoch == 7
     with pytest.raises(InvalidName):
         book.register("a", registration="no name")
+
+
+class TestReadersThatWentOn:
+    """Reader groups left an idle stream out and went on to 200, and in another key to 50."""
+
+    @pytest.fixture
+    def book(self) -> Book:
+        book = Book()
+        book.note("a", 100, {"0": 10})
+        book.call("idle", "a", None)
+        assert book.stream.let_pass({"": 200, "ship": 50})
+        return book
+
+    def test_nothing_is_new_that_is_not_later(self, book: Book) -> None:
+        assert not book.stream.let_pass({"": 200, "ship": -1})
+        assert book.stream.let_pass({"": 201}) and book.stream.passed == {"": 201, "ship": 50}
+
+    def test_a_writer_that_registers_is_told_and_counts_with_its_own_floor(self, book: Book) -> None:
+        assert book.register("a", registration="once").floors == {"": 200}
+        assert book.register("a", registration="once").floors == {"": 200}  # a repeated call
+        assert book.register("new", "ship").floors == {"ship": 50}
+        book.note("a", 150, {"0": 20})
+        assert book.times() == [100, 150]  # for everybody else nothing is late
+
+    def test_its_notes_are_late_until_it_has_noted_that_time(self, book: Book) -> None:
+        told = [book.note("a", time, {"0": time}) for time in (150, 200, 250)]
+        assert [(each.late, each.floor) for each in told] == [(True, 200), (False, 200), (False, None)]
+
+    def test_a_new_writer_is_told_as_well(self, book: Book) -> None:
+        assert book.note("b", 90).floor == 200
+        assert book.note("b", 90).floor == 200  # a repeated note
+
+    def test_its_own_streams_later_time_is_told_where_that_is_further(self, book: Book) -> None:
+        book.note("a", 300, {"0": 20})
+        assert book.note("b", 90).floor == 300

@@ -114,6 +114,28 @@ def test_a_group_that_is_lost_while_it_asks_answers_nothing(store_url: str) -> N
     play(store_url, scene)
 
 
+def test_a_writer_that_comes_back_while_a_group_asks_holds_it_back(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        for stream, time in (("s1", 5), ("t1", 9)):
+            await world.streams.create(stream, 1, CONFIG)
+            await (await world.note(stream, time))
+        await world.groups.create("g0", GroupSettings(streams=("s1", "t1")))
+        await world.groups.register("g0", "r", {"s1": {"0": 5}, "t1": {"0": 9}})
+        idle = await world.streams.get("s1")
+        idle.stream.idle("w", None, NOON)
+        await world.committer.join(idle)
+
+        async def come_back() -> None:
+            (await world.streams.get("s1")).stream.register("w", None, NOON)
+
+        own = world.groups.views
+        world.groups.views = Interrupted(own, come_back)
+        assert (await world.groups.window("g0")).watermarks == {"": 5}
+        assert (await world.streams.get("s1")).stream.passed == {}
+
+    play(store_url, scene)
+
+
 def test_another_controller_is_told_what_is_durable(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.streams.create("s1", None, CONFIG)

@@ -76,6 +76,32 @@ def test_a_stream_waking_with_an_older_time_moves_nothing_back(start: Any) -> No
     assert watermark(controller) == 300
 
 
+def note_on_s(controller: Any, time: int, offset: int) -> tuple[bool, int | None]:
+    answer = controller.note("a", time, {"0": offset}, "s")
+    return answer["late"], answer.get("floor")
+
+
+def test_a_writer_that_comes_back_is_told_how_far_the_group_went_without_it(start: Any) -> None:
+    controller = with_group(start())
+    idle(controller, "s")
+    assert watermark(controller) == 200
+    controller = start()  # what readers know, the writer is told after a restart too
+
+    assert controller.call("PUT", "/v1/streams/s/writers/new")["floor"] == 200
+    told = [note_on_s(controller, time, offset) for time, offset in ((150, 2), (200, 3), (250, 4))]
+    assert told == [(True, 200), (False, 200), (False, None)]
+    assert controller.note("a", 201, {"0": 2}, "t")["late"] is False
+
+
+def test_a_stream_that_counts_is_not_told_where_the_group_stands(group: Any) -> None:
+    group.note("a", 300, {"0": 2}, "t")
+    assert watermark(group) == 100
+    idle(group, "t")  # which the group has not read to its end
+    assert watermark(group) == 100
+    assert note_on_s(group, 150, 2) == (False, None)
+    assert group.call("PUT", "/v1/streams/t/writers/new")["floor"] == 300
+
+
 def test_offline_puts_it_back(group: Any) -> None:
     idle(group, "s")
     assert watermark(group) == 200

@@ -129,8 +129,8 @@ class TestEnded:
             another.execute(
                 "INSERT INTO stream "
                 "(name, open, config, original, sealed, epochs, head, clock, created_at, identity, owner, fence, "
-                "remainders) "
-                "VALUES ('t', true, '', '', false, 0, '', 0, 0, '', '', 0, '')"
+                "remainders, passed) "
+                "VALUES ('t', true, '', '', false, 0, '', 0, 0, '', '', 0, '', '')"
             )
             answer = soon(controller, CHANGES["stream"])
             ((first,),) = until(lambda: postgres.execute(BLOCKED, postgres_url))

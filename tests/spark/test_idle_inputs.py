@@ -42,9 +42,12 @@ class Side:
         self._log.append(Event(b"%d" % time, key=b"same", segment="0") for time in times)
         self.written += times
 
-    def note(self, time: int) -> None:
+    def note(self, time: int) -> int | None:
+        """Notes a time; returns the floor that the writer is told."""
         position = {"0": len(self.written)}
-        self.stream.run(calls.note(self.stream.name, Note(writer="w", times={"": time}, position=position)))
+        answer = self.stream.run(calls.note(self.stream.name, Note(writer="w", times={"": time}, position=position)))
+        floor: int | None = answer.floor
+        return floor
 
     def idle(self) -> None:
         self.stream.run(calls.idle(self.stream.name, "w"))
@@ -121,7 +124,7 @@ def test_an_idle_side_of_a_union_is_left_out_through_restarts_until_it_is_back(
         assert watermark(again, batch) == watermark(run, batch)
         assert 32_000 in watermark(run, batch)[1]
         one.write(15_000, 42_000)  # back, and its first event is older than what the windows waited for
-        one.note(41_000)
+        assert one.note(41_000) == 32_000  # below it, events are late: it is told
         other.write(43_000)
         other.note(43_000)
         assert again.settle() == {0: 3, 10_000: 1, 20_000: 1}

@@ -682,6 +682,7 @@ STREAM = {
     "created_at": 0,
     "identity": "1",
     "remainders": "{}",
+    "passed": "{}",
     "owner": "x",
     "fence": 0,
 }

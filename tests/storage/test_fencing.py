@@ -297,6 +297,7 @@ def row(owner: str) -> dict[str, Any]:
         "epochs": 0,
         "head": "{}",
         "remainders": "{}",
+        "passed": "{}",
         "clock": 0,
         "created_at": 0,
         "identity": "1",

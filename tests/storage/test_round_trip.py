@@ -125,7 +125,7 @@ def state(stream: Stream, now: int) -> object:
         stream.config,
         list(stream.graph),
         (stream.sealed, stream.epochs, stream.head),
-        (stream.last_marks, stream.remainders),
+        (stream.last_marks, stream.remainders, stream.passed),
         {key: stream.held_by(key, now) for key in sorted(stream.keys)},
         {
             name: (

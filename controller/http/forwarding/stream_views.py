@@ -4,7 +4,7 @@
                                POST /v1/cluster/windows
                                at each of the others, side by side
 
-Asking changes nothing. So an owner that is away, or is none any more, is looked for again for a while.
+It does no harm to ask twice. So an owner that is away, or is none any more, is looked for again for a while.
 """
 
 from __future__ import annotations
@@ -219,6 +219,7 @@ def _view(reply: StreamViewReply) -> StreamView:
         fence=reply.fence,
         newest=reply.newest,
         place=None if place is None else GroupPlace(place.position, place.windows, GroupStanding(place.standing)),
+        passed=reply.passed,
         start=None if reply.start is None else Cut(reply.start),
         bounds=reply.bounds,
     )

@@ -38,8 +38,9 @@ async def windows(request: Request, controller: Served) -> Response:
     for each in body.streams.values():
         check_position(each.read or {})
         check_position(each.bounds)
-        if each.from_time is not None:
-            check_time("from_time", each.from_time)
+        for name, time in (("from_time", each.from_time), *each.goes_to.items()):
+            if time is not None:
+                check_time(name, time)
     views = await controller.groups.durable_views(body.streams)
     return answer(StreamViewsReply({stream: _reply(view) for stream, view in views.items()}))
 
@@ -53,6 +54,7 @@ def _reply(view: StreamView) -> StreamViewReply:
         fence=view.fence,
         newest=view.newest,
         place=None if place is None else GroupPlaceView(place.position, place.windows, place.standing.value),
+        passed=view.passed,
         start=None if view.start is None else dict(view.start.items()),
         bounds=view.bounds,
     )

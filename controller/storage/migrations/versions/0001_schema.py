@@ -130,6 +130,7 @@ def make_streams() -> None:
         sa.Column("owner", sa.String(length=249), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
         sa.Column("remainders", sa.Text(), nullable=False),
+        sa.Column("passed", sa.Text(), nullable=False),
         sa.Column("shard", sa.Integer(), nullable=True),
         sa.Column("unserved_ms", sa.BigInteger(), nullable=True),
         sa.Column("wake_at", sa.BigInteger(), nullable=True),
