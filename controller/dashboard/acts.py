@@ -32,7 +32,7 @@ from strandline.client.calls import Call, stream_path, tell, writer_path
 from strandline.core.config import SETTINGS, StreamConfig
 from strandline.core.segment import NewSegment
 from strandline.errors import StrandlineError
-from strandline.limits import SEGMENTS_PER_STREAM
+from strandline.limits import SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.names import check_name
 from strandline.wire.groups import GROUP_SETTINGS, FromHead, GroupOptions, GroupSettings
 
@@ -424,8 +424,8 @@ def _read_lasting(text: str) -> int | None:
     if not text:
         return None
     lasting = read_duration(text)
-    if not lasting:
-        raise ValueError("longer than that")
+    if not 0 < lasting < TIME_BOUND_MS // 2:
+        raise ValueError("shorter than that" if lasting else "longer than that")
     return lasting
 
 
