@@ -99,7 +99,7 @@ class Source(Protocol):
 
 
 class _Counting:
-    """Counts events without a time. If none of the first has one, the field is wrong."""
+    """Counts events without a time."""
 
     def __init__(self) -> None:
         self.unreadable = 0

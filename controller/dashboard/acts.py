@@ -18,9 +18,9 @@ from controller.dashboard.fields import (
     read_names,
     read_positions,
     read_segments,
-    read_some_names,
     read_some_offsets,
     read_start,
+    read_streams,
     setting_field,
 )
 from controller.dashboard.scaling import successors
@@ -281,7 +281,7 @@ def create_group() -> Act:
         button="Create",
         fields=(
             Field("name", "letters, digits, and . _ -", partial(check_name, "group")),
-            Field("streams", "that it reads, as orders,payments", partial(read_some_names, "stream")),
+            Field("streams", "that it reads, as orders,payments", read_streams),
             Field("start", start, read_start, "head"),
             *(setting_field(each, getattr(default, each.name)) for each in GROUP_SETTINGS.values()),
         ),
@@ -303,7 +303,7 @@ async def configure_group(ask: VisitorCalls, group: str) -> Act:
         consequence="A stream that is left out is forgotten with its positions.",
         button="Change",
         fields=(
-            Field("streams", "that it reads", partial(read_some_names, "stream"), ",".join(before.streams)),
+            Field("streams", "that it reads", read_streams, ",".join(before.streams)),
             Field("start", "where added streams begin: head, a time, or positions", read_start),
             *(setting_field(each, getattr(before, each.name)) for each in GROUP_SETTINGS.values()),
         ),
