@@ -32,13 +32,6 @@ def next_step(steps: Steps[Result]) -> Done[Result] | None:
     return None
 
 
-def at_once(steps: Steps[Result]) -> Result:
-    """All steps without a stop."""
-    while (done := next_step(steps)) is None:
-        pass
-    return done.result
-
-
 class Slices:
     """Measures work, and pauses it when it has lasted long enough."""
 

@@ -36,20 +36,20 @@ class Tokens:
         self.required = False  # whether callers need a token: always, once the first was made
         self._store = store
         self._clock = clock
-        self._state: TokenState | None = None
+        self.state: TokenState | None = None  # differs whenever a token was made or revoked
         self._grants: dict[bytes, Grant] = {}
         self._valid: set[Grant] = set()
         self._used: set[str] = set()
 
     async def refresh(self) -> None:
         """Reads the tokens from the store if they changed; raises StoreUnavailable."""
-        changed = await self._store.read(changed_tokens, self._state)
+        changed = await self._store.read(changed_tokens, self.state)
         if changed is None:
             return
-        self._state, by_digest = changed
+        self.state, by_digest = changed
         self._grants = {bytes.fromhex(digest): grant for digest, grant in by_digest.items()}
         self._valid = set(self._grants.values())
-        self.required = self.required or self._state.made > 0
+        self.required = self.required or self.state.made > 0
 
     def check(self, token: bytes) -> Grant:
         """The grant of a token; raises Unauthenticated if it is unknown, revoked or expired."""
@@ -60,11 +60,6 @@ class Tokens:
             raise Unauthenticated(reason=f"the token {grant.name!r} has expired")
         self._used.add(grant.name)
         return grant
-
-    @property
-    def state(self) -> TokenState | None:
-        """Differs whenever a token was made or revoked."""
-        return self._state
 
     def still_allows(self, grant: Grant | None) -> bool:
         """Whether a caller that was admitted with this grant, or without one, still is: for long answers."""

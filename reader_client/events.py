@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from reader_client.reader import ReaderJobs
 from reader_client.steps import AnyConnection, AsyncClient, BlockingClient, Client, Job, drive_async
 from reader_client.steps import Value as Result
 from reader_client.windowing import KeyFunction, Value, Windowing, value_of
-from strandline.client.http import AsyncConnection, Connection
+from strandline.client.http import AsyncConnection, Connection, monotonic_ms
 from strandline.client.loop import awaits, waits
 from strandline.core.event_windows import Closed, WindowKind
 from strandline.core.note import DEFAULT_KEY
@@ -26,11 +25,6 @@ from strandline.errors import StrandlineError
 from strandline.logs import LogReader
 from strandline.wire.groups import GroupWindow
 from strandline.wire.shapes import Positions
-
-
-def _monotonic_ms() -> float:
-    return time.monotonic() * 1000
-
 
 AnyWindows = TypeVar("AnyWindows")
 
@@ -49,7 +43,7 @@ class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
         token_file: str | None = None,
         ca_file: str | None = None,
         state: ReaderState | None = None,
-        now_ms: Callable[[], float] = _monotonic_ms,
+        now_ms: Callable[[], float] = monotonic_ms,
         **options: Unpack[OptionsGiven],
     ) -> None:
         """Creates the reader named `reader` of the group `group`. `controller` is one or several URLs, or a shared
@@ -248,7 +242,7 @@ class AsyncEventReader(_Reading[AsyncConnection, AsyncIterator[Closed[Any]]], As
     """`EventReader` for asyncio. Use it from one task at a time. It reads the logs in other threads, one at a time."""
 
     async def _run(self, job: Job[Result]) -> Result:
-        return await drive_async(job, self._connection, asyncio.sleep, self._turns)
+        return await drive_async(job, self._connection, self._turns)
 
     read = awaits(EventReader.read)
     get_time_window = awaits(EventReader.get_time_window)

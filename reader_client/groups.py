@@ -11,6 +11,7 @@ from strandline.client import group_calls
 from strandline.client.http import AsyncConnection, Connection
 from strandline.client.loop import awaits, awaits_as, remote, waits
 from strandline.core.coalesce import OnAllIdle
+from strandline.core.config import checked
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.time_units import Instant
 from strandline.errors import InvalidConfig
@@ -27,7 +28,6 @@ from strandline.wire.groups import (
     Start,
 )
 from strandline.wire.shapes import Positions
-from strandline.wire.streams import MarksAt
 
 CHANGEABLE: Final = ("streams", *GROUP_SETTINGS)
 
@@ -144,7 +144,14 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
 
         Raises GroupExists if a group of that name has other settings: `change` changes them.
         """
-        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms, on_all_idle)
+        settings = GroupSettings(
+            streams=tuple(_streams(streams)),
+            start=start if start is not None else FromHead(),
+            backlog_threshold_ms=backlog_threshold_ms,
+            reader_timeout_ms=reader_timeout_ms,
+            idle_timeout_ms=idle_timeout_ms,
+            on_all_idle=checked(GROUP_SETTINGS["on_all_idle"], on_all_idle),
+        )
         return (yield from remote(group_calls.create_group(self._group, settings)))
 
     @waits
@@ -181,7 +188,8 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
     @waits
     def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[dict[str, PositionAt]]:
         """Returns where reading from a time begins, in each stream of the group."""
-        return _positions_at((yield from remote(group_calls.group_position_at(self._group, time, key))))
+        found = yield from remote(group_calls.group_position_at(self._group, time, key))
+        return {stream: PositionAt(at.start, at.exact) for stream, at in found.items()}
 
     @waits
     def lag(self) -> Job[GroupLag]:
@@ -222,28 +230,6 @@ class AsyncReaderGroup(_OfGroup[AsyncConnection], AsyncClient):
     lag = awaits(ReaderGroup.lag)
     describe = awaits(ReaderGroup.describe)
     delete = awaits(ReaderGroup.delete)
-
-
-def _positions_at(found: Mapping[str, MarksAt]) -> dict[str, PositionAt]:
-    return {stream: PositionAt(at.start, at.exact) for stream, at in found.items()}
-
-
-def _settings(
-    streams: Iterable[str],
-    start: Start | None,
-    backlog_threshold_ms: int | None,
-    reader_timeout_ms: int | None,
-    idle_timeout_ms: int | None,
-    on_all_idle: str,
-) -> GroupSettings:
-    return GroupSettings(
-        streams=tuple(_streams(streams)),
-        start=start if start is not None else FromHead(),
-        backlog_threshold_ms=backlog_threshold_ms,
-        reader_timeout_ms=reader_timeout_ms,
-        idle_timeout_ms=idle_timeout_ms,
-        on_all_idle=OnAllIdle(on_all_idle),
-    )
 
 
 def _streams(streams: Iterable[str]) -> Iterable[str]:

@@ -219,7 +219,7 @@ class MarkCache:
     def _count_below(marks: MarkChain, segment: str, offset: int) -> int:
         """Returns how many marks have a cut at or below an offset in a segment."""
         first = marks.first_seq
-        return interpolation_search(lambda n: marks.offset_at(first + n, segment), len(marks), offset)[0]
+        return interpolation_search(lambda n: marks.offset_at(first + n, segment), len(marks), offset)
 
     def _mark(self, wire: WireMark) -> Mark:
         if self.graph is None:

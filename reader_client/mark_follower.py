@@ -65,7 +65,6 @@ class Follower:
 
     def job(self) -> Job[None]:
         """Fetches marks until the stream is over or the follower is stopped. Repeats every failed call."""
-        failures = 0
         while not self.stopped:
             try:
                 yield from self._fetch()
@@ -73,10 +72,8 @@ class Follower:
                 if self.stopped:
                     return
                 self._failed(error)
-                failures += 1
-                yield Pause(backoff_ms(failures, first_ms=FOLLOW_FIRST_PAUSE_MS, bound_ms=FOLLOW_PAUSE_BOUND_MS))
+                yield Pause(backoff_ms(self._failures, first_ms=FOLLOW_FIRST_PAUSE_MS, bound_ms=FOLLOW_PAUSE_BOUND_MS))
             else:
-                failures = 0
                 if self._cache.over:
                     return
 
@@ -173,7 +170,7 @@ class FollowingTask:
 
     def __init__(self, follower: Follower, connection: AsyncConnection) -> None:
         self.follower = follower
-        self._task = asyncio.create_task(drive_async(follower.job(), connection, asyncio.sleep))
+        self._task = asyncio.create_task(drive_async(follower.job(), connection))
 
     async def stop(self) -> None:
         self.follower.stopped = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, assert_never
 
@@ -44,12 +44,7 @@ def drive(job: Job[Value], connection: Connection, sleep: Callable[[float], obje
     return loop.drive(job, take)
 
 
-async def drive_async(
-    job: Job[Value],
-    connection: AsyncConnection,
-    sleep: Callable[[float], Awaitable[object]],
-    turns: threading.Lock | None = None,
-) -> Value:
+async def drive_async(job: Job[Value], connection: AsyncConnection, turns: threading.Lock | None = None) -> Value:
     """`drive` for asyncio. Local work runs in other threads, one at a time under the lock `turns`: the work of a
     cancelled job runs to its end, and the next job's work waits for it."""
     lock = turns if turns is not None else threading.Lock()
@@ -61,7 +56,7 @@ async def drive_async(
             case Local(work):
                 return await asyncio.to_thread(_in_turn, lock, work)
             case Pause(pause_ms):
-                return await sleep(pause_ms / 1000)
+                return await asyncio.sleep(pause_ms / 1000)
             case _:
                 assert_never(step)
 
@@ -120,7 +115,7 @@ class Awaiting(Client[AsyncConnection]):
     _reach = staticmethod(reach_async)
 
     async def _run(self, job: Job[Value]) -> Value:
-        return await drive_async(job, self._connection, asyncio.sleep)
+        return await drive_async(job, self._connection)
 
 
 class AsyncClient(Awaiting):

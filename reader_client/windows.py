@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -13,7 +12,7 @@ from reader_client.mark_cache import CACHED_MARKS_DEFAULT, MarkCache
 from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
 from reader_client.steps import AnyConnection, AsyncClient, BlockingClient, Client, Job
 from strandline.client import calls
-from strandline.client.http import AsyncConnection, Connection
+from strandline.client.http import AsyncConnection, Connection, monotonic_ms
 from strandline.client.loop import awaits, remote, waits
 from strandline.client.time_wait import WAIT_UNTIL_DEFAULT_MS, OnWait, wait_until_there
 from strandline.core.checks import check_whole
@@ -106,7 +105,7 @@ class _WithCache(Client[AnyConnection], Generic[AnyConnection, AnyFollowing]):
 
     def _follower(self, key: str) -> Follower:
         cache = MarkCache(key, keep_marks=self._keep_marks)
-        follower = self._followers[key] = Follower(self._stream, key, cache, _monotonic_ms, self._stale_after_ms)
+        follower = self._followers[key] = Follower(self._stream, key, cache, monotonic_ms, self._stale_after_ms)
         return follower
 
 
@@ -236,9 +235,5 @@ def _waiting(
         timeout_ms=timeout_ms,
         allow_incomplete=allow_incomplete,
         on_wait=on_wait,
-        now_ms=_monotonic_ms,
+        now_ms=monotonic_ms,
     )
-
-
-def _monotonic_ms() -> float:
-    return time.monotonic() * 1000

@@ -10,8 +10,6 @@ from time import monotonic
 from typing import Final
 
 WAIT_LOGGED_AFTER_MS: Final = 2_000  # a client that waits for longer says for whom
-
-
 WARNINGS_PAUSE_MS: Final = 60_000  # between two lines of one kind
 WARNING_LINES: Final = 20  # of all clients of a process, in that time
 
@@ -63,7 +61,7 @@ class PacedLog:
 
 
 class Waiting:
-    """Tells whom a client waits for: once it has waited for WAIT_TOLD_AFTER_MS, and then once in WARNINGS_PAUSE_MS."""
+    """Tells whom a client waits for: after WAIT_LOGGED_AFTER_MS, and then once in WARNINGS_PAUSE_MS."""
 
     def __init__(self, log: PacedLog, now: Callable[[], float] = monotonic) -> None:
         self._log = log

@@ -149,7 +149,7 @@ class _Suspects:
     """The writers that could have written a late event, the likeliest first, and how many more noted its segment."""
 
     writers: list[NotedWriter]
-    more: int = 0
+    more: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,8 @@ def _notes(stream: AuditedStream, found: _AuditFindings) -> list[str]:
             f"{total.unpromised:,} lie below the first mark that is kept ({stream.oldest}): they cannot be judged"
         )
     if total.without_time:
-        lines.append(f"{total.without_time:,} more have no time and were left out, one of them: {_example(run)}")
+        example = run.unreadable_example or "see an earlier audit"
+        lines.append(f"{total.without_time:,} more have no time and were left out, one of them: {example}")
     if run.removed:
         lines.append(f"{run.removed:,} offsets lie below where the log begins now: they cannot be judged")
     for segment, offset in run.beyond.items():
@@ -267,10 +268,6 @@ def _notes(stream: AuditedStream, found: _AuditFindings) -> list[str]:
             f"segment {segment}: marks reach to {offset}, and the log ends before: it lost events, or is another log"
         )
     return lines
-
-
-def _example(run: AuditRun) -> str:
-    return run.unreadable_example or "see an earlier audit"
 
 
 def _by_segment(run: AuditRun) -> list[str]:
@@ -307,7 +304,7 @@ def _named(found: _AuditFindings, times: Times) -> list[str]:
                 late.segment,
                 str(late.offset),
                 times.show(late.time),
-                f"{times.show(late.mark_time)}" + (f" (seq {seq})" if seq is not None else ""),
+                times.show(late.mark_time) + (f" (seq {seq})" if seq is not None else ""),
                 span(late.late_by_ms),
                 _whose(found.run, late, suspects),
             ]

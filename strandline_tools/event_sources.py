@@ -65,10 +65,10 @@ class EventFields:
             return (aware - EPOCH) // timedelta(milliseconds=1)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise NoTime(f"field {field!r} is {str(value)[:80]!r}, which is no time")
-        scaled = value if self.unit == "ms" else value * UNITS[self.unit]
-        if not -TIME_BOUND_MS < scaled < TIME_BOUND_MS:  # also no number at all, such as NaN
-            raise NoTime(f"field {field!r} is {value}, which is no time in {self.unit}{self._advice(value)}")
-        return int(scaled // 1)
+        bound = TIME_BOUND_MS / UNITS[self.unit]
+        if not -bound < value < bound:  # also no number at all, such as NaN
+            raise NoTime(f"field {field!r} is {str(value)[:80]}, which is no time in {self.unit}{self._advice(value)}")
+        return int(value * UNITS[self.unit] // 1)
 
     def looks_like(self, oldest: int | None, newest: int | None) -> Unit | None:
         """The unit that times of a field look like, if they were taken for milliseconds."""
@@ -99,7 +99,7 @@ class Source(Protocol):
 
 
 class _Counting:
-    """Counts events without a time. If none of the first has one, the field is wrong."""
+    """Counts events without a time."""
 
     def __init__(self) -> None:
         self.unreadable = 0

@@ -213,7 +213,7 @@ class BaseWriter:
             if self._outbox.wants_registration:  # the block was shorter than registering
                 self._session.hold(self._connection)
                 self._outbox.wants_registration = False
-            self._session.stay(self._connection, None, self._outbox.last_times())
+            self._session.stay(self._connection, self._outbox.last_times())
 
     def _left(self) -> None:
         """Does what `leaving` says."""

@@ -24,9 +24,9 @@ SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 class Lateness:
     """What one writer knows of its late events."""
 
-    def __init__(self, stream: str, writer: str, log: PacedLog | None = None) -> None:
+    def __init__(self, stream: str, writer: str) -> None:
         self._who = f"writer {writer!r} of stream {stream!r}"
-        self.log = PacedLog("writer_client") if log is None else log
+        self.log = PacedLog("writer_client")
         self._below: dict[str, int] = {}  # by key, the time below which what is written now is late
         self.on_report: Callable[[Report], None] | None = None
         self.late = False  # of the last answer to a note, as are the floors

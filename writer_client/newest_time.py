@@ -12,15 +12,11 @@ class NewestTime:
     is known. It is unknown if other writers write too, if the log had events before, or if a write gave no time.
     """
 
-    __slots__ = ("_appended", "_greatest")
+    __slots__ = ("_greatest", "appended")
 
     def __init__(self) -> None:
-        self._appended = 0
+        self.appended = 0  # events; callers only read it
         self._greatest: dict[str, int] | None = None  # None before the first append
-
-    @property
-    def appended(self) -> int:
-        return self._appended
 
     @property
     def greatest(self) -> Mapping[str, int]:
@@ -31,7 +27,7 @@ class NewestTime:
         """Counts `count` appended events, with `newest` as the greatest times among them."""
         if not count:
             return
-        self._appended += count
+        self.appended += count
         if self._greatest is None:
             self._greatest = dict(newest)
         else:
@@ -47,6 +43,6 @@ class NewestTime:
 
     def below(self, position: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the greatest event times below a position that covers all appended events; empty if unknown."""
-        if not self._greatest or sum(position.values()) != self._appended:
+        if not self._greatest or sum(position.values()) != self.appended:
             return {}
         return dict(self._greatest)

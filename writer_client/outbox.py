@@ -599,20 +599,17 @@ class Outbox:
             finally:
                 self.changed.notify_all()
                 reports, self._reports = self._reports, []
-        for report in reports:
-            self.report(report)
+        if self._on_report is not None:
+            for report in reports:
+                try:
+                    self._on_report(report)
+                except Exception:
+                    _log.exception("on_report of writer %r failed on %r", self.session.writer, report)
 
     def _add_report(self, report: Report) -> None:
         """Keeps a report for the callback; without one, nobody reads it."""
         if self._on_report is not None and len(self._reports) < WAITING_REPORTS:
             self._reports.append(report)
-
-    def report(self, report: Report) -> None:
-        if self._on_report is not None:
-            try:
-                self._on_report(report)
-            except Exception:
-                _log.exception("on_report of writer %r failed on %r", self.session.writer, report)
 
     # -- inside, under the lock --------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -47,8 +47,8 @@ class WaitingNotes:
 
     __slots__ = ("_notes",)
 
-    def __init__(self, notes: Iterable[Pending] = ()) -> None:
-        self._notes: list[Pending] = list(notes)
+    def __init__(self) -> None:
+        self._notes: list[Pending] = []
 
     def add(self, pending: Pending) -> None:
         """Adds a newer note. It replaces the note before it if that has the same position."""

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from strandline.client.calls import Clocked
 from strandline.client.http import AsyncConnection, Connection
@@ -36,7 +36,6 @@ from writer_client.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-from typing import Final
 
 BATCHES_AT_ONCE: Final = 2  # the controller checks one while the answer to the other returns; more gain nothing
 CALLS_AT_ONCE: Final = 8  # of the writers that share a connection: httpx gets slower with more

@@ -74,12 +74,12 @@ class WriterSession:
         self.holds = False  # certainly registered, and certainly not idle or closed since
         self.late = Lateness(stream, writer)
         self.repaired: NoteAnswer | StrandlineError | None = None
-        self._fenced: Fenced | None = None
+        self.fenced: Fenced | None = None  # once another process has registered the writer's name
         self._found: Position | None = None  # where the log ended when this writer first registered
         self._owed: Mapping[str, int] = {}  # times of commits that are not noted yet
         self._left_memo = False  # the log has a memo of this session
-        self._times: dict[str, int] = {}
-        self._may_have_noted: Mapping[str, int] = {}  # the greatest times that the controller may have taken
+        self.times: dict[str, int] = {}  # by key, those that the controller has taken
+        self.may_have_noted: Mapping[str, int] = {}  # the greatest times that the controller may have taken
         self._position: dict[str, int] = {}
         self._registration: str | None = None  # the name of a registration whose outcome is unknown
         self._open: WeakSet[Begun] = WeakSet()  # a transaction without a reference can no longer be committed
@@ -96,7 +96,7 @@ class WriterSession:
         registered, self.clock = answer.value, answer.clock
         self.late.registered(registered, first=self.epoch is None)
         self.epoch, self.floors, self._registration = registered.epoch, registered.floors, None
-        self._fenced = None
+        self.fenced = None
         if self.log is not None and self._found is None:
             # All that an earlier process of this name appended, noted or not, lies below the log's current end.
             ends = self.log.end_offsets()
@@ -121,9 +121,7 @@ class WriterSession:
         with self._changing():
             connection.run(calls.idle(self.stream, self.writer, self.epoch))
 
-    def close(
-        self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int] | None = None
-    ) -> None:
+    def close(self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int]) -> None:
         self.check_usable()
         self._settle(connection, position, fallback, "close()")
         if self._left_memo and self.log is not None:
@@ -133,14 +131,12 @@ class WriterSession:
             connection.run(calls.close(self.stream, self.writer, self.epoch))
         self.closed = True
 
-    def stay(
-        self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int] | None = None
-    ) -> None:
+    def stay(self, connection: Connection, fallback: Mapping[str, int]) -> None:
         """Notes the final position, as `idle` does, of a writer that goes on counting without this process."""
         self.check_usable()
         if self.holds:
             with suppress(NeverNoted):  # it counts with its floor, which covers whatever it wrote
-                self._settle(connection, position, fallback, "leaving")
+                self._settle(connection, None, fallback, "leaving")
 
     # -- transactions ------------------------------------------------------------------------------------------
 
@@ -155,7 +151,7 @@ class WriterSession:
         self._open.discard(begun)
         if committed:
             self.newest.add_all(begun.written)
-            self.late.wrote(begun.written.appended, begun.written.greatest, self._times)
+            self.late.wrote(begun.written.appended, begun.written.greatest, self.times)
 
     @property
     def in_transaction(self) -> bool:
@@ -180,20 +176,10 @@ class WriterSession:
         return Memo(self.writer, json.dumps({"times": dict(times)}, separators=(",", ":")))
 
     @property
-    def fenced(self) -> Fenced | None:
-        """The error if another process has registered the writer's name, else None."""
-        return self._fenced
-
-    @property
-    def times(self) -> Mapping[str, int]:
-        """The times that the controller has taken, by key."""
-        return self._times
-
-    @property
     def passed(self) -> Mapping[str, int]:
         """By key, the time below which this writer has no more events: its last note, or its floor on registering."""
         floors = {key: floor for key, floor in self.floors.items() if floor is not None}
-        return _greatest(floors, self._times)
+        return _greatest(floors, self.times)
 
     def wrote(self, count: int, newest: Mapping[str, int], noted: Mapping[str, int]) -> None:
         """Records appended events, with the greatest event times among them and the times noted before."""
@@ -201,24 +187,19 @@ class WriterSession:
         if newest:
             self.late.wrote(count, newest, noted)
 
-    @property
-    def may_have_noted(self) -> Mapping[str, int]:
-        """The greatest times that the controller may have taken, by key."""
-        return self._may_have_noted
-
     def noted(self, note: Note) -> None:
         """Records that the controller has taken a note."""
-        self._times.update(note.times)
-        self._may_have_noted = _greatest(self._may_have_noted, note.times)
+        self.times.update(note.times)
+        self.may_have_noted = _greatest(self.may_have_noted, note.times)
         self._position.update(note.position)
         self._owed = {key: time for key, time in self._owed.items() if time > note.times.get(key, time - 1)}
 
     def not_taken(self, note: Note, error: StrandlineError) -> None:
         """Records a note that failed. It counts as possibly taken unless the error denies it."""
         if not says_nothing_changed(error):
-            self._may_have_noted = _greatest(self._may_have_noted, note.times)
+            self.may_have_noted = _greatest(self.may_have_noted, note.times)
         if isinstance(error, Fenced):
-            self._fenced = error
+            self.fenced = error
         if isinstance(error, Refused):
             self._owed = {key: time for key, time in self._owed.items() if time != note.times.get(key)}
 
@@ -270,7 +251,7 @@ class WriterSession:
         if covered and not self._owed:
             return
         floors = {key: floor for key, floor in self.floors.items() if floor is not None}
-        times = self.with_owed(_greatest(floors, self._may_have_noted)) or fallback or {}
+        times = self.with_owed(_greatest(floors, self.may_have_noted)) or fallback or {}
         if times:
             self.send(connection, self.note_of(times, position or {}, known))
         elif wrote:
@@ -303,7 +284,7 @@ class WriterSession:
         except StrandlineError as error:
             self.holds = held and says_nothing_changed(error)
             if isinstance(error, Fenced):
-                self._fenced = error
+                self.fenced = error
             raise
 
     def _check_open(self) -> None:
@@ -312,8 +293,8 @@ class WriterSession:
 
     def check_usable(self) -> None:
         self._check_open()
-        if self._fenced is not None:
-            raise self._fenced
+        if self.fenced is not None:
+            raise self.fenced
 
     def bound_log(self, call: str) -> Log:
         if self.log is None:

@@ -103,7 +103,7 @@ class _Faults:
         else:
             say(str(fault))
 
-    def conclude(self, store: str, counts: dict[str, int], note: str = "") -> None:
+    def conclude(self, store: str, counts: dict[str, int]) -> None:
         total = self.kinds.total()
         remedies = [remedy for kind, remedy in self._remedies.items() if self.kinds[kind]]
         if self._json:
@@ -115,4 +115,4 @@ class _Faults:
         for remedy in remedies:
             say(remedy)
         checked = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
-        say(f"{store}: {f'{total:,} faults' if total else 'nothing is wrong'} ({checked}{note})")
+        say(f"{store}: {f'{total:,} faults' if total else 'nothing is wrong'} ({checked})")

@@ -14,6 +14,7 @@ from controller.cli.options import duration, json_option, key_option, moment, op
 from controller.format import Times, compact, holding, is_epoch, named, offsets
 from controller.terminal import NOT_THERE_STATUS, Failure, say
 from strandline.client.calls import Call, marks_at
+from strandline.client.http import monotonic_ms
 from strandline.client.loop import Remote, drive
 from strandline.client.retry import Pause
 from strandline.client.time_wait import WAIT_UNTIL_BOUND_MS, WAIT_UNTIL_DEFAULT_MS, wait_until_there
@@ -89,7 +90,7 @@ def command(
         timeout_ms=timeout_ms,
         allow_incomplete=allow_incomplete,
         on_wait=None if quiet else _reporting(client, stream, until, unit, times),
-        now_ms=_monotonic_ms,
+        now_ms=monotonic_ms,
     )
 
     def take(step: Remote | Pause) -> object:
@@ -133,7 +134,7 @@ def _reporting(
             text = _waits_for(stream, found, times)
             if unit is not None and found.reached is None:
                 text += f"; {until} looks like {unit.word}, and times are in milliseconds"
-        now = _monotonic_ms()
+        now = monotonic_ms()
         if what != before[0] or now - before[1] >= WAIT_PRINTED_MS:
             before = what, now
             sys.stderr.write(f"waiting for {times.show(until)}: {text}\n")
@@ -164,7 +165,3 @@ def _why(error: TimeNotReached, times: Times) -> str:
         return f"{what}: what is there is without {named(error.excluded, WRITERS_NAMED)}{also} (see --allow-incomplete)"
     held = f", and {error.holder} holds it back" if error.holder is not None else ""
     return f"{what}: {error.stream} has come to {times.show(error.reached)}{held}"
-
-
-def _monotonic_ms() -> float:
-    return time.monotonic() * 1000

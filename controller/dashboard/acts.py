@@ -18,9 +18,9 @@ from controller.dashboard.fields import (
     read_names,
     read_positions,
     read_segments,
-    read_some_names,
     read_some_offsets,
     read_start,
+    read_streams,
     setting_field,
 )
 from controller.dashboard.scaling import successors
@@ -32,7 +32,7 @@ from strandline.client.calls import Call, stream_path, tell, writer_path
 from strandline.core.config import SETTINGS, StreamConfig
 from strandline.core.segment import NewSegment
 from strandline.errors import StrandlineError
-from strandline.limits import SEGMENTS_PER_STREAM
+from strandline.limits import SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.names import check_name
 from strandline.wire.groups import GROUP_SETTINGS, FromHead, GroupOptions, GroupSettings
 
@@ -281,7 +281,7 @@ def create_group() -> Act:
         button="Create",
         fields=(
             Field("name", "letters, digits, and . _ -", partial(check_name, "group")),
-            Field("streams", "that it reads, as orders,payments", partial(read_some_names, "stream")),
+            Field("streams", "that it reads, as orders,payments", read_streams),
             Field("start", start, read_start, "head"),
             *(setting_field(each, getattr(default, each.name)) for each in GROUP_SETTINGS.values()),
         ),
@@ -303,7 +303,7 @@ async def configure_group(ask: VisitorCalls, group: str) -> Act:
         consequence="A stream that is left out is forgotten with its positions.",
         button="Change",
         fields=(
-            Field("streams", "that it reads", partial(read_some_names, "stream"), ",".join(before.streams)),
+            Field("streams", "that it reads", read_streams, ",".join(before.streams)),
             Field("start", "where added streams begin: head, a time, or positions", read_start),
             *(setting_field(each, getattr(before, each.name)) for each in GROUP_SETTINGS.values()),
         ),
@@ -424,8 +424,8 @@ def _read_lasting(text: str) -> int | None:
     if not text:
         return None
     lasting = read_duration(text)
-    if not lasting:
-        raise ValueError("longer than that")
+    if not 0 < lasting < TIME_BOUND_MS // 2:
+        raise ValueError("shorter than that" if lasting else "longer than that")
     return lasting
 
 

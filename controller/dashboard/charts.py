@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -105,7 +105,7 @@ def time_chart(
     for _, lower in read:
         low = min(low, max(lower, low - 2 * (high - low) - 1))  # a group far behind does not flatten the marks
     dated = is_epoch(high)
-    step = max(_S, _step(high - low, 4)) if dated else _round_step(high - low, 4)
+    step = max(_S, _step(high - low, 4)) if dated else _round_step(high - low)
     first, last = low // step * step, max(-(-high // step) * step, low // step * step + step)
     steps: list[Point] = []
     for (at, time), (later, _) in pairwise([*points, *points[-1:]]):
@@ -154,10 +154,10 @@ def _scale(lines: Sequence[tuple[str, Sequence[Point]]]) -> tuple[int, str]:
     return max(1_000, top if top > 0 else 0), f"Above the scale: {', '.join(named)}." if named else ""
 
 
-def _strips(points: Sequence[Point], since: int, until: int, shown: object) -> list[Strip]:
+def _strips(points: Sequence[Point], since: int, until: int, shown: Callable[[int], str]) -> list[Strip]:
     """What is said of the points when they are pointed at; of many points those that are furthest."""
     inside = [each for each in points if since <= each[0] <= until]
-    if not inside or not callable(shown):
+    if not inside:
         return []
     chunk = -(-len(inside) // CHART_STRIPS)
     parts = [inside[place : place + chunk] for place in range(0, len(inside), chunk)]
@@ -208,9 +208,9 @@ def _step(size: float, most: int) -> int:
     return 365 * _D * max(1, math.ceil(size / most / (365 * _D)))
 
 
-def _round_step(size: float, most: int) -> int:
-    """The same for times that are no dates."""
-    least = max(1.0, size / most)
+def _round_step(size: float) -> int:
+    """The least round step that divides times that are no dates into four parts."""
+    least = max(1.0, size / 4)
     power = 10 ** math.floor(math.log10(least))
     return int(next(power * each for each in (1, 2, 5, 10) if power * each >= least))
 

@@ -155,11 +155,11 @@ def read_names(what: str, text: str) -> tuple[str, ...]:
     return tuple(check_name(what, each.strip()) for each in text.split(",")) if text else ()
 
 
-def read_some_names(what: str, text: str) -> tuple[str, ...]:
-    """At least one name."""
+def read_streams(text: str) -> tuple[str, ...]:
+    """The names of at least one stream."""
     if not text:
-        raise ValueError(f"at least one {what}")
-    return read_names(what, text)
+        raise ValueError("at least one stream")
+    return read_names("stream", text)
 
 
 def read_some_offsets(text: str) -> dict[str, int]:

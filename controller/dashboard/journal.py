@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
@@ -53,8 +53,10 @@ def journal_table(address: Address, name: str, entries: Sequence[StoredEntry], n
         Column("what", "What happened", lambda each: sentence(each, now)),
     ]
     items = folded(("", each) for each in reversed(entries))[:JOURNAL_SHOWN]
-    text: Callable[[Shown], str] = lambda each: sentence(each, now)  # noqa: E731  # named once, where it is used
-    return Table(address, name, columns, items, id=lambda each: each.entry.seq, text=text, noun="entries", rows=10)
+    return Table(
+        address, name, columns, items, id=lambda each: each.entry.seq, text=lambda each: sentence(each, now),
+        noun="entries", rows=10,
+    )  # fmt: skip
 
 
 def journals_table(address: Address, entries: Sequence[tuple[str, StoredEntry]], now: int) -> Table[Shown]:

@@ -976,7 +976,8 @@ async def journal(view: View) -> Page:
     address = view.address
     over = Range(address, view.now, first="all")
     topic, search = address.get("topic"), address.get("search")
-    words, topics = tuple(search.split())[:JOURNAL_WORDS], (topic,) if topic in ALL_TOPICS else ()
+    words = tuple(each for each in search.split() if each.isprintable())[:JOURNAL_WORDS]
+    topics = (topic,) if topic in ALL_TOPICS else ()
     pattern = EVERYTHING if view.who.grant is None else view.who.grant.pattern
     end = None if over.ends_now else over.until()
     wanted = Wanted(patterns=(pattern,), topics=topics, words=words, since=over.since(), until=end)

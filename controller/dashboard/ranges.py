@@ -103,7 +103,8 @@ def read_span(since: str, until: str, zone: tzinfo, now: int) -> Period:
 def _read_moment(text: str, zone: tzinfo) -> int:
     try:
         at = datetime.fromisoformat(text)
-        return int((at if at.tzinfo is not None else at.replace(tzinfo=zone)).timestamp() * 1000)
+        at = at.astimezone(zone) if at.tzinfo is not None else at.replace(tzinfo=zone)  # it is shown in this zone
+        return int(at.timestamp() * 1000)
     except (ValueError, OverflowError):
         raise ValueError("a date and a time of day") from None
 

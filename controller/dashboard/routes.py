@@ -8,7 +8,7 @@ import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -44,6 +44,7 @@ from strandline.access import EVERYTHING, Grant, check_role
 from strandline.client.calls import Call
 from strandline.client.calls import Response as Answered
 from strandline.errors import BadJson, BadRequest, InvalidName, Missing, StrandlineError, Unauthenticated, UnknownPath
+from strandline.limits import TIME_BOUND_MS
 
 if TYPE_CHECKING:
     import jinja2
@@ -356,7 +357,7 @@ class _NewToken(msgspec.Struct, forbid_unknown_fields=True):
     role: str
     pattern: str = EVERYTHING
     writers: str = EVERYTHING
-    expires_at: int | None = None
+    expires_at: Annotated[int, msgspec.Meta(lt=TIME_BOUND_MS)] | None = None
 
 
 @router.post("/tokens")

@@ -8,13 +8,14 @@ this group.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from controller.dashboard.limits import FLOW_BRANCHES, FLOW_STREAMS_IN_LINE, FLOW_WRITERS
 from controller.dashboard.words import (
     Word,
+    colour_of,
     group_lag,
     group_link,
     group_state,
@@ -29,7 +30,6 @@ from controller.dashboard.words import (
 )
 from controller.format import NOTHING
 from controller.status.stream_status import WriterStatus
-from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, StreamStatus
 
 _NO_WORD: Final = Word("", "soft")
@@ -134,7 +134,7 @@ class Flows:
         if rest:
             text = ", ".join(f"{count} {spoken(state)}" for state, count in sorted(rest.items()))
             noun = "more writer" if boxes else "writer"
-            boxes.append(_writers(stream, sum(rest.values()), noun, Word(text, _worst(rest))))
+            boxes.append(_writers(stream, sum(rest.values()), noun, Word(text, colour_of(rest.keys()))))
         return boxes
 
     def counted_sources(self, stream: StreamStatus) -> list[Box]:
@@ -157,11 +157,6 @@ def _reading(group: GroupStatus, then: tuple[Box, ...]) -> Box:
 
 def _writers(stream: StreamStatus, count: int, noun: str, word: Word) -> Box:
     return Box("", number(count, noun), f"{stream_link(stream.stream)}#writers", word)
-
-
-def _worst(states: Mapping[str, int]) -> str:
-    bad = {WriterState.BEHIND, WriterState.TIMED_OUT, WriterState.EXCLUDED}
-    return "bad" if bad & states.keys() else "good" if WriterState.ACTIVE in states else "soft"
 
 
 def _few(boxes: list[Box], noun: str, link: str, state: str = "") -> tuple[Box, ...]:

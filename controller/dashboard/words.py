@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final, NamedTuple
 
 from controller.format import NOTHING, behind, held_since, is_epoch, lag, moment, span
@@ -59,7 +59,12 @@ def writer_word(state: WriterState, silent_ms: int, key: KeyStatus | None) -> Wo
     it is silent."""
     if key is not None and key.state.stands_still and state in COUNTING and silent_ms >= key.too_long_ms:
         return Word(f"silent, {span(silent_ms)}", "bad")
-    return Word(spoken(state), "bad" if state in _BAD_STATES else "good" if state is WriterState.ACTIVE else "soft")
+    return Word(spoken(state), colour_of({state}))
+
+
+def colour_of(states: Set[str]) -> str:
+    """The colour of writers that are in these states."""
+    return "bad" if _BAD_STATES & states else "good" if WriterState.ACTIVE in states else "soft"
 
 
 def spoken(state: str) -> str:
@@ -75,8 +80,7 @@ def writers_word(status: StreamStatus) -> Word:
     holder = worst.held_by if worst.state.stands_still else None
     if holder is not None and holder.writer is not None and (holder.last_heard_ms_ago or 0) >= worst.too_long_ms:
         return Word(f"{text}; {holder.writer} silent, {span(holder.last_heard_ms_ago or 0)}", "bad")
-    states = {WriterState(name) for name, count in status.writers.items() if count}
-    return Word(text, "bad" if states & _BAD_STATES else "good" if WriterState.ACTIVE in states else "soft")
+    return Word(text, colour_of({state for state, count in status.writers.items() if count}))
 
 
 def below_marks(writer: WriterStatus, marked: int | None) -> str:

@@ -27,7 +27,6 @@ from controller.streams.cache import LoadingCache
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
-from strandline.core.backlog import BacklogDetector
 from strandline.core.note import DEFAULT_KEY, check_position
 from strandline.core.order import SegmentRef, lag
 from strandline.core.segment import SegmentGraph
@@ -546,4 +545,3 @@ def _check(settings: GroupSettings) -> None:
         raise TooMany(what="streams in a group", count=len(settings.streams), limit=STREAMS_PER_GROUP)
     if len(set(settings.streams)) < len(settings.streams):
         raise InvalidConfig(name="streams", value=list(settings.streams), wanted="each stream once")
-    BacklogDetector(settings.backlog_threshold_ms)

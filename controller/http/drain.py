@@ -31,10 +31,7 @@ async def drain(
     StoreUnavailable, and whatever else the other controller refuses.
     """
     check_name("controller", name)
-    if forwarding is None or not isinstance(controller, JointController):
-        await controller.drain(by, force=force)
-        return
-    if name == controller.member.identity.name:
+    if forwarding is None or not isinstance(controller, JointController) or name == controller.member.identity.name:
         await controller.drain(by, force=force)
         return
     other = None

@@ -73,7 +73,7 @@ def _with_writers(facts: Facts, now: int) -> Condition | None:
     # Silence alone decides: while dead writers time out one after the other, marks are still made without them.
     if facts.silent_ms >= limit:
         return Condition(State.STALLED, facts.heard_at)
-    since = _latest(facts.held_since, facts.moved_at)
+    since = greatest(facts.held_since, facts.moved_at)
     if facts.held and since is not None and _still_ms(since, facts, now) >= limit:
         return Condition(State.STUCK, since)
     return None
@@ -90,7 +90,7 @@ def _without_writers(facts: Facts, now: int) -> Condition:
         return Condition(State.INCOMPLETE, facts.left_out_since)
     if facts.left_at is not None:
         return Condition(State.IDLE, facts.left_at)
-    return Condition(State.NO_WRITERS, _latest(facts.created_at, facts.moved_at))
+    return Condition(State.NO_WRITERS, greatest(facts.created_at, facts.moved_at))
 
 
 def _moving(facts: Facts) -> Condition:
@@ -104,7 +104,8 @@ def _still_ms(since: int, facts: Facts, now: int) -> int:
     return now - since - facts.away_ms
 
 
-def _latest(one: int | None, other: int | None) -> int | None:
-    if one is None or (other is not None and other > one):
+def greatest(one: int | None, other: int | None) -> int | None:
+    """The greater of two times; None for none."""
+    if one is None or (other is not None and other > one):  # written out: it runs for each writer
         return other
     return one

@@ -78,8 +78,8 @@ class JournalReads:
     async def newest_of_stream(
         self, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
     ) -> Sequence[StoredEntry]:
-        """The newest entries, of some topics or all, about one writer or all; oldest first. None for a stream that does
-        not exist."""
+        """The newest entries, of some topics or all, about one writer or all; oldest first. No entries for a stream
+        that does not exist."""
         return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit, topics=topics, writer=writer)
 
     async def of_all(self, wanted: Wanted, before: EntryPlace | None, limit: int) -> JournalsSlice:
@@ -116,7 +116,7 @@ class JournalReads:
             place = last
 
     async def newest_of_group(self, name: str, limit: int) -> Sequence[StoredEntry]:
-        """The newest entries, oldest first. None for a group that does not exist."""
+        """The newest entries, oldest first. No entries for a group that does not exist."""
         return await self._store.read(newest_entries, JOURNAL_OF_GROUP, name, limit)
 
     async def _page(

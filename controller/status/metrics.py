@@ -22,6 +22,7 @@ from controller.groups.service import Groups
 from controller.records.counts import OTHER, StreamCounts
 from controller.settings import METRICS_KEYS
 from controller.slices import Slices
+from controller.status.condition import greatest
 from controller.status.status_reader import CountedStatus, StatusReader
 from controller.streams.registry import Streams
 from strandline.core.note import DEFAULT_KEY
@@ -85,9 +86,9 @@ class KeyMetrics:
         )
 
     def absorb(self, other: KeyMetrics) -> None:
-        self.watermark_lag_ms = _greatest(self.watermark_lag_ms, other.watermark_lag_ms)
-        self.event_time_lag_ms = _greatest(self.event_time_lag_ms, other.event_time_lag_ms)
-        self.mark_age_ms = _greatest(self.mark_age_ms, other.mark_age_ms)
+        self.watermark_lag_ms = greatest(self.watermark_lag_ms, other.watermark_lag_ms)
+        self.event_time_lag_ms = greatest(self.event_time_lag_ms, other.event_time_lag_ms)
+        self.mark_age_ms = greatest(self.mark_age_ms, other.mark_age_ms)
         self.marks += other.marks
         self.incomplete_marks += other.incomplete_marks
         self.writers.update(other.writers)
@@ -124,7 +125,7 @@ class StreamMetrics:
         self.notes += other.notes
         self.late_notes += other.late_notes
         self.refusals.update(other.refusals)
-        self.idle_ms = _greatest(self.idle_ms, other.idle_ms)
+        self.idle_ms = greatest(self.idle_ms, other.idle_ms)
         together = self.keys.setdefault(OTHER, KeyMetrics())
         for measures in other.keys.values():
             together.absorb(measures)
@@ -154,17 +155,8 @@ class Snapshot:
 class Metrics:
     """Takes snapshots of what the other services have."""
 
-    def __init__(
-        self,
-        streams: Streams,
-        groups: Groups,
-        status: StatusReader,
-        committer: Committer,
-        *,
-        keys: int = METRICS_KEYS,
-    ) -> None:
-        """`keys`: how many pairs of a stream and a key stand for themselves."""
-        self.keys = keys
+    def __init__(self, streams: Streams, groups: Groups, status: StatusReader, committer: Committer) -> None:
+        self.keys = METRICS_KEYS  # how many pairs of a stream and a key stand for themselves; the settings may say it
         self._streams = streams
         self._groups = groups
         self._status = status
@@ -281,7 +273,3 @@ def _sum_up_keys(measures: StreamMetrics) -> None:
     for key in list(islice(measures.keys, METRICS_KEYS_OF_STREAM, None)):
         others.absorb(measures.keys.pop(key))
     measures.keys[OTHER] = others
-
-
-def _greatest(*times: int | None) -> int | None:
-    return max((time for time in times if time is not None), default=None)

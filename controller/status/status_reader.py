@@ -240,11 +240,8 @@ class StatusReader:
                 except StoreUnavailable as error:
                     if must_read:
                         raise
-                    loads, unread[name], not_loaded = (
-                        0,
-                        error.code,
-                        error.code,
-                    )  # the store would fail for the others too
+                    unread[name] = not_loaded = error.code
+                    loads = 0  # the store would fail for the others too
             if loaded is not None:
                 found.append(await self._status(loaded, slices))
         return StreamsFound(streams=tuple(found), unread=unread)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from controller.format import is_epoch
 from controller.records.cadence import NO_CADENCE
 from controller.slices import Steps
-from controller.status.condition import COUNTING, Facts, condition
+from controller.status.condition import COUNTING, Facts, condition, greatest
 from controller.status.condition_text import reason_of
 from controller.storage.counts import Totals
 from controller.streams.loaded_stream import LoadedStream
@@ -93,10 +93,10 @@ class _OfKey:
             if self.heard_at is None or writer.served_at > self.served_at:
                 self.heard_at, self.served_at = heard_at, writer.served_at
         elif state in LEFT_BY_THEMSELVES:
-            self.left_at = _greatest(self.left_at, heard_at)
+            self.left_at = greatest(self.left_at, heard_at)
         elif state is WriterState.TIMED_OUT:
-            self.lost_at = _greatest(self.lost_at, key_state.lost_at)
-            self.lost_heard_at = _greatest(self.lost_heard_at, heard_at)
+            self.lost_at = greatest(self.lost_at, key_state.lost_at)
+            self.lost_heard_at = greatest(self.lost_heard_at, heard_at)
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ def _writers_of(loaded: LoadedStream, holders: Mapping[str, str | None] | None) 
     stream, counts, found = loaded.stream, loaded.counts, _Writers()
     by_key, last_times = found.by_key, {key: mark.time for key, mark in stream.last_marks.items()}
     for number, writer in enumerate(list(stream.writers.values()), 1):
-        found.heard_at = _greatest(found.heard_at, writer.heard_at)
+        found.heard_at = greatest(found.heard_at, writer.heard_at)
         counted: tuple[WriterState, ...] = ()
         for key, key_state in writer.key_states.items():
             state = writer.state(key_state, last_times.get(key))
@@ -178,10 +178,10 @@ def _writers_of(loaded: LoadedStream, holders: Mapping[str, str | None] | None) 
         if number % _STEP_WRITERS == 0:
             yield
     for key, remainder in stream.remainders.items():
-        found.heard_at = _greatest(found.heard_at, remainder.heard_at)
+        found.heard_at = greatest(found.heard_at, remainder.heard_at)
         if remainder.closed:
             of_key = by_key.setdefault(key, _OfKey())
-            of_key.left_at = _greatest(of_key.left_at, remainder.heard_at)
+            of_key.left_at = greatest(of_key.left_at, remainder.heard_at)
     return found
 
 
@@ -221,7 +221,7 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: To
     excluded = () if mark is None else mark.excluded
     rest = stream.resting(now) if key == DEFAULT_KEY else None
     resting = rest.time if rest is not None else None
-    time = _greatest(resting, mark.time if mark is not None else None)
+    time = greatest(resting, mark.time if mark is not None else None)
     holder = None if sealed else stream.held_by(key, now)
     # A writer holds others back if another writer has noted a later time.
     holds = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
@@ -315,9 +315,3 @@ def by_trouble(status: StreamStatus) -> tuple[bool, int, int, str]:
 def _lag(time: int | None, now: int) -> int | None:
     """The lag of a time; None if the time does not count milliseconds since 1970."""
     return now - time if time is not None and is_epoch(time) else None
-
-
-def _greatest(one: int | None, other: int | None) -> int | None:
-    if one is None or (other is not None and other > one):  # written out: it runs for each writer
-        return other
-    return one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 from typing import Final, assert_never
@@ -57,8 +57,8 @@ class Database:
     reader: Connection
     reading: Engine
     _open: ExitStack
-    fresh: bool = False  # opening it created its schema
-    sessions: Sessions = field(default_factory=lambda: Sessions())
+    fresh: bool  # opening it created its schema
+    sessions: Sessions
     files: ServedFiles | None = None  # SQLite only
 
     def check_files(self) -> None:
@@ -219,12 +219,10 @@ def migrate(url: str, part: MigrationPart = MigrationPart.ALL, shards: int | Non
             raise NotKnown(shown(parsed), error.reason) from error
 
 
-def migrate_beside(
-    url: URL, part: MigrationPart, shards: int | None, *, tries: int = MIGRATE_TRIES
-) -> tuple[str | None, str]:
+def migrate_beside(url: URL, part: MigrationPart, shards: int | None) -> tuple[str | None, str]:
     """Migrates a PostgreSQL store while controllers serve it. Whoever waits for a lock of ours waits for a moment."""
     engine = sharing_engine(url, statement_timeout_ms=0)
-    for each in range(tries):
+    for each in range(MIGRATE_TRIES):
         if each:
             time.sleep(MIGRATE_PAUSE_MS / 1000)
         try:

@@ -158,10 +158,10 @@ class Inspection:
         for row in self._connection.execute(select(table).order_by(table.c.id)):
             for reason in _contradictions(row):
                 yield StoreFault(kind=FaultKind.ORDER, table=table.name, row=f"id {row.id}", reason=reason)
-        for kind, of_kind in ((KINDS[each.name], each) for each in (schema.stream, schema.reader_group)):
+        for of_kind in (schema.stream, schema.reader_group):
             placed: Select[Any] = select(of_kind.c.name, of_kind.c.shard).where(of_kind.c.shard.is_not(None))
             for row in self._connection.execute(placed.execution_options(yield_per=CHECK_ROWS)):
-                expected = shard_of(kind, row.name, counts[0])
+                expected = shard_of(KINDS[of_kind.name], row.name, counts[0])
                 if row.shard != expected:
                     yield _of_row(of_kind, row, f"it is in shard {row.shard}, its name belongs to shard {expected}")
 
@@ -188,10 +188,6 @@ class Inspection:
         for row in self._rows(select(table).order_by(table.c.name)):
             try:
                 check_name_of(table, row.name)
-            except StoreCorrupt as error:
-                yield _fault(error)
-                continue
-            try:
                 decoded(table, row, stream_of if table is schema.stream else parts_of)
             except StoreCorrupt as error:
                 yield _fault(error)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
 
-from controller.slices import Steps, at_once, next_step
+from controller.slices import Steps, next_step
 from controller.storage import schema
 from controller.storage.counts import StoredCounts, counts_of
 from controller.storage.journal import JOURNAL_OF_STREAM, RESUMED, Ends, StoredEntry, ends_of, resumed_entries
@@ -97,13 +97,9 @@ class StoredStream:
     log: StoredLog
 
 
-def load_stream(connection: Connection, name: str, unserved: Unserved | None = None) -> StoredStream | None:
-    """Loads a stream from one snapshot; None if it does not exist. `unserved` is that of the controller."""
-    return at_once(stream_steps(connection, name, unserved if unserved is not None else Unserved()))
-
-
 def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps[StoredStream | None]:
-    """The same in steps, all of which one thread must run, or close.
+    """Loads a stream from one snapshot, in steps, all of which one thread must run, or close; None if it does not
+    exist. `unserved` is that of the controller.
 
     The time is proportional to the number of rows and to the size of each.
     """

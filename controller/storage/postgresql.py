@@ -212,7 +212,7 @@ def check_none_alone(connection: Connection, store: str) -> None:
         raise AlreadyServed(store)
 
 
-def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
+def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int) -> Engine:
     settings = {
         "statement_timeout": statement_timeout_ms,
         "tcp_keepalives_idle": LOST_PEER_S // 2,  # on the server: it ends the session of a controller that vanished

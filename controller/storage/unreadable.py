@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import Column, Row, Table, Text
+from sqlalchemy import Column, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
 from controller.storage import schema
+from controller.storage.rows import AnyRow, Values
 from strandline.errors import StoreCorrupt
 
 Value = TypeVar("Value")
-Values: TypeAlias = dict[str, Any]
 
 MISSING: Final = "it is missing"
 
@@ -40,7 +40,7 @@ _RECORDS: Final = {
 }
 
 
-def decoded(table: Table, row: Row[Any], decode: Callable[[Any], Value]) -> Value:
+def decoded(table: Table, row: AnyRow, decode: Callable[[Any], Value]) -> Value:
     """Decodes a row, which begins with all columns of the table; raises StoreCorrupt if it cannot be read."""
     try:
         return decode(msgspec.convert(tuple(row), _RECORDS[table]))

@@ -15,9 +15,7 @@ from controller.storage.tenure import Tenure
 from controller.streams.registry import Streams
 from strandline.errors import StrandlineError
 
-DUE_CHECK_MS: Final = (
-    10_000  # how often a controller looks for streams of its shards that time alone is about to change
-)
+DUE_CHECK_MS: Final = 10_000  # between two looks for streams that time alone is about to change
 DUE_STREAMS: Final = 1_000  # found at a time
 DUE_LOADS: Final = 4  # of these, loaded at once
 DUE_STALE_MS: Final = 60_000  # the store is told the next moment of a loaded stream again after so long

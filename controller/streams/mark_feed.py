@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from controller.commit.group_commit import Committer
 from controller.limits import DEFAULT_LIMITS
 from controller.streams.loaded_stream import LoadedStream
-from controller.streams.reads import REST_ANSWER_MS, Reads
+from controller.streams.reads import REST_ANSWER_MS, Reads, newest_seq
 from controller.streams.registry import Streams
 from strandline.core.mark import Mark
 from strandline.core.note import check_key
@@ -111,7 +111,7 @@ class MarkFeed:
         """
         check_key(key)
         loaded = await self._streams.get(stream)
-        newest = _newest(loaded, key)
+        newest = newest_seq(loaded, key)
         if after > newest:
             raise UnknownSeq(key=key, seq=after, newest=newest)
         return not (loaded.stream.sealed and after == newest and await self._is_over(loaded, key))
@@ -131,7 +131,7 @@ class MarkFeed:
                 return
             loaded.check_identity(identity)
             identity = loaded.origin.identity
-            newest = _newest(loaded, key)
+            newest = newest_seq(loaded, key)
             if after < newest:
                 marks = await self._reading.after(loaded, key, after, EVENT_MARKS)
                 if marks:
@@ -154,9 +154,9 @@ class MarkFeed:
 
     async def _is_over(self, loaded: LoadedStream, key: str) -> bool:
         """Waits until the seal is durable; returns whether no further mark of this key came."""
-        newest = _newest(loaded, key)
+        newest = newest_seq(loaded, key)
         await self._committer.join(loaded)
-        return _newest(loaded, key) == newest
+        return newest_seq(loaded, key) == newest
 
     def forget(self, stream: str) -> None:
         """Drops the encoded marks of a stream, after marks were changed: only dropping a segment does that."""
@@ -175,8 +175,3 @@ class MarkFeed:
                     of_stream.popitem(last=False)
             encoded.append(found)
         return encoded
-
-
-def _newest(loaded: LoadedStream, key: str) -> int:
-    chain = loaded.chains.get(key)
-    return chain.last_seq if chain is not None else 0

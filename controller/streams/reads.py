@@ -98,7 +98,7 @@ class Reads:
                 if page is None:
                     raise
                 return page
-            newest = _newest_seq(loaded, key)
+            newest = newest_seq(loaded, key)
             if after > newest:
                 raise UnknownSeq(key=key, seq=after, newest=newest)
             page = await self._page(loaded, key, after, limit)
@@ -120,7 +120,7 @@ class Reads:
     async def _page(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarksPage:
         """The marks that there are now, those in memory in portions: other calls have their turn in between."""
         graph, identity, resting = loaded.stream.graph, loaded.origin.identity, self.resting_time(loaded, key)
-        newest = _newest_seq(loaded, key)
+        newest = newest_seq(loaded, key)
         made: list[WireMark] = []
         while after < newest and (left := limit - len(made)) > 0:
             if made:
@@ -283,7 +283,7 @@ class Reads:
         return NO_SIDES
 
 
-def _newest_seq(loaded: LoadedStream, key: str) -> int:
+def newest_seq(loaded: LoadedStream, key: str) -> int:
     chain = loaded.chains.get(key)
     return chain.last_seq if chain is not None else 0
 

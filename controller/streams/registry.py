@@ -323,7 +323,7 @@ class Streams:
         return True
 
     async def _find_before_creation(self, name: str) -> tuple[Tenure, LoadedStream | None, int]:
-        """The same; and if there is none, the greatest epoch that a deleted stream of this name gave out."""
+        """As `_find_under`; and without a stream, the greatest epoch that a deleted one of its name gave out."""
         while True:
             deletions, (tenure, found) = self._deletions, await self._find_under(name)
             if found is not None:

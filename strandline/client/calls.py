@@ -116,7 +116,7 @@ def create_stream(
     """Creates a stream; returns whether it is new. Raises StreamExists if a different stream has that name."""
     asked = segments if isinstance(segments, int | str) else [streams.new_segment_body(new) for new in segments]
     settings = streams.settings_by_name(config if config is not None else StreamConfig())
-    return (yield from ask_whether_new("PUT", stream_path(stream), {"segments": asked, **settings}))
+    return (yield from ask_whether_new(stream_path(stream), {"segments": asked, **settings}))
 
 
 def list_streams(after: str = "", limit: int | None = None) -> Call[StreamNames]:
@@ -392,9 +392,9 @@ def tell(method: str, path: str, body: JsonObject | None = None) -> Call[None]:
         raise error_of(request, response)
 
 
-def ask_whether_new(method: str, path: str, body: JsonObject) -> Call[bool]:
+def ask_whether_new(path: str, body: JsonObject) -> Call[bool]:
     """One request that creates something unless it exists; returns whether it is new."""
-    request = Request(method=method, path=path, body=body, repeatable=True)
+    request = Request(method="PUT", path=path, body=body, repeatable=True)
     response = yield request
     if response.status not in (200, 201):
         raise error_of(request, response)

@@ -23,8 +23,6 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 class AllInUse:
     """No connection was free in time, which says nothing about the address."""
 
-    reason: str
-
 
 Exchanged: TypeAlias = Outcome | AllInUse
 

@@ -27,7 +27,7 @@ def create_group(group: str, settings: GroupSettings) -> Call[bool]:
     """Creates a reader group; returns whether it is new."""
     for stream in settings.streams:
         check_name("stream", stream)
-    return (yield from ask_whether_new("PUT", group_path(group), groups.settings_of_group(settings)))
+    return (yield from ask_whether_new(group_path(group), groups.settings_of_group(settings)))
 
 
 def list_groups(after: str = "", limit: int | None = None) -> Call[GroupNames]:

@@ -66,7 +66,7 @@ class AsyncTransport(Protocol):
 AnyTransport = TypeVar("AnyTransport")
 
 
-def _monotonic_ms() -> float:
+def monotonic_ms() -> float:
     return time.monotonic() * 1000
 
 
@@ -80,7 +80,7 @@ async def _sleep_async(seconds: float) -> None:
 class Seams:
     """What the loops need from outside: a clock that never steps back, sleep in seconds, random numbers from 0 to 1."""
 
-    now_ms: Callable[[], float] = _monotonic_ms
+    now_ms: Callable[[], float] = monotonic_ms
     sleep: Callable[[float], None] = time.sleep
     sleep_async: Callable[[float], Awaitable[None]] = _sleep_async
     random: Callable[[], float] = random.random
@@ -329,7 +329,7 @@ class _Transport:
         over_at = time.monotonic() + timeout_ms / 1000
         unreached: list[NotReached] = []
         with self._owners_lock:
-            known = self._owners.recall(request.path, _monotonic_ms())
+            known = self._owners.recall(request.path, monotonic_ms())
         headers = (*self._headers, (b"Strandline-Fence", b"%d" % known.fence)) if known.fence else self._headers
         addresses = owner_first(known.owner, self._choice.in_order())
         for address in addresses:
@@ -349,8 +349,8 @@ class _Transport:
                 case AnswerLost(reason):
                     self._leave(request, address, known.owner, avoided=True)
                     return AnswerLost(whose + reason)
-                case AllInUse(reason):
-                    return NotReached(reason)
+                case AllInUse():
+                    return NotReached("all connections are in use")
                 case _:
                     assert_never(outcome)
             if time.monotonic() >= over_at:
@@ -365,7 +365,7 @@ class _Transport:
             with self._owners_lock:
                 self._owners.forget(request.path, address)
                 if avoided:
-                    self._owners.avoid(address, _monotonic_ms())
+                    self._owners.avoid(address, monotonic_ms())
 
 
 class HttpTransport(_Transport):

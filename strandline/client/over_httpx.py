@@ -162,7 +162,7 @@ def _response(sent: Exchange, answer: httpx.Response) -> Response:
 
 def _outcome_of(error: httpx.TransportError) -> Exchanged:
     if isinstance(error, httpx.PoolTimeout):
-        return AllInUse("all connections are in use")
+        return AllInUse()
     if not isinstance(error, _UNSENT):
         return AnswerLost(_reason(error))
     match _cause_of(error):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -19,15 +18,6 @@ class Agenda:
         self.at: dict[str, int] = {}  # by name
         self.next_at: float = NEVER  # nothing is due before it; callers only read it, as they do `at`
         self._heap: list[tuple[int, str]] = []  # an entry that differs from `at` is stale
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.at
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.at)
-
-    def __len__(self) -> int:
-        return len(self.at)
 
     @property
     def entries(self) -> int:

@@ -65,7 +65,7 @@ class Remainder:
     served_at: int = 0  # the served time then
     newest: int | None = None  # the greatest `newest` that one of them contributed
     lacks_newest: bool = False  # whether one of them contributed a position without `newest`
-    cut: Cut | None = None  # the join of their positions; None: stored before this was kept
+    cut: Cut = NOTHING  # the join of their positions
 
     def with_writer(self, writer: StreamWriter, key_state: KeyState) -> Remainder:
         """The remainder after one more writer is forgotten."""
@@ -78,11 +78,11 @@ class Remainder:
             served_at=max(self.served_at, writer.served_at),
             newest=max(known, default=None),
             lacks_newest=self.lacks_newest or (key_state.newest is None and bool(writer.position)),
-            cut=writer.position if self.cut is None else self.cut.join(writer.position),
+            cut=self.cut.join(writer.position),
         )
 
 
-NO_REMAINDER: Final = Remainder(cut=NOTHING)
+NO_REMAINDER: Final = Remainder()
 
 
 class Aggregate:
@@ -456,8 +456,7 @@ class Aggregate:
         again what the writers contribute, which must have forgotten it."""
         if self.last is not None:
             self.last = replace(self.last, cut=self.last.cut.without(segment))
-        if self.remainder.cut:
-            self.remainder = replace(self.remainder, cut=self.remainder.cut.without(segment))
+        self.remainder = replace(self.remainder, cut=self.remainder.cut.without(segment))
         self._contributions = Contributions(self._given_by)
         self._overtaken, self._overtaken_known, self._none_lacks = None, True, False
         for writer, _ in self._holding():

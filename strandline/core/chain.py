@@ -160,28 +160,14 @@ class MarkChain:
 
     def sides(self, position: Cut) -> Sides:
         """What the marks on either side of a position say."""
-        passed, ahead = self._around(position)
+        place = position.place_in(self._columns)
+        passed = bisect_left(self._rows, True, key=lambda row: not place.passes(row))
+        ahead = bisect_left(self._rows, True, passed, key=place.is_within) if place.known else len(self)
         upper = self._uppers[ahead] if ahead < len(self) else None
         if not passed:
             return Sides(None, True, None, upper)
         seq = self._first_seq + passed - 1
         return Sides(self._times[passed - 1], not self._excluded_at(seq), seq, upper)
-
-    def passed(self, position: Cut) -> Mark | None:
-        """The newest mark that is passed."""
-        passed, _ = self._around(position)
-        return self[self._first_seq + passed - 1] if passed else None
-
-    def ahead(self, position: Cut) -> Mark | None:
-        """The mark ahead."""
-        _, ahead = self._around(position)
-        return self[self._first_seq + ahead] if ahead < len(self) else None
-
-    def _around(self, position: Cut) -> tuple[int, int]:
-        """How many marks are passed, and how many come before the one ahead."""
-        place = position.place_in(self._columns)
-        passed = bisect_left(self._rows, True, key=lambda row: not place.passes(row))
-        return passed, bisect_left(self._rows, True, passed, key=place.is_within) if place.known else len(self)
 
     # -- columns ---------------------------------------------------------------------------------------------
 

@@ -21,8 +21,6 @@ CLOCK_STEP_MS: Final = 5_000  # a larger difference to the host's clock is a ste
 CLOCK_CONFIRM_MS: Final = 60_000  # a step forward is followed after it has lasted this long
 CLOCK_STEP_BOUND_MS: Final = 86_400_000  # a longer step forward is followed only by the next controller
 CLOCK_SLEW_PART: Final = 8  # to follow, the clock runs faster or slower by an eighth
-
-
 CLOCK_NEAR_SLEW_PART: Final = 2  # or slower by a half, if the host's clock is less than a step behind
 
 

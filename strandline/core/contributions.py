@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from strandline.core.cut import Cut, cut_of_rows, join_row
+from strandline.core.cut import Cut, join_row
 from strandline.core.shape import Shape
 
 SPAN_POSITIONS: Final = 512  # a span with more is divided, unless all have the same `above`
@@ -50,10 +50,6 @@ class Gathered:
     def add_time(self, time: int) -> None:
         if self.time is None or time > self.time:
             self.time = time
-
-    @property
-    def cut(self) -> Cut:
-        return cut_of_rows(self.rows)
 
 
 class PositionRange(Gathered):

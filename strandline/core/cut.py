@@ -89,9 +89,6 @@ class Cut:
                 return False
         return True
 
-    def incomparable(self, other: Cut) -> bool:
-        return not self.le(other) and not other.le(self)
-
     def join(self, other: Cut) -> Cut:
         """The least cut at or above both; this one itself, if it is."""
         shape = self.shape

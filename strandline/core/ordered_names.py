@@ -24,9 +24,6 @@ class OrderedNames:
         self._parts: list[list[NameEntry]] = []
         self._lasts: list[NameEntry] = []  # the last entry of each part
 
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
-
     def add(self, entry: NameEntry) -> None:
         lasts = self._lasts
         if not lasts:

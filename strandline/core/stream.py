@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
@@ -99,10 +98,7 @@ class Stream:
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
         stream.passed = dict(passed)
         for mark in last_marks:
-            remainder = remainders.get(mark.key, NO_REMAINDER)
-            if remainder.cut is None:
-                remainder = replace(remainder, cut=mark.cut)
-            stream._begin(mark.key, mark, remainder)
+            stream._begin(mark.key, mark, remainders.get(mark.key, NO_REMAINDER))
         for writer in writers:
             stream.restore_writer(writer)
         return stream
@@ -454,7 +450,7 @@ class Stream:
 
     def silent_since(self, served_at: int, now: int) -> int:
         """How long someone has been silent who was heard at a served time."""
-        return max(0, self._served(max(now, self.clock)) - served_at)
+        return max(0, self._unserved.served(max(now, self.clock)) - served_at)
 
     def states(self, writer: StreamWriter) -> dict[str, WriterState]:
         """A writer's state, by key."""
@@ -563,7 +559,7 @@ class Stream:
             writer.key_states[key] = KeyState(phase)
             if key not in self._aggregates:
                 self._begin(key)
-        forgotten = join_all(each.remainder.cut or NOTHING for each in self._aggregates.values())
+        forgotten = join_all(each.remainder.cut for each in self._aggregates.values())
         if all(forgotten.le(last.cut if (last := self._aggregates[key].last) else NOTHING) for key in new):
             return
         self._move(writer, NOTHING, forgotten, {})
@@ -636,7 +632,7 @@ class Stream:
         """The writer of a name; creates it if it is not known."""
         found = self.writers.get(name)
         if found is None:
-            found = self.writers[name] = StreamWriter(name=name, heard_at=now, served_at=self._served(now))
+            found = self.writers[name] = StreamWriter(name=name, heard_at=now, served_at=self._unserved.served(now))
         return found
 
     def _update_writer(self, writer: StreamWriter, now: int) -> None:
@@ -722,10 +718,6 @@ class Stream:
 
     # -- silence ------------------------------------------------------------------------------------------------
 
-    def _served(self, now: int) -> int:
-        """The served time, in which silence is measured."""
-        return self._unserved.served(now)
-
     def _time_out_silent(self, now: int) -> set[str]:
         """Times out writers that have been silent too long, at most `SILENT_PER_CALL`, and the rest in later calls.
 
@@ -734,7 +726,7 @@ class Stream:
         timeout = self.config.writer_timeout_ms
         assert timeout, "without a timeout there is no deadline"
         keys: set[str] = set()
-        served = self._served(now)
+        served = self._unserved.served(now)
         for name in self._deadlines.due(served, most=SILENT_PER_CALL):
             writer = self.writers[name]
             deadline = writer.served_at + timeout
@@ -758,7 +750,7 @@ class Stream:
             self._to_check.add(key)
 
     def _stay(self, writer: StreamWriter) -> None:
-        """Cancels `leave`: the writer is not to be forgotten for now."""
+        """Cancels `_leave`: the writer is not to be forgotten for now."""
         for key in writer.key_states:
             self._aggregates[key].passing.drop(writer.name)
 

@@ -66,7 +66,7 @@ def time_index(
         raise ValueError(f"offset and token need 0 or more, limit 1 or more: {from_offset}, {token}, {limit}")
     first, last = marks.first_seq, marks.last_seq
     if token is None and from_offset > 0:
-        count, _ = _search(marks, segment, from_offset)
+        count = _search(marks, segment, from_offset)
         seq = first + max(count - 1, 0)
     else:
         seq = max((token or 0) + 1, first)
@@ -83,34 +83,30 @@ def time_index(
     return entries, seq - 1
 
 
-def bound_at(marks: IndexedMarks, segment: str, offset: int, *, created_at: int | None = None) -> int | None:
+def bound_at(marks: IndexedMarks, segment: str, offset: int) -> int | None:
     """The time T such that every event of a segment at or past an offset has time ≥ T; None if no mark gives one."""
-    count, _ = _search(marks, segment, offset)
-    if not count:
-        return created_at
-    time = marks.time_at(marks.first_seq + count - 1)
-    return time if created_at is None else max(time, created_at)
+    count = _search(marks, segment, offset)
+    return marks.time_at(marks.first_seq + count - 1) if count else None
 
 
-def interpolation_search(offset_at: Callable[[int], int], count: int, offset: int) -> tuple[int, int]:
-    """The number of `count` rising offsets at or below `offset`, and the number of offsets that were read.
+def interpolation_search(offset_at: Callable[[int], int], count: int, offset: int) -> int:
+    """The number of `count` rising offsets at or below `offset`.
 
     Guesses the place as if offsets grew evenly: for 8.5 of 10 MB, 85 % of the way. Evenly growing offsets take 4
     reads, for any count. Guessing ends after half the reads that bisection needs, and bisection does the rest. So a
     search takes at most 1.5 times the reads of bisection, and 4 more.
     """
     if count == 0:
-        return 0, 0
+        return 0
     low, high = 0, count - 1  # offset_at(low) <= offset < offset_at(high)
     high_offset = offset_at(high)
     if high_offset <= offset:
-        return count, 1
+        return count
     if high == low:
-        return 0, 1
+        return 0
     low_offset = offset_at(low)
     if low_offset > offset:
-        return 0, 2
-    probes = 2
+        return 0
     guesses = count.bit_length() // 2 + 2
     while high - low > 1:
         if guesses:
@@ -120,15 +116,14 @@ def interpolation_search(offset_at: Callable[[int], int], count: int, offset: in
         else:
             middle = (low + high) // 2
         found = offset_at(middle)
-        probes += 1
         if found <= offset:
             low, low_offset = middle, found
         else:
             high, high_offset = middle, found
-    return high, probes
+    return high
 
 
-def _search(marks: IndexedMarks, segment: str, offset: int) -> tuple[int, int]:
+def _search(marks: IndexedMarks, segment: str, offset: int) -> int:
     first, count = marks.first_seq, marks.last_seq - marks.first_seq + 1
     return interpolation_search(lambda n: marks.offset_at(first + n, segment), count, offset)
 

@@ -65,6 +65,7 @@ MEMOS: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'mem
 
 _FORMAT: Final = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
 SEGMENTS: Final = "SELECT id, low, high, predecessors, final_offset FROM segment ORDER BY rowid"
+FIRST_OFFSET: Final = "SELECT min(offset) FROM event WHERE segment = ?"
 # One statement is one moment: a transaction over several segments is in all of these ends or in none.
 END_OFFSETS: Final = """
 SELECT id, coalesce((SELECT offset + 1 FROM event WHERE segment = id ORDER BY offset DESC LIMIT 1), 0)

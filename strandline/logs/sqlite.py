@@ -35,6 +35,7 @@ from strandline.logs.identity import (
 from strandline.logs.layout import (
     DEFINITION,
     END_OFFSETS,
+    FIRST_OFFSET,
     MEMO_DEFINITION,
     MEMOS,
     PAGE_BYTES,
@@ -48,8 +49,6 @@ from strandline.logs.sqlite_reader import LOG_BUSY_TIMEOUT_MS
 TRUNCATE_ROWS: Final = 10_000  # removed in one transaction; other writers go on between two transactions
 
 Value = TypeVar("Value")
-
-_FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
 
 
 def system_clock_ms() -> int:
@@ -320,7 +319,7 @@ class SqliteLog:
         """Removes events in slices, so that no writer waits long; returns the segment's new first offset."""
 
         def remove() -> int | None:
-            (first,) = self._connection.execute(_FIRST, (segment,)).fetchone()
+            (first,) = self._connection.execute(FIRST_OFFSET, (segment,)).fetchone()
             begins = 0 if first is None else int(first)
             stop = min(until, begins + TRUNCATE_ROWS)
             if stop <= begins:

@@ -24,6 +24,7 @@ from strandline.logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotIn
 from strandline.logs.identity import alone_in, check_identity, remove_leftovers
 from strandline.logs.layout import (
     END_OFFSETS,
+    FIRST_OFFSET,
     SEGMENTS,
     check_format,
     read_only_uri,
@@ -41,9 +42,6 @@ _RANGE: Final = """
 SELECT key, value, appended_at FROM event
 WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
 """
-
-
-_FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
 
 
 def is_readable(key: object, value: object, appended_at: object) -> bool:
@@ -96,7 +94,7 @@ class SqliteLogReader:
         found = self.end_offsets()
         try:
             for segment in found:
-                ((first,),) = self._connection.execute(_FIRST, (segment,)).fetchall()
+                ((first,),) = self._connection.execute(FIRST_OFFSET, (segment,)).fetchall()
                 found[segment] = found[segment] if first is None else int(first)
         except sqlite3.Error as error:
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error

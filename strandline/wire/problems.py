@@ -61,7 +61,6 @@ TITLES: Final[Mapping[int, str]] = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
-RESERVED: Final = frozenset({"type", "title", "status", "detail", "instance", "code"})
 
 
 def status_of(error: StrandlineError) -> int:

@@ -1,6 +1,5 @@
 """Writers that are forgotten: who, with which mark, and that no later mark, answer or refusal is another for it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -341,20 +340,6 @@ def test_a_segment_that_the_log_never_had_is_taken_from_a_forgotten_writers_posi
     assert book.cut() == {"0": 5}
     book.restart()
     book.note("b", 10, key="return")
-    assert book.cut() == {"0": 5}
-
-
-def test_what_was_stored_before_positions_of_forgotten_writers_were_kept_counts_up_to_the_last_mark() -> None:
-    book = quick(min_writers=1)
-    book.note("a", 10, {"0": 5}, key="order")
-    book.call("close", "a", None)
-    assert known(book) == set()
-    remainder = book.stream.remainders["order"]
-    aggregate = book.stream._aggregates["order"]
-    aggregate.remainder = replace(remainder, cut=None)
-    book.restart()
-    assert book.stream.remainders["order"] == remainder
-    book.note("b", 10, key="ship")
     assert book.cut() == {"0": 5}
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.chain import PROBES, MarkChain, sides_among
+from strandline.core.chain import NO_SIDES, PROBES, MarkChain, Sides, sides_among
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM
@@ -94,8 +94,11 @@ def check_same(chain: MarkChain, marks: list[Mark], random: Random, looks: int =
         position = some_position(random, marks)
         passed = [found for found in marks if found.cut.le(position)]
         ahead = [found for found in marks if position.le(found.cut) and found not in passed]
-        assert chain.passed(position) == (passed[-1] if passed else None)
-        assert chain.ahead(position) == (ahead[0] if ahead else None)
+        upper = ahead[0].upper if ahead else None
+        last = passed[-1] if passed else None
+        assert chain.sides(position) == (
+            NO_SIDES._replace(upper=upper) if last is None else Sides(last.time, last.complete, last.seq, upper)
+        )
         if marks:
             assert sides_among(stored(marks), marks[0].seq, marks[-1].seq, position) == chain.sides(position)
             found = random.choice(marks)
@@ -123,10 +126,10 @@ def test_a_pruned_chain_that_loses_segments_equals_a_plain_list(seed: int) -> No
         match random.randrange(40):
             case 0:
                 head = some_position(random, marks)
-                passed = chain.passed(head)
+                passed = chain.sides(head).seq
                 if passed is not None:
-                    chain.prune_before_seq(passed.seq)
-                    marks = [found for found in marks if found.seq >= passed.seq]
+                    chain.prune_before_seq(passed)
+                    marks = [found for found in marks if found.seq >= passed]
             case 1:
                 seq = random.randrange(chain.first_seq - 5, chain.last_seq + 5)
                 left = [found for found in marks if found.seq >= seq] or marks[-1:]
@@ -212,8 +215,7 @@ def test_a_stream_with_as_many_segments_as_are_allowed_works() -> None:
         marks.append(mark(seq, seq, cut))
     chain = chain_of(*marks)
     assert (chain[1], chain[40], chain.last) == (marks[0], marks[39], marks[-1])
-    assert chain.passed(marks[50].cut) == marks[50]
-    assert chain.ahead(marks[50].cut) == marks[51]
+    assert chain.sides(marks[50].cut) == Sides(marks[50].time, True, marks[50].seq, marks[51].upper)
 
 
 def test_a_store_of_a_million_marks_is_asked_five_times() -> None:

@@ -97,6 +97,14 @@ def test_times_may_be_dates_or_of_another_unit(assess: Assess, tmp_path: Path) -
         assert json.loads(assess(file, *words, "--json")[1])["total"]["most_behind_ms"] == 3_500
 
 
+def test_a_number_without_bounds_is_no_time_in_any_unit(assess: Assess, tmp_path: Path) -> None:
+    file = tmp_path / "times.jsonl"
+    file.write_text(f'{{"ts": 1{"0" * 400}}}\n')
+    for unit in ("s", "ms", "us", "ns"):
+        status, _, said = assess(file, "--field", "ts", "--unit", unit)
+        assert status == 1 and f"which is no time in {unit}" in said
+
+
 def test_a_value_that_is_no_object_may_be_the_time(assess: Assess, tmp_path: Path) -> None:
     lines = tmp_path / "times.jsonl"
     lines.write_text("1700000005000\n1700000001500\n")

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES, Cadence
-from controller.slices import at_once
 from controller.status.stream_status import status_steps
 from controller.storage.load import LOADED_MARKS
 from strandline.wire.status import KeyStatus, State, StreamStatus
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
+from tests.steps import at_once
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/ask-for-status.md"
 SECOND = 1_000

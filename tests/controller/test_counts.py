@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from controller.records.counts import COUNTED_WRITERS, OTHER, STORED_COUNTS_WRITERS, StreamCounts
-from controller.storage.load import load_stream
 from controller.streams.loaded_stream import NOTED_AT_MS
 from tests.operations.scraping import scrape
+from tests.storage.loads import load_stream
 
 STREAM = "/v1/streams/s"
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 60_000}

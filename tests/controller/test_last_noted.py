@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from controller.storage.load import load_stream
 from controller.streams.loaded_stream import NOTED_AT_MS
+from tests.storage.loads import load_stream
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 

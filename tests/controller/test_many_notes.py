@@ -18,7 +18,6 @@ from controller.http.notes import PIECE_NOTES
 from controller.http.request_bodies import SMALL_BODY_BYTES
 from controller.storage import schema
 from controller.storage.database import open_database
-from controller.storage.load import load_stream
 from controller.storage.save import Commit
 from controller.storage.terms import OneTerm, begin_term
 from controller.streams.notes import Noted, Notes
@@ -27,6 +26,7 @@ from strandline.core.note import Note
 from strandline.errors import StoreUnavailable, StrandlineError
 from strandline.testing import ManualClock
 from tests.served import NOON, InProcess
+from tests.storage.loads import load_stream
 
 MANY = 2_000
 

@@ -9,13 +9,14 @@ import pytest
 
 from controller.clock import Clock
 from controller.records.cadence import NEW_STILL_MS
-from controller.slices import Slices, at_once
+from controller.slices import Slices
 from controller.status.overview import Overview
 from controller.status.single_flight import SingleFlight
 from controller.status.stream_status import StreamDetails, status_steps
 from controller.storage.journal import StoredEntry
 from strandline.wire.status import State
 from tests.served import NOON, InProcess, ManualClock
+from tests.steps import at_once
 
 pytestmark = pytest.mark.full
 

@@ -21,7 +21,6 @@ from controller.commit.store import Store, after_commit
 from controller.groups.service import Groups
 from controller.joint.shard_record import NoLease
 from controller.storage.database import Database, open_database
-from controller.storage.load import load_stream
 from controller.storage.save import Claim
 from controller.storage.session import StoreConnection
 from controller.storage.tenure import Tenure, not_served
@@ -36,6 +35,7 @@ from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided, Stream
 from strandline.testing import ManualClock
 from strandline.wire.groups import GroupSettings
 from tests.served import NOON
+from tests.storage.loads import load_stream
 from tests.terms import FIRST
 
 pytestmark = pytest.mark.full

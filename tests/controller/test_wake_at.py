@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from controller.storage.load import load_stream
 from controller.storage.rewind import NEVER
 from controller.storage.schema import stream as stream_table
 from controller.storage.session import StoreConnection
 from strandline.core.note import Note
 from tests.controller.test_tenures import CONFIG, World, play
+from tests.storage.loads import load_stream
 
 LATER_MS = 10**9
 TIMEOUTS = (None, 1_000, 60_000)

@@ -232,6 +232,14 @@ def test_the_journal_of_all_streams_folds_repeats_as_that_of_one_does(served: Se
     assert "Nothing in the journals fits." in served.page("/journal?search=nowhere").text
 
 
+def test_a_search_leaves_out_words_that_a_store_cannot_hold(both_stores: str) -> None:
+    with Served(both_stores, ManualClock()) as served:
+        served.stream("orders")
+        served.stream("payments")
+        found = served.page("/journal?search=pay+%00").rows("entries")
+        assert [each["Stream"] for each in found] == ["payments"]
+
+
 def test_states_are_written_with_spaces_everywhere(served: Served) -> None:
     """L14: `2 timed_out` stood on a tile, `timed out` beside it."""
     served.stream("s", writer_timeout_ms=5_000)

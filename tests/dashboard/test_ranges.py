@@ -42,6 +42,7 @@ def test_a_range_is_read_as_it_was_written(since: int, seconds: int, name: str) 
         ("2020-01-02T00:00:00Z", "2020-01-01T00:00:00Z", "before the other"),
         ("2099-01-01T00:00:00Z", "2099-01-02T00:00:00Z", "has been"),
         ("0001-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "has been"),
+        ("2020-01-01T00:00:00Z", "9999-12-31T23:59:00-14:00", "a date and a time of day"),
     ],
 )
 def test_what_is_no_range_is_refused_in_words(since: str, until: str, said: str) -> None:

@@ -226,6 +226,16 @@ def test_no_token_outlives_the_one_that_makes_it(guarded: Guarded) -> None:
         assert answer.status_code == 400 and "your own token" in answer.json()["detail"]
 
 
+def test_a_token_lasts_for_good_or_until_a_moment_that_a_store_can_hold(guarded: Guarded) -> None:
+    headers = {**cookie_header(guarded.keys.cookie("anna")), **ORIGIN}
+    texts = {"name": "long", "role": "reader", "streams": "*", "writers": "*"}
+    for lasts, said in (("0 d", "longer than that"), ("99999999999999 d", "shorter than that")):
+        plan = guarded.request("POST", "/acts/create-token", json={**texts, "lasts": lasts}, headers=headers).json()
+        assert plan == {"wrong": {"lasts": said}}
+    body = {"name": "long", "role": "reader", "expires_at": 2**63}
+    assert guarded.request("POST", "/tokens", json=body, headers=headers).status_code == 400
+
+
 def test_without_tokens_no_page_makes_the_first(tmp_path: Path) -> None:
     with Served(tmp_path / "store.db", ManualClock()) as served:
         assert served.request("POST", "/tokens", json={"name": "x", "role": "admin"}, headers=ORIGIN).status_code == 401

@@ -18,7 +18,6 @@ from controller.joint.driver import Driver
 from controller.joint.store_time import StoreTime
 from controller.storage import cluster
 from controller.storage.database import open_joint
-from controller.storage.load import load_stream
 from controller.storage.session import StoreConnection
 from controller.streams.due_streams import DueStreams
 from controller.streams.notes import Noted, Notes
@@ -27,6 +26,7 @@ from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from strandline.core.note import Note
 from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided
+from tests.storage.loads import load_stream
 
 CONFIG = {"mark_interval_ms": 0, "max_ahead_ms": None}
 PATIENCE_S = 60

@@ -11,7 +11,6 @@ import pytest
 from controller.cluster.member import BEAT_MS
 from controller.cluster.records import LEASE_MS, Kind
 from controller.storage.database import open_joint
-from controller.storage.load import load_stream
 from controller.storage.refusals import OneController
 from controller.streams.due_streams import DUE_CHECK_MS
 from controller.streams.mark_feed import FeedOver, MarkFeed, NewMarks
@@ -19,6 +18,7 @@ from strandline.core.served_time import COMMIT_HANGS_MS
 from strandline.errors import NotOwner, StoreUnavailable
 from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Node, Nodes, nodes
 from tests.postgres import Postgres
+from tests.storage.loads import load_stream
 
 pytestmark = pytest.mark.full
 

@@ -11,7 +11,7 @@ import pytest
 
 from reader_client import AsyncReaderGroup, FromPositions, FromTime, PositionAt, ReaderGroup, TimeWindows
 from strandline.client import group_calls
-from strandline.errors import Fenced, InvalidName, UnknownGroup, UnknownStream
+from strandline.errors import Fenced, InvalidConfig, InvalidName, UnknownGroup, UnknownStream
 from strandline.wire.groups import ReaderAnswer
 
 
@@ -67,6 +67,11 @@ def test_creating_a_group_twice_makes_one(group_of: Any, stream: str) -> None:
     group = group_of()
     assert group.create([stream]) is True
     assert group.create([stream]) is False
+
+
+def test_a_setting_that_a_group_cannot_have_is_refused_by_its_name(group_of: Any, stream: str) -> None:
+    with pytest.raises(InvalidConfig, match="on_all_idle cannot be 'jmp'"):
+        group_of("g").create([stream], on_all_idle="jmp")
 
 
 def test_a_new_group_stands_at_the_head(group_of: Any, stream: str) -> None:

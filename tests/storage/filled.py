@@ -13,7 +13,6 @@ from controller.groups.membership import Membership, StreamStart
 from controller.storage import schema
 from controller.storage.database import Database
 from controller.storage.groups import load_group
-from controller.storage.load import load_stream
 from controller.storage.marks import StoredMarks
 from controller.storage.rows import StreamOrigin, Values
 from controller.storage.save import write_commit
@@ -27,6 +26,7 @@ from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.stream import Stream
 from strandline.wire.groups import GroupSettings
+from tests.storage.loads import load_stream
 from tests.terms import FIRST, commit_of, tenure_of
 
 OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)

@@ -17,7 +17,6 @@ from sqlalchemy.exc import IntegrityError
 
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import Commit, write_commit
 from controller.storage.terms import OwnershipLost, Term, TermCheck, TermOver, begin_term
@@ -26,6 +25,7 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
+from tests.storage.loads import load_stream
 from tests.terms import FIRST, commit_of, tenure_of
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, load_stream, ready_streams, stream_steps
+from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, ready_streams, stream_steps
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
 from controller.storage.steps import STEP_ITEMS
@@ -27,6 +27,7 @@ from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt
 from strandline.limits import KEYS_PER_STREAM
 from tests.counting import counted
+from tests.storage.loads import load_stream
 from tests.terms import FIRST, commit_of, tenure_of
 
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)

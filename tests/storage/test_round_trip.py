@@ -13,19 +13,18 @@ from sqlalchemy import delete, select
 from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.load import load_stream
-from controller.storage.rows import StreamOrigin, remainders_of
+from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
 from controller.storage.terms import Term, begin_term
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
-from strandline.core.aggregate import Remainder
 from strandline.core.config import LateWriters, StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StrandlineError
+from tests.storage.loads import load_stream
 from tests.terms import commit_of, tenure_of
 
 Call = Callable[[Stream, int], Any]
@@ -227,9 +226,3 @@ def test_offsets_of_an_earlier_life_refuse_nothing_after_a_restart_either(store_
         kept.note(Note(writer="w", times={"": 1}, position={"1": 1}), 0)
         kept.load_again()
         assert not kept.note(Note(writer="w", times={"": 2}, position={"0": 2}), 0).late
-
-
-def test_remainders_stored_before_they_had_positions_are_read() -> None:
-    assert remainders_of('{"": {"writers": 2, "noted": 1, "newest": 7}}') == {
-        "": Remainder(writers=2, noted=1, newest=7, cut=None)
-    }

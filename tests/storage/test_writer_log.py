@@ -11,7 +11,6 @@ from sqlalchemy import Table, func, select
 from controller.commit.writer_log import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
 from controller.storage.terms import begin_term
@@ -21,6 +20,7 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.core.writer import KeptNote
+from tests.storage.loads import load_stream
 from tests.terms import commit_of, tenure_of
 
 

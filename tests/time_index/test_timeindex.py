@@ -130,7 +130,6 @@ class TestInTheIngestionDomain:
 
     def test_a_new_segment_starts_with_its_creation_time(self) -> None:
         marks = MarkChain(marks_of((40, AT_12_00), (85, AT_12_04)))
-        assert bound_at(marks, "0", 0, created_at=AT_11_55) == AT_11_55
         entries, token = time_index(marks, "0", created_at=AT_11_55)
         assert entries == [IndexEntry(0, AT_11_55), IndexEntry(40, AT_12_00), IndexEntry(85, AT_12_04)]
         assert token == 2
@@ -138,8 +137,6 @@ class TestInTheIngestionDomain:
     def test_marks_up_to_the_creation_time_add_nothing_to_it(self) -> None:
         entries, token = time_index(MarkChain(FIVE), "0", created_at=AT_12_01)
         assert (entries, token) == ([IndexEntry(0, AT_12_01), IndexEntry(85, AT_12_04)], 5)
-        assert bound_at(MarkChain(FIVE), "0", 50, created_at=AT_12_01) == AT_12_01
-        assert bound_at(MarkChain(FIVE), "0", 50, created_at=AT_12_00) == AT_12_01
 
     def test_a_mark_with_nothing_of_the_segment_may_say_more(self) -> None:
         entries, _ = time_index(MarkChain(FIVE), "0", created_at=AT_11_55)
@@ -186,9 +183,9 @@ def test_pages_of_any_size_make_the_same_index(seed: int) -> None:
         index += entries
     for offset in (start, start + 1, start + 29, start + 1_000, start + random.randrange(3_000)):
         known = [found.time for found in marks if found.cut.offset(segment) <= offset]
+        assert bound_at(chain, segment, offset) == max(known, default=None)
         known += [] if created_at is None else [created_at]
         assert max((each.time for each in index if each.offset <= offset), default=None) == max(known, default=None)
-        assert bound_at(chain, segment, offset, created_at=created_at) == max(known, default=None)
 
 
 @given(st.integers(0, 2**32))

@@ -147,8 +147,7 @@ def test_pruning_below_a_head_changes_no_window_at_or_above_it(history: History,
     head, chain = data.draw(positions), MarkChain(history.marks)
     position = head.join(data.draw(positions))
     before = time_window(chain, position, None)
-    passed = chain.passed(head)
-    chain.prune_before_seq(0 if passed is None else passed.seq)
+    chain.prune_before_seq(chain.sides(head).seq or 0)
     assert time_window(chain, position, None) == before
 
 

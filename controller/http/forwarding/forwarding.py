@@ -198,15 +198,11 @@ class Forwarding:
 
     async def _pass_note(self, call: _Call, subject: Subject, note: NoteBody, fence: int) -> bool:
         """Passes a note on, together with others; False where this controller has become the owner."""
-        whose, encoded, token = (
-            (subject.name, str(note.writer)),
-            to_json(replace(note, stream=subject.name)),
-            call.token,
-        )
+        whose, encoded = (subject.name, str(note.writer)), to_json(replace(note, stream=subject.name))
 
         async def attempt(owner: ControllerRow) -> tuple[Passed, int]:
             floor = self._owners.directory.clock_floor(subject.kind, subject.name)
-            passed = await self._queue.send(owner, token, whose, encoded)
+            passed = await self._queue.send(owner, call.token, whose, encoded)
             if problem_head(passed.bodies[0]).code == NotOwner.code:
                 raise NotTaken(NOT_ITS_OWN)
             return passed, floor

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -116,7 +117,7 @@ class NoteQueue:
         except (NotTaken, NoAnswer, Overloaded) as error:
             for each in batch:
                 if not each.answer.done():
-                    each.answer.set_exception(_again(error))
+                    each.answer.set_exception(copy(error))  # tracebacks of many would grow in one
             return
         for place, each in enumerate(batch):
             if not each.answer.done():  # else its caller has left
@@ -137,8 +138,3 @@ def _taken(queue: deque[_Waiting]) -> list[_Waiting]:
         writers.add(waiting.whose)
         taken.append(waiting)
     return taken
-
-
-def _again(error: NotTaken | NoAnswer | Overloaded) -> NotTaken | NoAnswer | Overloaded:
-    """An error of its own for each caller: tracebacks of many would grow in one."""
-    return error if isinstance(error, Overloaded) else type(error)(*error.args)

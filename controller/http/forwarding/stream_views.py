@@ -140,7 +140,7 @@ class StreamsOfAll:
         return targets, away
 
     async def _ask_owner(self, owner: Target, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
-        """The views of one owner's streams. Raises _NotLooked, or what the owner says."""
+        """The views of one owner's streams. Raises _NotAsked, or what the owner says."""
         if owner is None:
             try:
                 return await self._own.ask(questions)
