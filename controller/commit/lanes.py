@@ -115,6 +115,8 @@ class _Call(Generic[Result]):
             self._refuse(self._error)
 
     def _cut(self) -> None:
+        if self.ended:
+            return  # `_end` comes next, and the session is that of another call
         self._overdue = True
         if self._begun.acquire(blocking=False):  # it waits behind another call, and is not made
             self.ended = True
