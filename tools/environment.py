@@ -98,6 +98,8 @@ def install_requirements(python: Path) -> None:
 def set_up() -> bool:
     """Updates .venv; returns whether there was anything to do."""
     environment = ROOT / ".venv"
+    if environment.is_symlink():
+        environment.unlink()  # it leads to the one of another checkout, which stays as it is
     python = environment / "bin" / "python"
     requirements_stamp, project_stamp = environment / "requirements.stamp", environment / "project.stamp"
     fresh = not (python.exists() and is_stamped(requirements_stamp, requirements_fingerprint(ROOT)))

@@ -333,6 +333,22 @@ def test_an_environment_that_was_moved_is_made_again(environment: ModuleType, ro
     assert len(fingerprints) == 2
 
 
+def test_a_link_to_the_environment_of_another_checkout_is_not_followed(
+    environment: ModuleType, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, another = tmp_path / "copy", tmp_path / "another"
+    shutil.copytree(root / "requirements", copy / "requirements")
+    shutil.copy(root / "pyproject.toml", copy)
+    another.mkdir()
+    (another / "kept").touch()
+    (copy / ".venv").symlink_to(another)
+    monkeypatch.setattr(environment, "ROOT", copy)
+    monkeypatch.setattr(environment, "run", lambda _, *command: (copy / ".venv").mkdir(exist_ok=True))
+    monkeypatch.setattr(environment, "install_requirements", lambda _: None)
+    assert environment.set_up()
+    assert not (copy / ".venv").is_symlink() and [each.name for each in another.iterdir()] == ["kept"]
+
+
 def test_an_interrupted_set_up_is_done_again(environment: ModuleType, tmp_path: Path) -> None:
     stamp = tmp_path / "requirements.stamp"
     assert not environment.is_stamped(stamp, "fingerprint")
