@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -133,17 +134,23 @@ class OutputNotes(StreamingQueryListener):
         self._noted: int | None = None
         self._may_have_noted: int | None = None  # includes notes whose answers were lost
         self._ended = self._end_is_noted = False
-        try:
-            self._writer.register()
-        except StreamSealed:
-            if not seal_at_end:
-                raise
-            self._end_is_noted = True
-            _log.warning(
-                "stream %s is sealed: an earlier run of this job finished it, and this one adds nothing", stream
-            )
-        self._outbox = ReportSender(f"strandline notes of {writer}")
-        self._listening = listen(spark, self)
+        with ExitStack() as opened:
+            opened.callback(self._connection.close)
+            opened.callback(self._writer.release)
+            try:
+                self._writer.register()
+            except StreamSealed:
+                if not seal_at_end:
+                    raise
+                self._end_is_noted = True
+                _log.warning(
+                    "stream %s is sealed: an earlier run of this job finished it, and this one adds nothing", stream
+                )
+            self._outbox = ReportSender(f"strandline notes of {writer}")
+            opened.callback(self._outbox.close)
+            self._listening = listen(spark, self)
+            self._opened = opened.pop_all()
+            self._opened.callback(self._listening.close)
 
     def follow(self, query: StreamingQuery) -> None:
         """Notes this query's time from now on, including its last batch."""
@@ -159,10 +166,7 @@ class OutputNotes(StreamingQueryListener):
 
     def close(self) -> None:
         """Stops noting. Call it before the session stops."""
-        self._listening.close()
-        self._outbox.close()
-        self._writer.release()
-        self._connection.close()
+        self._opened.close()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         """Does nothing: the first batch has the watermark."""
@@ -238,6 +242,11 @@ def _events(batch: DataFrame) -> list[Event]:
             column="value", found="is not there", wanted="a batch for a log has value, and optionally key or segment"
         )
     columns = [name for name in ("key", "segment", "value") if name in batch.columns]
+    for name in columns:
+        kind = batch.schema[name].dataType.typeName()
+        if kind not in (("string",) if name == "segment" else ("string", "binary")):
+            wanted = "cast it to string" if name == "segment" else "cast it to string, or to binary"
+            raise WrongColumn(column=name, found=f"is of type {kind}", wanted=wanted)
     rows = [row.asDict() for row in batch.select(*columns).collect()]
     return [Event(_bytes(row["value"]), key=_bytes(row.get("key")), segment=row.get("segment")) for row in rows]
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_integration import LogSink, OutputNotes, exact_watermark, read_events
+from spark_integration import LogSink, OutputNotes, exact_watermark, output, read_events
+from spark_integration.errors import WrongColumn
 from strandline.client import calls
 from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
 from strandline.logs.sqlite import SqliteLog
@@ -190,3 +191,36 @@ def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
     assert "is repeated" in caplog.text
     assert "refused" not in caplog.text
     assert output.run(calls.marks(output.name, limit=1000)).marks[-1].time == 20_000
+
+
+def test_a_column_that_no_log_takes_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "output.db"
+    SqliteLog.create(path, 1).close()
+    sink = LogSink("job", path=path)
+    rows = spark.range(3)  # `bytes(3)` would be three zero bytes
+    with pytest.raises(WrongColumn, match="'value' is of type long: cast it to string, or to binary"):
+        sink(rows.withColumnRenamed("id", "value"), 0)
+    with pytest.raises(WrongColumn, match="'segment' is of type long: cast it to string"):
+        sink(rows.selectExpr("'x' AS value", "id AS segment"), 0)
+    sink.close()
+
+
+def test_output_notes_that_cannot_listen_leave_nothing_open(
+    spark: SparkSession, stream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "output.db"
+    SqliteLog.create(path, 1).close()
+    made: list[OutputNotes] = []
+
+    def refuse(_: SparkSession, notes: OutputNotes) -> None:
+        made.append(notes)
+        raise RuntimeError("another Spark")
+
+    monkeypatch.setattr(output, "listen", refuse)
+    with pytest.raises(RuntimeError, match="another Spark"):
+        OutputNotes(spark, controller=stream.url, stream=stream.name, writer="job", path=path)
+    (notes,) = made
+    notes._outbox._thread.join(60)
+    assert not notes._outbox._thread.is_alive()
+    with pytest.raises(RuntimeError, match="is closed"):
+        notes._connection.run(calls.describe(stream.name))
