@@ -232,7 +232,7 @@ class LogReader(Protocol):
         """Every event from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
 
         A log may have offsets without an event (a commit's marker, a compacted record): they are skipped. Raises
-        UnknownSegment, and NotInLog if the log does not hold the whole range: it never returns a part.
+        UnknownSegment, and NotInLog if the log does not hold the whole range, at the latest where a part is missing.
         """
         ...
 

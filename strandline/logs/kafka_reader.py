@@ -29,7 +29,7 @@ from strandline.logs import (
 )
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import LogUnavailable, NotInLog
-from strandline.logs.kafka_topic import KAFKA_ATTEMPT_MS, QUIET, Settings, Topic, connecting
+from strandline.logs.kafka_topic import QUIET, Settings, Topic, connecting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 KAFKA_READ_AHEAD_KIB: Final = 2_048  # fetched ahead of the reader; what lies past a range is fetched for nothing
 
 KAFKA_READ_STALL_MS: Final = 60_000  # the longest wait for an event that must be there
+KAFKA_READ_SILENCE_MS: Final = 1_000  # without an event; then the topic is asked whether the range is there
 KAFKA_READ_WAIT_MS: Final = 10  # how long a broker without further events, or a client that is full, may wait
 KAFKA_RECONNECT_MS: Final = 20  # before a reader's second connection; librdkafka waits half of it at each start
 KAFKA_READ_AHEAD_ROWS: Final = 10_000_000  # so many that only KAFKA_READ_AHEAD_KIB counts
@@ -66,19 +67,21 @@ READING: Final = {
 class KafkaLogReader:
     """Reads a topic. For one thread at a time; another process opens its own.
 
+    It has two clients: one that asks about the topic, and one that fetches. Each is made when it is first needed, since
+    a client takes some milliseconds: a task of Spark, which reads a range that the driver has planned, only fetches.
+
     For example:
 
         KafkaLogReader("127.0.0.1:9092", "orders")
     """
 
     def __init__(self, servers: str, topic: str, *, settings: Settings | None = None) -> None:
-        """Opens an existing topic. `settings` are librdkafka's. Raises TopicMissing, and LogUnavailable."""
-        given = {**connecting(settings or {}), "bootstrap.servers": servers}
-        self._topic = Topic(topic, given)
-        self._given = given
+        """`settings` are librdkafka's. The first call raises TopicMissing if there is no such topic."""
+        self._name = topic
+        self._given = {**connecting(settings or {}), "bootstrap.servers": servers}
+        self._asking: Topic | None = None  # until the first question
         self._consumer: Consumer | None = None  # until the first range is read
         self._origin = OwningProcess(f"the reader of topic {topic!r}")
-        self._topic.partitions()
 
     def end_offsets(self) -> Position:
         """The last stable offset of each partition, one after the other: below it no transaction is open."""
@@ -91,16 +94,14 @@ class KafkaLogReader:
     def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
 
-        A batch has at most `batch_rows` rows and KAFKA_BATCH_ROWS, and about BATCH_BYTES bytes. Raises UnknownSegment,
-        and NotInLog if retention has removed a part of the range, or a transaction in it may be open.
+        A batch has at most `batch_rows` rows and KAFKA_BATCH_ROWS, and about BATCH_BYTES bytes. The iterator raises
+        UnknownSegment, and NotInLog if retention has removed a part of the range, or a transaction in it may be open.
         """
-        self._check_range(segment, start, end)
         most = min(batch_rows, KAFKA_BATCH_ROWS)
         return _batches(segment, self._messages(segment, start, end, min(most, KAFKA_READ_ROWS)), most)
 
     def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
         """Like `read`, one event at a time."""
-        self._check_range(segment, start, end)
         return (_event_of(each) for found in self._messages(segment, start, end, BATCH_FIRST_ROWS) for each in found)
 
     def close(self) -> None:
@@ -115,7 +116,15 @@ class KafkaLogReader:
     ) -> None:
         self.close()
 
+    @property
+    def _topic(self) -> Topic:
+        self._origin.check()
+        if self._asking is None:
+            self._asking = Topic(self._name, self._given)
+        return self._asking
+
     def _check_range(self, segment: str, start: int, end: int) -> None:
+        """Raises UnknownSegment, or NotInLog, unless the topic has the whole range."""
         check_range([str(number) for number in self._topic.partitions()], segment, start, end)
         if start == end:
             return
@@ -126,11 +135,12 @@ class KafkaLogReader:
             raise NotInLog(segment=segment, start=start, end=end, found=there)
 
     def _messages(self, segment: str, start: int, end: int, most: int) -> Iterator[list[Message]]:
-        """The messages of a range in lists, none of them empty."""
-        if start == end:
+        """The messages of a range in lists, none of them empty. What the broker does not deliver is checked."""
+        if start == end or not (segment.isdecimal() and 0 <= start < end):
+            self._check_range(segment, start, end)
             return
         rows, place = min(BATCH_FIRST_ROWS, most), start
-        consumer = self._assigned(TopicPartition(self._topic.name, int(segment), start))
+        consumer = self._assigned(TopicPartition(self._name, int(segment), start))
         try:
             last_found = time.monotonic()
             while place < end:
@@ -147,7 +157,9 @@ class KafkaLogReader:
                     place = _offset(within[-1]) + 1
                 if found:
                     last_found = time.monotonic()
-                elif time.monotonic() - last_found > KAFKA_READ_STALL_MS / 1000:
+                    continue
+                self._check_range(segment, start, end)
+                if time.monotonic() - last_found > KAFKA_READ_STALL_MS / 1000:
                     raise LogUnavailable(path=self._topic.path, reason=f"nothing came for {KAFKA_READ_STALL_MS} ms")
         finally:
             if self._origin.is_here:
@@ -166,7 +178,7 @@ class KafkaLogReader:
     def _portion(self, consumer: Consumer, rows: int) -> list[Message]:
         """The messages available, once there is one. `consume` alone would wait until it has as many as requested."""
         self._origin.check()
-        first = consumer.poll(KAFKA_ATTEMPT_MS / 1000)
+        first = consumer.poll(KAFKA_READ_SILENCE_MS / 1000)
         if first is None:
             return []
         more = consumer.consume(rows - 1, KAFKA_READ_WAIT_MS / 1000) if rows > 1 and not first.error() else []
@@ -180,6 +192,7 @@ class KafkaLogReader:
         error = message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             return _offset(message) >= end
+        self._check_range(segment, start, end)
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             first = self._topic.heads([int(segment)])[segment]  # retention removed events meanwhile
             raise NotInLog(segment=segment, start=start, end=end, found=max(0, end - max(start, first)))

@@ -155,7 +155,7 @@ class TestAppends:
         with pytest.raises(TopicMissing, match="'nowhere'"):
             KafkaLog.connect(kafka.servers, "nowhere")
         with pytest.raises(TopicMissing, match="'nowhere'"):
-            KafkaLogReader(kafka.servers, "nowhere")
+            KafkaLogReader(kafka.servers, "nowhere").end_offsets()
 
     def test_a_log_stays_idempotent(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
         with pytest.raises(InvalidSetting, match=r"enable\.idempotence"):
@@ -296,7 +296,7 @@ class TestReading:
             assert log.flush() == log.end_offsets() == {"0": 2}
             assert reader.end_offsets() == {"0": 0}
             with pytest.raises(NotInLog, match="0 of these 2"):
-                reader.read("0", 0, 2)
+                list(reader.read("0", 0, 2))
         producer.abort_transaction()
 
     def test_what_retention_removed_is_not_in_the_log(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
@@ -309,12 +309,15 @@ class TestReading:
         removed.result(30)
         with KafkaLogReader(kafka.servers, topic) as reader:
             with pytest.raises(NotInLog, match="8 of these 20"):
-                reader.read("0", 0, 20)
+                list(reader.read("0", 0, 20))
             assert [row.value for row in reader.rows("0", 12, 20)] == [b"%d" % n for n in range(12, 20)]
             with pytest.raises(NotInLog, match="ask for no more"):
-                reader.read("0", 15, 21)
-            with pytest.raises(UnknownSegment, match="'1'"):
-                reader.read("1", 0, 1)
+                list(reader.read("0", 15, 21))
+            with pytest.raises(NotInLog, match="0 of these 3"):
+                list(reader.read("0", 22, 25))
+            for unknown in ("1", "nowhere", "-1"):
+                with pytest.raises(UnknownSegment, match=f"'{unknown}'"):
+                    list(reader.read(unknown, 0, 1))
 
     def test_what_compaction_took_is_passed_over(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
         topic = new_topic(1, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
