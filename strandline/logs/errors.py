@@ -101,7 +101,7 @@ class LogVersion(Invalid):
 
 
 class NotInLog(Invalid):
-    """The log does not hold the whole range. It never returns a part of it instead."""
+    """The log does not hold the whole range. Reading raises this, at the latest where a part is missing."""
 
     segment: str
     start: int
