@@ -14,7 +14,6 @@ import click
 from controller.format import Times, read_offsets, read_time
 from controller.terminal import Failure
 from strandline.errors import InvalidName, StrandlineError
-from strandline.limits import SEGMENTS_PER_STREAM
 from strandline.names import check_name
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def new_segments(text: str) -> list[NewSegment]:
     try:
         is_json = text.lstrip().startswith("[")
         given = json.loads(text) if is_json else [_ranged_segment(each) for each in text.split(",")]
-        return [_new_segment(each) for each in given[:SEGMENTS_PER_STREAM]]
+        return [_new_segment(each) for each in given]
     except (ValueError, TypeError, AttributeError, RecursionError, StrandlineError) as error:
         raise click.BadParameter(f"{text[:200]!r} are no segments ({error}): {_SEGMENTS}") from None
 

@@ -138,15 +138,16 @@ class KeyState:
             return False
         history.append(new_tuple(KeptNote, (time, cut, self.newest)))
         self.fresh += 1
-        if len(history) <= bound:
-            return False
-        # Every second one stays, from the end: a time between two of them maps to the later, looser cut.
-        self._rewrite(history[::-2][::-1])
-        return True
+        return len(history) > bound and self._thin()
 
     def go_idle(self) -> None:
         """Makes it idle."""
         self.phase, self.floor, self.lost_at = Phase.IDLE, None, None
+
+    def _thin(self) -> bool:
+        """Leaves every second kept note, from the end: a time between two of them maps to the later, looser cut."""
+        self._rewrite(self.history[::-2][::-1])
+        return True
 
     def kept_above(self, last_time: int | None) -> int | None:
         """The time of the last kept note, if a mark above `last_time` can need it."""

@@ -393,7 +393,7 @@ class SegmentReply(msgspec.Struct, frozen=True, kw_only=True):
     final_offset: int | None
     created_at: Time
     last_noted_at: Time | None
-    time_at_end: Time | None = None  # what an older controller does not say
+    time_at_end: Time | None
 
 
 class SegmentsReply(msgspec.Struct, frozen=True):

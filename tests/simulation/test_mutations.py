@@ -181,7 +181,7 @@ def rest_is_not_stored_before_it_ends(patch: Patch) -> None:
 
 
 def thinning_keeps_the_earlier_note(patch: Patch) -> None:
-    def broken(self: KeyState, bound: int) -> bool:
+    def broken(self: KeyState) -> bool:
         later, earlier = self.history[-1], self.history[-2]
         self.history[-2:] = [KeptNote(later.time, earlier.cut, earlier.newest)]
         return True
