@@ -18,7 +18,7 @@ from controller.commit.store import Store, after_commit
 from controller.groups.loaded_group import LoadedGroup, settings_of
 from controller.groups.membership import Membership, Positions, StreamStart
 from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
-from controller.groups.windows import as_of, group_window, left_behind, questions_of
+from controller.groups.windows import as_of, combined_of, group_window, left_behind, questions_of
 from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.groups import group_streams, load_group, progress_in
@@ -446,7 +446,7 @@ class Groups:
             put_back = members.times_put_back
             questions = questions_of(members)
             views = dict(await self._ask(group, questions))
-            while further := left_behind(members, views):
+            while further := left_behind(combined := combined_of(members, views), views):
                 views |= await self._ask(
                     group, {stream: structs.replace(questions[stream], goes_to=to) for stream, to in further.items()}
                 )
@@ -456,7 +456,7 @@ class Groups:
                 break
         now, was_held = moment.now, members.held
         was_caught_up, was_backlog = loaded.caught_up, loaded.backlog
-        window = group_window(loaded, views, now)
+        window = group_window(loaded, views, combined, now)
         loaded.last_window = window
         pending = self._committer.pending(loaded)
         loaded.record_silent(now)

@@ -27,7 +27,7 @@ def questions_of(membership: Membership) -> dict[str, StreamQuestion]:
     }
 
 
-class _Combined(NamedTuple):
+class Combined(NamedTuple):
     """The watermarks over all streams of a group, and what they are made of."""
 
     places: Mapping[str, GroupPlace]
@@ -37,9 +37,8 @@ class _Combined(NamedTuple):
     held: dict[str, int]
 
 
-def left_behind(membership: Membership, views: Mapping[str, StreamView]) -> dict[str, dict[str, int]]:
+def left_behind(combined: Combined, views: Mapping[str, StreamView]) -> dict[str, dict[str, int]]:
     """The idle streams without which the group would go on, and do not know yet how far, by key."""
-    combined = _combined(membership, views)
     further: dict[str, dict[str, int]] = {}
     for stream in combined.left_out:
         if combined.places[stream].standing in LEFT_OUT_IDLE:
@@ -50,10 +49,9 @@ def left_behind(membership: Membership, views: Mapping[str, StreamView]) -> dict
     return further
 
 
-def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], now: int) -> GroupWindow:
+def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], combined: Combined, now: int) -> GroupWindow:
     """The window of a group, in each of its streams and over all of them. Keeps the watermarks that it tells."""
-    membership = loaded.membership
-    places, bounds, left_out, watermarks, membership.held = _combined(membership, views)
+    places, bounds, left_out, watermarks, loaded.membership.held = combined
     streams = {stream: _stream_window(place, views[stream].newest, now) for stream, place in places.items()}
     lowest = watermarks.get(DEFAULT_KEY)
     return GroupWindow(
@@ -70,7 +68,8 @@ def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], now: int)
     )
 
 
-def _combined(membership: Membership, views: Mapping[str, StreamView]) -> _Combined:
+def combined_of(membership: Membership, views: Mapping[str, StreamView]) -> Combined:
+    """What these views say together. It changes nothing."""
     places = {stream: view.place for stream, view in views.items() if view.place is not None}
     bounds = {stream: {key: each.lower for key, each in place.windows.items()} for stream, place in places.items()}
     left_out = tuple([stream for stream, each in places.items() if each.standing is not GroupStanding.COUNTED])
@@ -79,7 +78,7 @@ def _combined(membership: Membership, views: Mapping[str, StreamView]) -> _Combi
         each.standing is not GroupStanding.ENDED for each in places.values()
     )
     watermarks, held = combine(bounds, left_out, membership.held, jump=jump)
-    return _Combined(places, bounds, left_out, watermarks, held)
+    return Combined(places, bounds, left_out, watermarks, held)
 
 
 def as_of(window: GroupWindow, now: int) -> GroupWindow:

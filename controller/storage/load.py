@@ -20,12 +20,12 @@ from controller.storage.rows import (
     config_of,
     cut_of,
     mark_of,
+    numbers_of,
     origin_of,
     page_of,
     remainders_of,
     rows_of,
     segment_of,
-    times_of,
 )
 from controller.storage.steps import FIRST_STEPS, ITEM_CHARACTERS, Step, pages
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
@@ -187,7 +187,7 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
 
 
 def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, Remainder], dict[str, int]]:
-    remainders, passed = remainders_of(row.remainders), times_of(row.passed)
+    remainders, passed = remainders_of(row.remainders), numbers_of(row.passed)
     return config_of(row.config), origin_of(row), cut_of(row.head), remainders, passed
 
 

@@ -72,12 +72,8 @@ def cut_json(cut: Cut) -> str:
     return to_json(cut.offsets)
 
 
-def offsets_of(text: str) -> dict[str, int]:
-    return _numbers.decode(text)
-
-
-def times_of(text: str) -> dict[str, int]:
-    """Times by key."""
+def numbers_of(text: str) -> dict[str, int]:
+    """Offsets by segment, or times by key."""
     return _numbers.decode(text)
 
 
@@ -86,7 +82,7 @@ def names_of(text: str) -> list[str]:
 
 
 def cut_of(text: str) -> Cut:
-    offsets = offsets_of(text)
+    offsets = numbers_of(text)
     return Cut(offsets) if offsets else NOTHING
 
 

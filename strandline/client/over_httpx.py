@@ -63,15 +63,13 @@ class BlockingExchanges:
             finally:
                 answer.close()
             return _response(sent, answer)
-        except Exception as error:
-            outcome = _outcome_of(error) if isinstance(error, httpx.TransportError) else None
-            if isinstance(outcome, NotReached | AllInUse):
-                return outcome
-            if client.is_closed:  # then httpx may raise anything
-                return AnswerLost(_OVERDUE)
-            if outcome is None:
+        except httpx.TransportError as error:
+            outcome = _outcome_of(error)
+            return AnswerLost(_OVERDUE) if client.is_closed and isinstance(outcome, AnswerLost) else outcome
+        except Exception:
+            if not client.is_closed:
                 raise
-            return outcome
+            return AnswerLost(_OVERDUE)  # a client that is closed meanwhile may raise anything
         finally:
             with self._lock:
                 self._under_way.pop(sent, None)

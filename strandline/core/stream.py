@@ -160,10 +160,7 @@ class Stream:
         if writer is not None and (again := _same_registration(writer, registration, keys)) is not None:
             self._touch(writer, now)
             self._update_writer(writer, now)
-            floors = {
-                key: self._floor_of_readers(key, writer.key_states[key], each) for key, each in again.floors.items()
-            }
-            return replace(again, floors=floors)
+            return replace(again, floors=self._with_readers(writer, again.floors))
         self._store_rest(now)
         writer = self._ensure_writer(name, now)
         if writer.closed:
@@ -174,11 +171,9 @@ class Stream:
         writer.excluded_at = None
         self._touch(writer, now)
         self._take_up(writer, keys, Phase.IDLE)
-        floors = {}
-        for key in keys:
-            key_state = writer.key_states[key]
-            floors[key] = self._floor_of_readers(key, key_state, key_state.join(self._last_time(key)))
+        floors = {key: writer.key_states[key].join(self._last_time(key)) for key in keys}
         self._update_writer(writer, now)
+        floors = self._with_readers(writer, floors)
         return Registered(epoch=self.epochs, floors=floors, noted=_noted(writer, keys))
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> NoteResult:
@@ -289,7 +284,8 @@ class Stream:
         comes back has below them is late. Returns whether any of them is new."""
         further = {key: time for key, time in times.items() if time > self.passed.get(key, time - 1)}
         self.passed |= further
-        self._changes.stream = self._changes.stream or bool(further)
+        if further:
+            self._changes.stream = True
         return bool(further)
 
     # -- the stream ---------------------------------------------------------------------------------------------
@@ -504,6 +500,10 @@ class Stream:
             if self.passed:
                 floors[key] = self._floor_of_readers(key, key_state, floors[key])
         return floors
+
+    def _with_readers(self, writer: StreamWriter, floors: Mapping[str, int | None]) -> dict[str, int | None]:
+        """The floors of a writer that registers, with what readers have reached without the stream."""
+        return {key: self._floor_of_readers(key, writer.key_states[key], floor) for key, floor in floors.items()}
 
     def _floor_of_readers(self, key: str, key_state: KeyState | None, floor: int | None) -> int | None:
         """The floor, or the time to which readers went on without the stream, if that is greater and the writer has not

@@ -136,7 +136,7 @@ class KafkaLogReader:
 
     def _messages(self, segment: str, start: int, end: int, most: int) -> Iterator[list[Message]]:
         """The messages of a range in lists, none of them empty. What the broker does not deliver is checked."""
-        if start == end or not (segment.isdecimal() and 0 <= start < end):
+        if not (segment.isdecimal() and 0 <= start < end):
             self._check_range(segment, start, end)
             return
         rows, place = min(BATCH_FIRST_ROWS, most), start

@@ -11,7 +11,7 @@ import pytest
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
 from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView, StreamViews
-from controller.groups.windows import as_of, group_window
+from controller.groups.windows import as_of, combined_of, group_window
 from controller.storage.tenure import Tenure
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
@@ -37,7 +37,8 @@ def told(*streams: tuple[int | None, GroupStanding]) -> GroupWindow:
     }
     membership = Membership("g", GroupSettings(streams=tuple(views)))
     tenure = Tenure(1, "test", NOON, Unserved())
-    return group_window(LoadedGroup(membership, NOON, tenure, stored_fence=None), views, NOON)
+    loaded = LoadedGroup(membership, NOON, tenure, stored_fence=None)
+    return group_window(loaded, views, combined_of(membership, views), NOON)
 
 
 COUNTED, IDLE, SET_ASIDE, ENDED = GroupStanding

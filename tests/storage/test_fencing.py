@@ -122,6 +122,15 @@ def test_a_mark_is_never_overwritten_even_by_its_owner(store_url: str) -> None:
         assert times(database) == [1, 2]
 
 
+def until_a_session_waits(postgres: Any, url: str, thread: threading.Thread) -> None:
+    """Returns once a session of the database waits for a lock, or the thread that should has ended."""
+    name = url.rpartition("/")[2]
+    waits = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
+    deadline = time.monotonic() + 30
+    while not postgres.execute(waits) and time.monotonic() < deadline and thread.is_alive():
+        pass
+
+
 def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any, postgres_url: str) -> None:
     """Even if the lock of the one who serves failed us: here two write at once."""
     with open_database(postgres_url) as database:
@@ -139,11 +148,7 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
 
         def wait_until_the_late_one_waits() -> None:
             thread.start()
-            name = postgres_url.rpartition("/")[2]
-            waits = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
-            deadline = time.monotonic() + 30
-            while not postgres.execute(waits) and time.monotonic() < deadline and thread.is_alive():
-                pass
+            until_a_session_waits(postgres, postgres_url, thread)
             assert began == []
 
         write_commit(database.writer, writing_of(ours, early), wait_until_the_late_one_waits)
@@ -177,11 +182,7 @@ def test_a_commit_that_waits_for_a_new_term_to_begin_is_refused(postgres: Any, p
         @event.listens_for(engine, "commit")
         def wait_until_the_early_one_waits(_: Any) -> None:
             thread.start()
-            name = postgres_url.rpartition("/")[2]
-            waits = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
-            deadline = time.monotonic() + 30
-            while not postgres.execute(waits) and time.monotonic() < deadline and thread.is_alive():
-                pass
+            until_a_session_waits(postgres, postgres_url, thread)
             assert thread.is_alive() and not refused
 
         with engine.connect() as connection:
