@@ -20,7 +20,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from controller.commit.health import StoreHealth
@@ -34,6 +35,7 @@ from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, Stra
 # Turns of the event loop for calls that have arrived to join: it reads them in one, and begins their handlers in a
 # later one. Without them, 64 connections made commits of half as many calls, each of which costs about as much.
 TURNS_TO_JOIN: Final = 3
+TURNS_A_REQUEST: Final = 2  # of the loop, until the next request with many notes has its turn; not more if that is slow
 FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one commit; further ones wait for the next
 
 log = logging.getLogger(__name__)
@@ -101,6 +103,7 @@ class Committer:
         self._writing: Batch | None = None  # the batch that is being committed
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._expected = 0  # requests with many notes that wait for their turn
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="committer")
@@ -145,6 +148,15 @@ class Committer:
         while self.is_full and not self._forming.taken.done():
             await asyncio.wait([self._forming.taken])
 
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """Lets the next commit wait for a request that waits for its turn."""
+        self._expected += 1
+        try:
+            yield
+        finally:
+            self._expected -= 1
+
     def keep(self, unwritten: Unwritten) -> None:
         """Adds a change to the next commit, without waiting for it."""
         self._forming.unwritten[id(unwritten)] = unwritten
@@ -174,6 +186,9 @@ class Committer:
                 await self._wanted.wait()
                 for _ in range(TURNS_TO_JOIN):
                     await asyncio.sleep(0)
+                for _ in range(TURNS_A_REQUEST * self._expected):
+                    if not self.is_full:
+                        await asyncio.sleep(0)
                 await self._serving.ready()
                 self._wanted.clear()
                 batch = self._next_batch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -19,7 +19,7 @@ from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
 from controller.http.request_bodies import SMALL_BODY_BYTES, check_json, decode, read_body, well_made
 from controller.http.responses import to_json
-from controller.streams.notes import Noted, Notes
+from controller.streams.notes import Answers, Noted, Notes
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
@@ -30,7 +30,6 @@ from strandline.wire.streams import encoded_result, note_reply
 PIECE_NOTES: Final = 128  # processed at once; then other calls have their turn
 
 NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work
-PIECE_ANSWERS: Final = 512  # encoded as JSON at once
 
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
@@ -50,7 +49,9 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
         if isinstance(given, NoteBody) and given.notes is not UNSET:
             given = checked(given, given.notes)
         if isinstance(given, list):
-            return await take_many(notes, given, stream, scope, len(body))
+            answers = await take_many(notes, given, stream, scope, len(body))
+            del body, given  # else they fill the processor's cache until the commit has ended
+            return b'{"results":[%s]}' % b",".join(await answers.durable(encoded_result))
         if stream is None:
             raise no_list()
         note = note_of(given, stream)
@@ -102,19 +103,18 @@ def no_list() -> InvalidNote:
 
 async def take_many(
     notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope, size_bytes: int
-) -> bytes:
-    """The answer to many notes. `stream` is None if each names its own, which the caller's token has to allow."""
+) -> Answers[bytes]:
+    """The answers to many notes. `stream` is None if each names its own, which the caller's token has to allow."""
+
+    def encoded(first: int, results: Sequence[Noted | StrandlineError]) -> list[bytes]:
+        return _encoded(given[first : first + len(results)], results)
+
     async with notes.turns.work_on(size_bytes) as turn:
-        results = await notes.take_all(_pieces(given, stream, scope), turn, caller_of(scope))
-        parts = []
-        for first in range(0, len(given), PIECE_ANSWERS):
-            await turn.next()
-            parts.append(_encoded(given[first : first + PIECE_ANSWERS], results[first : first + PIECE_ANSWERS]))
-    return _as_results(parts)
+        return await notes.take_all(_pieces(given, stream, scope), turn, encoded, caller_of(scope))
 
 
-def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Noted | StrandlineError]) -> bytes:
-    """The results as JSON, with commas. Most answers to the notes of a request are equal, and each is encoded once."""
+def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Noted | StrandlineError]) -> list[bytes]:
+    """The results as JSON. Most answers to the notes of a request are equal, and each is encoded once."""
     known: dict[tuple[bool, int | None, int], bytes] = {}
     parts = []
     for each, result in zip(given, results, strict=True):
@@ -130,11 +130,7 @@ def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Note
             if not keyed and not answer.marks:
                 known[what] = part
         parts.append(part)
-    return b",".join(parts)
-
-
-def _as_results(parts: Iterable[bytes]) -> bytes:
-    return b'{"results":[%s]}' % b",".join(parts)
+    return parts
 
 
 def _pieces(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -24,6 +25,8 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
 
+Answer = TypeVar("Answer")
+
 
 class Noted(msgspec.Struct, frozen=True, gc=False):  # five times faster to make than a NamedTuple
     """The answer to a note and, by key, the holder of time if the note led to no mark."""
@@ -31,6 +34,33 @@ class Noted(msgspec.Struct, frozen=True, gc=False):  # five times faster to make
     answer: NoteResult
     graph: SegmentGraph  # for the cuts of the marks
     held_by: dict[str, Holder]
+
+
+class Answers(Generic[Answer]):
+    """The answers to many notes, before these are durable."""
+
+    __slots__ = ("_answers", "_waits")
+
+    def __init__(self, answers: list[Answer], waits: Mapping[Durable, Sequence[int]]) -> None:
+        """`waits` has the places of the notes that were taken, by their commit."""
+        self._answers = answers
+        self._waits = waits
+
+    async def durable(self, failed: Callable[[StrandlineError], Answer]) -> list[Answer]:
+        """The answers, once all commits have ended. Where one failed, `failed` makes the answers to its notes. Raises
+        if no note became durable."""
+        errors: dict[Durable, StrandlineError] = {}
+        for commit in self._waits:
+            try:
+                await commit
+            except StrandlineError as error:
+                errors[commit] = error
+        if errors and len(errors) == len(self._waits):
+            raise next((each for each in errors.values() if isinstance(each, Undecided)), next(iter(errors.values())))
+        for failure, of_it in errors.items():
+            for place in self._waits[failure]:
+                self._answers[place] = failed(of_it)
+        return self._answers
 
 
 class Notes:
@@ -59,49 +89,56 @@ class Notes:
         return noted
 
     async def take_all(
-        self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]], turn: Turn, by: str | None = None
-    ) -> list[Noted | StrandlineError]:
+        self,
+        pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]],
+        turn: Turn,
+        answered: Callable[[int, Sequence[Noted | StrandlineError]], Sequence[Answer]],
+        by: str | None = None,
+    ) -> Answers[Answer]:
         """Takes many notes in order, each with its stream. A refused note does not affect the others.
 
         Other calls run between two pieces, so the notes are as separate as if each had come alone. An error in place of
-        a note, which could not be decoded, is its own result. Raises if no note became durable. If only some failed,
-        the error is the result of each of these, and of all notes that were not yet checked.
+        a note, which could not be decoded, is its own result. `answered` makes the answers to the notes from a place
+        on. They may be sent once they are durable: until then, nothing else of the notes need be kept. If a commit
+        fails meanwhile, its error is the result of all notes that were not yet checked.
         """
-        results: list[Noted | StrandlineError] = []
-        waits: dict[int, Durable] = {}  # by place, of the notes that were taken
+        answers: list[Answer] = []
+        waits: dict[Durable, list[int]] = {}  # the places of the notes that were taken, by their commit
         failed: StrandlineError | None = None
         request = _ManyNotes(pieces)
         for piece in request.pieces():
             await self._committer.room()
-            await turn.next()
-            failed = failed or _failure(set(waits.values()))
+            with self._committer.expecting():
+                await turn.next()
+            failed = failed or _failure(waits)
             missing = {} if failed is not None else await self._load_together(piece, turn)
             for stream, run in groupby(piece, key=itemgetter(0)):
                 given = [each for _, each in run]
                 if failed is not None:
-                    results += [failed] * len(given)
+                    answers += answered(len(answers), [failed] * len(given))
                     continue
                 errors = [each for each in given if isinstance(each, StrandlineError)]
                 if len(errors) == len(given):  # the stream is not loaded for them
                     for error in errors:
                         self.journal_refusal(stream, error, by)
-                    results += errors
+                    answers += answered(len(answers), errors)
                     continue
                 try:
                     if stream in missing:
                         raise missing[stream]
                     loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
                 except StrandlineError as error:
-                    results += [each if isinstance(each, StrandlineError) else error for each in given]
+                    results = [each if isinstance(each, StrandlineError) else error for each in given]
+                    answers += answered(len(answers), results)
                     continue
-                found, durable = self._apply_run(loaded, given, by, request, len(results))
+                first = len(answers)
+                found, durable = self._apply_run(loaded, given, by, request, first)
                 if durable is not None:
-                    waits |= {
-                        place: durable for place, each in enumerate(found, len(results)) if isinstance(each, Noted)
-                    }
-                results += found
+                    taken = [place for place, each in enumerate(found, first) if isinstance(each, Noted)]
+                    waits.setdefault(durable, []).extend(taken)
+                answers += answered(first, found)
         turn.end()
-        return await _settled(results, waits)
+        return Answers(answers, waits)
 
     async def _load_together(
         self, piece: Sequence[tuple[str, Note | StrandlineError]], turn: Turn
@@ -222,25 +259,6 @@ def _failure(waits: Iterable[Durable]) -> StrandlineError | None:
         if isinstance(error, StrandlineError):
             return error
     return None
-
-
-async def _settled(
-    results: list[Noted | StrandlineError], waits: Mapping[int, Durable]
-) -> list[Noted | StrandlineError]:
-    """The results, once all taken notes are durable or failed. Raises if none of them is durable."""
-    errors: dict[Durable, StrandlineError] = {}
-    flushes = set(waits.values())
-    for wait in flushes:
-        try:
-            await wait
-        except StrandlineError as error:
-            errors[wait] = error
-    if errors and len(errors) == len(flushes):
-        raise next((each for each in errors.values() if isinstance(each, Undecided)), next(iter(errors.values())))
-    for place, wait in waits.items():
-        if wait in errors:
-            results[place] = errors[wait]
-    return results
 
 
 class _ManyNotes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,8 +154,13 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
 async def take(notes: Notes, count: int) -> list[Noted | StrandlineError]:
     given = [("s", Note(writer=f"w{number}", times={"": NOON}, position={"0": 1})) for number in range(count)]
     pieces = [given[first : first + PIECE_NOTES] for first in range(0, count, PIECE_NOTES)]
+
+    def answered(_: int, results: Sequence[Noted | StrandlineError]) -> Sequence[Noted | StrandlineError]:
+        return results
+
     async with notes.turns.work_on(1) as turn:
-        return await notes.take_all(pieces, turn)
+        answers = await notes.take_all(pieces, turn, answered)
+    return await answers.durable(lambda error: error)
 
 
 def test_no_flush_has_more_of_a_large_request_than_its_bound(tmp_path: Path) -> None:

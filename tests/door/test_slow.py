@@ -109,14 +109,16 @@ def test_the_connection_of_who_is_slow_ends(serve: Callable[..., OwnProcess], ce
 
 def wait_until_given_up(stalled: list[Raw], deadline: float) -> None:
     """The controller's end of a connection whose answer nobody takes is closed: only the kernel can tell."""
-    wanted = {raw.socket.getsockname()[1] for raw in stalled}
+    wanted = {(raw.socket.getpeername()[1], raw.socket.getsockname()[1]) for raw in stalled}
     while wanted & held():
         assert time.monotonic() < deadline, "an answer that nobody takes is kept"
         select.select([], [], [], 0.5)
 
 
-def held() -> set[int]:
-    """The ports of those who are connected to a server of this machine that still holds its end."""
+def held() -> set[tuple[int, int]]:
+    """The connections that this machine holds, each by its own port and the other's. The other's alone would not do:
+    the kernel gives one port to connections with several servers."""
     with open("/proc/net/tcp") as table:
         rows = [line.split() for line in table.readlines()[1:]]
-    return {int(remote.partition(":")[2], 16) for _, _, remote, state, *_ in rows if state == ESTABLISHED}
+    ends = ((own, remote) for _, own, remote, state, *_ in rows if state == ESTABLISHED)
+    return {(int(own.partition(":")[2], 16), int(remote.partition(":")[2], 16)) for own, remote in ends}

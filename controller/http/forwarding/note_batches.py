@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -25,9 +25,8 @@ from controller.http.responses import to_json
 from strandline.errors import NotOwner, Overloaded, OwnerUndecided, StrandlineError
 from strandline.names import is_name
 from strandline.wire.problems import to_problem
-from strandline.wire.streams import NoteResults
+from strandline.wire.streams import NoteResults, encoded_result
 
-_results: Final = msgspec.json.Decoder(NoteResults)
 Given: TypeAlias = NoteBody | StrandlineError
 
 
@@ -134,10 +133,10 @@ class NoteBatches:
 
 async def _taken_here(call: _Call, notes: list[Given]) -> Sequence[msgspec.Raw]:
     try:
-        body = await take_many(call.controller.notes, notes, None, call.scope, call.size_bytes)
+        answers = await take_many(call.controller.notes, notes, None, call.scope, call.size_bytes)
+        return [msgspec.Raw(each) for each in await answers.durable(encoded_result)]
     except StrandlineError as error:
         return [_problem(error)] * len(notes)
-    return _results.decode(body).results
 
 
 def _subject_of(given: Given) -> Subject | None:
