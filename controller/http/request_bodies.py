@@ -6,6 +6,7 @@ A name that occurs twice in one object is refused; other JSON readers ignore one
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -21,6 +22,7 @@ from strandline.limits import BODY_BYTES, JSON_DEPTH
 SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn comes
 
 Body = TypeVar("Body")
+_STRINGS_AND_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 _JSON: Final = b"application/json"
 _SENT_BY_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})  # at least one, with everything that has a body
 _OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
@@ -133,7 +135,6 @@ def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
 
 def check_json(body: bytes) -> None:
     """Raises BadJson for a body that is not JSON, is nested too deeply, or has a name twice in one object."""
-    depth = 0
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -146,9 +147,10 @@ def check_json(body: bytes) -> None:
     def no_constant(name: str) -> None:
         raise BadJson(reason=f"{name} is no JSON")
 
-    if body.count(b"[") + body.count(b"{") > JSON_DEPTH:  # otherwise no character needs a check
-        for character in body:
-            depth += (character in b"[{") - (character in b"]}")
+    if body.count(b"[") + body.count(b"{") > JSON_DEPTH:  # otherwise no bracket needs a check
+        depth = 0
+        for found in _STRINGS_AND_BRACKETS.finditer(body):
+            depth += (found[0] in b"[{") - (found[0] in b"]}")
             if depth > JSON_DEPTH:
                 raise BadJson(reason=f"it is nested more than {JSON_DEPTH} deep")
     try:

@@ -35,6 +35,7 @@ BAD_NOTES = [
     (b'{"writer": "a", "time": 5, "position": {}, "epoch": 1, "epoch": null}', 400, "bad_json", "'epoch' stands twice"),
     (b'{"writer": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "bad_json", "nested"),
     (b'{"more": ' + b'{"a":' * 40 + b"1" + b"}" * 41, 400, "bad_json", "nested"),
+    (b'{"writer": "' + b'\\"[' * 40 + b'", "time": 5, "position": {}}', 422, "invalid_name", ""),
     (b"[]", 422, "invalid_note", ""),
     (b"null", 422, "invalid_note", ""),
     (b"17", 422, "invalid_note", ""),
