@@ -14,7 +14,7 @@ from controller.controller import Controller
 from controller.http.auth import get_grant, grant_of
 from controller.http.bodies import Strict
 from controller.http.body_errors import body_error
-from controller.http.request_bodies import check_json, decode, read_body
+from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body
 from controller.http.request_headers import sent_headers
 from controller.status.status_view import Viewer
 from strandline.access import Grant
@@ -101,16 +101,26 @@ async def read_as(
 ) -> Body:
     """The request's body; `empty` is used if there is none. JSON of another shape raises `wrong`."""
     body = await read_body(request.scope, request.receive, as_json=True)
-    return empty if not body and empty is not None else body_as(kind, body, wrong)
+    return empty if not body and empty is not None else await body_as(request, kind, body, wrong)
 
 
-def body_as(
-    kind: type[Body], body: bytes, wrong: type[InvalidNote] | type[InvalidConfig] | type[BadJson] = BadJson
+async def body_as(
+    request: Request,
+    kind: type[Body],
+    body: bytes,
+    wrong: type[InvalidNote] | type[InvalidConfig] | type[BadJson] = BadJson,
 ) -> Body:
     """The value of a body that was read. JSON of another shape raises `wrong`."""
-    try:
-        value = decode(decoder_of(kind), body)
-    except msgspec.ValidationError as error:
-        raise body_error(wrong, error, body) from None
-    check_json(body)
-    return value
+
+    def value_of(body: bytes) -> Body:
+        try:
+            value = decode(decoder_of(kind), body)
+        except msgspec.ValidationError as error:
+            raise body_error(wrong, error, body) from None
+        check_json(body)
+        return value
+
+    if len(body) <= SMALL_BODY_BYTES:
+        return value_of(body)
+    bodies: BodiesRead = request.app.state.bodies
+    return await bodies.read_closely(value_of, body)

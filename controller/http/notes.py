@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -17,7 +16,7 @@ from controller.http.bodies import NoteBody, RawNotesBody
 from controller.http.body_errors import body_error
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
-from controller.http.request_bodies import SMALL_BODY_BYTES, check_json, decode, read_body, well_made
+from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body, well_made
 from controller.http.responses import to_json
 from controller.streams.notes import Answers, Noted, Notes
 from strandline.access import EVERYTHING, Grant, Role
@@ -42,10 +41,7 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
     notes, scope = controller.notes, request.scope
     try:
         body = await read_body(scope, request.receive, as_json=True)
-        if len(body) <= SMALL_BODY_BYTES:
-            given = read_well_made(body) or read_closely(body)
-        else:
-            given = await read_large(body, notes)
+        given = await read_notes(body, request.app, notes)
         if isinstance(given, NoteBody) and given.notes is not UNSET:
             given = checked(given, given.notes)
         if isinstance(given, list):
@@ -80,12 +76,19 @@ def read_closely(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
     return given
 
 
-async def read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
-    """The content of a large body, read when its turn comes. A closer check takes long, so a thread does it."""
-    async with notes.turns.work_on(len(body)) as turn:
-        await turn.next()
+async def read_notes(body: bytes, app: Any, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
+    """The content of a body; a large one is read when its turn comes. A closer check takes up to a second for many
+    malformed notes, so good ones do not wait for it."""
+    if len(body) <= SMALL_BODY_BYTES:
         given = read_well_made(body)
-        return await asyncio.to_thread(read_closely, body) if given is None else given
+    else:
+        async with notes.turns.work_on(len(body)) as turn:
+            await turn.next()
+            given = read_well_made(body)
+    if given is not None:
+        return given
+    bodies: BodiesRead = app.state.bodies
+    return await bodies.read_closely(read_closely, body)
 
 
 def checked(given: NoteBody, many: list[NoteBody]) -> list[NoteBody | StrandlineError]:

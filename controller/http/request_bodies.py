@@ -5,8 +5,10 @@ A name that occurs twice in one object is refused; other JSON readers ignore one
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -19,7 +21,7 @@ from controller.tokens import NOT_KNOWN, Tokens
 from strandline.errors import BadJson, Overloaded, TooLarge, Unauthenticated, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
-SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn comes
+SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn comes, or in a thread
 
 Body = TypeVar("Body")
 _STRINGS_AND_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
@@ -63,11 +65,18 @@ def _check_still_let_in(scope: Scope) -> None:
 
 
 class BodiesRead:
-    """The memory of bodies that are being read, of all callers of an application."""
+    """The bodies that are being read, of all callers of an application: their memory, and the thread for those that
+    take long."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._bytes = 0
+        self._closely = asyncio.Lock()
+
+    async def read_closely(self, read: Callable[[bytes], Body], body: bytes) -> Body:
+        """Reads a body in a thread, one such body at a time: other calls go on, however many there are."""
+        async with self._closely:
+            return await asyncio.to_thread(read, body)
 
     async def rest(self, first: bytes, receive: Receive, limit: int) -> bytes:
         """A body that begins with `first`, to its end or until it is longer than `limit`."""
@@ -139,8 +148,8 @@ def check_json(body: bytes) -> None:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name, count in counts.items() if count > 1)
             raise BadJson(reason=f"the name {twice[:80]!r} stands twice in one object")
         return found
 

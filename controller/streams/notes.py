@@ -105,13 +105,15 @@ class Notes:
         answers: list[Answer] = []
         waits: dict[Durable, list[int]] = {}  # the places of the notes that were taken, by their commit
         failed: StrandlineError | None = None
+        missing: dict[str, StrandlineError] = {}  # streams that could not be loaded: for the rest of the request
         request = _ManyNotes(pieces)
         for piece in request.pieces():
             await self._committer.room()
             with self._committer.expecting():
                 await turn.next()
             failed = failed or _failure(waits)
-            missing = {} if failed is not None else await self._load_together(piece, turn)
+            if failed is None:
+                missing |= await self._load_together(piece, turn)
             for stream, run in groupby(piece, key=itemgetter(0)):
                 given = [each for _, each in run]
                 if failed is not None:
@@ -128,8 +130,13 @@ class Notes:
                         raise missing[stream]
                     loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
                 except StrandlineError as error:
+                    missing[stream] = error
                     results = [each if isinstance(each, StrandlineError) else error for each in given]
                     answers += answered(len(answers), results)
+                    continue
+                failed = _failure(waits)  # while streams were loaded
+                if failed is not None:
+                    answers += answered(len(answers), [failed] * len(given))
                     continue
                 first = len(answers)
                 found, durable = self._apply_run(loaded, given, by, request, first)
@@ -264,34 +271,43 @@ def _failure(waits: Iterable[Durable]) -> StrandlineError | None:
 class _ManyNotes:
     """The notes of one request, a piece at a time. It may be a repeat of a request whose answer was lost."""
 
-    __slots__ = ("_ahead", "_coming", "_done", "_notes", "_places")
+    __slots__ = ("_ahead", "_coming", "_done", "_notes", "_piece", "_places")
 
     def __init__(self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]]) -> None:
         self._coming = iter(pieces)
         self._notes: list[tuple[str, Note | StrandlineError]] = []  # of all pieces read so far
         self._ahead: deque[Sequence[tuple[str, Note | StrandlineError]]] = deque()  # pieces read before their turn
         self._places: dict[tuple[str, str], list[int]] = {}  # by stream and writer; computed when first needed
-        self._done: dict[tuple[str, str], set[int]] = {}
+        self._piece = 0  # the number of the piece that has its turn
+        # By stream and writer: the places of the notes that were done before, and when and in which state it was asked.
+        self._done: dict[tuple[str, str], tuple[set[int], int, object]] = {}
 
     def pieces(self) -> Iterator[Sequence[tuple[str, Note | StrandlineError]]]:
         """Yields the pieces, and reads each when it is needed."""
         while True:
             if self._ahead:
+                self._piece += 1
                 yield self._ahead.popleft()
             elif not self._read_piece():
                 return
 
     def had_done(self, place: int, error: Refused, stream: Stream, now: int) -> bool:
-        """Whether the refused note was taken when its request was sent before; see `strandline.core.repetition`."""
+        """Whether the refused note was taken when its request was sent before; see `strandline.core.repetition`.
+
+        The request of before may still be at work, so each piece asks anew if the writer has moved on.
+        """
         name, note = self._notes[place]
         if not isinstance(error, TimeWentBack | PositionWentBack) or not isinstance(note, Note):
             return False
         whose = (name, note.writer)
-        if whose not in self._done:
-            places = self._places_of(whose)
-            notes = [each for each in (self._notes[number][1] for number in places) if isinstance(each, Note)]
-            self._done[whose] = {places[number] for number in stream.done_before(notes, now)} if notes[1:] else set()
-        return place in self._done[whose]
+        done, piece, stored = self._done.get(whose, (set[int](), 0, None))
+        if place in done or piece == self._piece or stored == (state := stream.noted_by(note.writer)):
+            return place in done
+        places = self._places_of(whose)
+        notes = [each for each in (self._notes[number][1] for number in places) if isinstance(each, Note)]
+        done = {places[number] for number in stream.done_before(notes, now)} if notes[1:] else set()
+        self._done[whose] = done, self._piece, state
+        return place in done
 
     def _places_of(self, whose: tuple[str, str]) -> list[int]:
         if not self._places:

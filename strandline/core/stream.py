@@ -204,6 +204,11 @@ class Stream:
         at_once = tail and self.config.mark_interval_ms is not None
         return new_tuple(NoteResult, (late, floors, self._make_marks(note.times, now, at_once=at_once)))
 
+    def noted_by(self, name: str) -> tuple[Cut, dict[str, int | None]] | None:
+        """What a writer noted last, to see whether it has noted since."""
+        writer = self.writers.get(name)
+        return None if writer is None else (writer.noted, {key: each.time for key, each in writer.key_states.items()})
+
     def done_before(self, notes: Sequence[Note], now: int) -> set[int]:
         """The indexes of the notes that count as done although they go back: their request was sent before.
 

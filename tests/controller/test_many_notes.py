@@ -20,8 +20,10 @@ from controller.storage import schema
 from controller.storage.database import open_database
 from controller.storage.save import Commit
 from controller.storage.terms import OneTerm, begin_term
+from controller.streams.loaded_stream import LoadedStream
 from controller.streams.notes import Noted, Notes
 from controller.streams.registry import Streams
+from controller.streams.turns import Turn
 from strandline.core.note import Note
 from strandline.errors import StoreUnavailable, StrandlineError
 from strandline.testing import ManualClock
@@ -104,6 +106,44 @@ def test_many_notes_results_stand_in_order_and_errors_stay_separate(large: InPro
     assert large.call("GET", "/v1/streams/s")["writers"] == {"active": MANY - 2}
 
 
+def test_a_request_that_is_sent_again_while_it_is_at_work_is_harmless(large: InProcess) -> None:
+    notes = [{"writer": "w", "time": NOON + number, "position": {"0": number}} for number in range(MANY)]
+
+    async def scene() -> list[Any]:
+        first = asyncio.create_task(_post(large, "/v1/streams/s/notes", {"notes": notes}))
+        live = await large.app.state.controller.streams.get("s")
+        while not live.counts.notes:
+            await asyncio.sleep(0)
+        return list(await asyncio.gather(first, _post(large, "/v1/streams/s/notes", {"notes": notes})))
+
+    for answer in large.portal.call(scene):
+        assert [each for each in answer.json()["results"] if "code" in each] == []
+
+
+def test_who_sends_good_notes_does_not_wait_for_malformed_ones(large: InProcess) -> None:
+    """A thread reads malformed ones, one body at a time: this test holds it."""
+
+    async def scene() -> None:
+        malformed = {"notes": [1] * 100}
+        async with large.app.state.bodies._closely:
+            requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", malformed)) for _ in range(3)]
+            for each in range(2):
+                assert (await _post(large, "/v1/streams/s/notes", body(each))).status_code == 200
+            assert not any(each.done() for each in requests)
+        answers = [answer.json() for answer in await asyncio.gather(*requests)]
+        assert [{each["code"] for each in answer["results"]} for answer in answers] == [{"invalid_note"}] * 3
+
+    large.portal.call(scene)
+
+
+def test_a_body_of_very_many_names_is_judged_at_once(large: InProcess) -> None:
+    """In time that grows with the body, not with its square: this took half a minute."""
+    for path in ("notes", "time-window"):
+        names = ",".join(f'"n{number}":1' for number in range(60_000))
+        answer = large.request("POST", f"/v1/streams/s/{path}", content=f'{{"position":{{{names},"n59999":1}}}}')
+        assert answer.status_code == 400 and "'n59999' stands twice" in answer.json()["detail"]
+
+
 def test_a_large_body_is_judged_as_strictly_as_a_small_one(large: InProcess) -> None:
     for wrong in ('{"notes": [%s', '{"notes": [%s], "notes": []}', '{"notes": [%s, {"writer": "a", "writer": "b"}]}'):
         notes = json.dumps(body(0)["notes"])[1:-1]
@@ -153,8 +193,10 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
 
 async def take(notes: Notes, count: int) -> list[Noted | StrandlineError]:
     given = [("s", Note(writer=f"w{number}", times={"": NOON}, position={"0": 1})) for number in range(count)]
-    pieces = [given[first : first + PIECE_NOTES] for first in range(0, count, PIECE_NOTES)]
+    return await take_these(notes, [given[first : first + PIECE_NOTES] for first in range(0, count, PIECE_NOTES)])
 
+
+async def take_these(notes: Notes, pieces: Sequence[Sequence[tuple[str, Note]]]) -> list[Noted | StrandlineError]:
     def answered(_: int, results: Sequence[Noted | StrandlineError]) -> Sequence[Noted | StrandlineError]:
         return results
 
@@ -188,6 +230,31 @@ def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> N
     with open_database(str(tmp_path / "store.db")) as database:
         stored = load_stream(database.reader, "s")
         assert stored is not None and len(stored.stream.writers) == durable > 0
+
+
+class LoadingWhileOneFails(Notes):
+    """Loads a stream once the commit under way has failed."""
+
+    async def _fetch(self, stream: str, turn: Turn) -> LoadedStream:
+        turn.end()
+        while self._committer.waiting:
+            await asyncio.sleep(0.001)
+        await turn.next()
+        return await super()._fetch(stream, turn)
+
+
+def test_a_later_note_is_not_done_where_an_earlier_one_was_lost(tmp_path: Path) -> None:
+    """The commit of the first note fails while the stream of the second one is loaded."""
+
+    async def scene(notes: Notes, commits: FaultyCommits) -> None:
+        commits.fail_at = 1
+        loading = LoadingWhileOneFails(notes._streams, notes._committer, notes._clock)
+        given = [(stream, Note(writer="w", times={"": NOON}, position={"0": 1})) for stream in ("s", "unknown", "s")]
+        with pytest.raises(StoreUnavailable, match="OSError"):
+            await take_these(loading, [given])
+        assert len(commits.states) == 1
+
+    play(tmp_path / "store.db", scene)
 
 
 def test_where_nothing_of_it_became_durable_the_whole_request_is_told_so(tmp_path: Path) -> None:

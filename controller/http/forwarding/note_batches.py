@@ -19,7 +19,7 @@ from controller.http.forwarding.note_queue import send_notes
 from controller.http.forwarding.owners import FoundOwner, Owners
 from controller.http.forwarding.peers import NoAnswer, NotTaken, Peers, problem_head
 from controller.http.forwarding.subjects import Subject
-from controller.http.notes import checked, no_list, read_large, take_many
+from controller.http.notes import checked, no_list, read_notes, take_many
 from controller.http.request_bodies import read_body
 from controller.http.responses import to_json
 from strandline.errors import NotOwner, Overloaded, OwnerUndecided, StrandlineError
@@ -72,7 +72,7 @@ class NoteBatches:
     ) -> BatchAnswer:
         """The answer to a request. A note that was taken by nobody is tried again for a while."""
         body = await read_body(scope, receive, as_json=True)
-        given = await read_large(body, controller.notes)
+        given = await read_notes(body, scope["app"], controller.notes)
         if isinstance(given, NoteBody) and given.notes is not UNSET:
             given = checked(given, given.notes)
         if not isinstance(given, list):

@@ -38,7 +38,7 @@ _window_body = decoder_of(WindowBody)
 async def time_window(request: Request) -> Response:
     controller: Controller = request.app.state.controller
     body = await read_body(request.scope, request.receive, as_json=True)
-    asked = well_made(_window_body, body, _count_names) or body_as(WindowBody, body, InvalidNote)
+    asked = well_made(_window_body, body, _count_names) or await body_as(request, WindowBody, body, InvalidNote)
     key = DEFAULT_KEY if asked.key is UNSET else asked.key
     meant = None if asked.identity is UNSET else asked.identity
     return answer(
