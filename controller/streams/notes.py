@@ -103,49 +103,50 @@ class Notes:
         fails meanwhile, its error is the result of all notes that were not yet checked.
         """
         answers: list[Answer] = []
-        waits: dict[Durable, list[int]] = {}  # the places of the notes that were taken, by their commit
-        failed: StrandlineError | None = None
-        missing: dict[str, StrandlineError] = {}  # streams that could not be loaded: for the rest of the request
         request = _ManyNotes(pieces)
         for piece in request.pieces():
             await self._committer.room()
             with self._committer.expecting():
                 await turn.next()
-            failed = failed or _failure(waits)
-            if failed is None:
-                missing |= await self._load_together(piece, turn)
+            if request.failure() is None:
+                request.missing |= await self._load_together(piece, turn)
             for stream, run in groupby(piece, key=itemgetter(0)):
-                given = [each for _, each in run]
-                if failed is not None:
-                    answers += answered(len(answers), [failed] * len(given))
-                    continue
-                errors = [each for each in given if isinstance(each, StrandlineError)]
-                if len(errors) == len(given):  # the stream is not loaded for them
-                    for error in errors:
-                        self.journal_refusal(stream, error, by)
-                    answers += answered(len(answers), errors)
-                    continue
-                try:
-                    if stream in missing:
-                        raise missing[stream]
-                    loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
-                except StrandlineError as error:
-                    missing[stream] = error
-                    results = [each if isinstance(each, StrandlineError) else error for each in given]
-                    answers += answered(len(answers), results)
-                    continue
-                failed = _failure(waits)  # while streams were loaded
-                if failed is not None:
-                    answers += answered(len(answers), [failed] * len(given))
-                    continue
-                first = len(answers)
-                found, durable = self._apply_run(loaded, given, by, request, first)
+                notes, first = [each for _, each in run], len(answers)
+                results, durable = await self._take_run(stream, notes, by, turn, request, first)
                 if durable is not None:
-                    taken = [place for place, each in enumerate(found, first) if isinstance(each, Noted)]
-                    waits.setdefault(durable, []).extend(taken)
-                answers += answered(first, found)
+                    taken = [place for place, each in enumerate(results, first) if isinstance(each, Noted)]
+                    request.waits.setdefault(durable, []).extend(taken)
+                answers += answered(first, results)
         turn.end()
-        return Answers(answers, waits)
+        return Answers(answers, request.waits)
+
+    async def _take_run(
+        self,
+        stream: str,
+        notes: Sequence[Note | StrandlineError],
+        by: str | None,
+        turn: Turn,
+        request: _ManyNotes,
+        first: int,
+    ) -> tuple[Sequence[Noted | StrandlineError], Durable | None]:
+        """Takes notes of one stream, which stand in the request from place `first` on. Returns their results, and the
+        commit of those that were taken."""
+        errors = [each for each in notes if isinstance(each, StrandlineError)]
+        if len(errors) == len(notes):  # the stream is not loaded for them
+            for error in errors:
+                self.journal_refusal(stream, error, by)
+            return errors, None
+        try:
+            if stream in request.missing:
+                raise request.missing[stream]
+            loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
+            failed = request.failure()  # asked after loading, which takes time
+            if failed is not None:
+                raise failed
+        except StrandlineError as error:
+            request.missing[stream] = error
+            return [each if isinstance(each, StrandlineError) else error for each in notes], None
+        return self._apply_run(loaded, notes, by, request, first)
 
     async def _load_together(
         self, piece: Sequence[tuple[str, Note | StrandlineError]], turn: Turn
@@ -189,7 +190,7 @@ class Notes:
         request: _ManyNotes,
         first: int,
     ) -> tuple[list[Noted | StrandlineError], Durable | None]:
-        """Takes notes of one stream, one after the other. They stand in the request from place `first` on.
+        """Takes notes of a stream that is loaded, one after the other.
 
         Their answers tell who holds time back after the last of them: what held it in between is over.
         """
@@ -259,21 +260,15 @@ def _held_by(stream: Stream, keys: Iterable[str], now: int) -> dict[str, Holder]
     return held
 
 
-def _failure(waits: Iterable[Durable]) -> StrandlineError | None:
-    """The error of any of these commits that failed; None if none has so far."""
-    for wait in waits:
-        error = wait.exception() if wait.done() and not wait.cancelled() else None
-        if isinstance(error, StrandlineError):
-            return error
-    return None
-
-
 class _ManyNotes:
-    """The notes of one request, a piece at a time. It may be a repeat of a request whose answer was lost."""
+    """The notes of one request, a piece at a time, and what became of those before. The request may be a repeat of one
+    whose answer was lost."""
 
-    __slots__ = ("_ahead", "_coming", "_done", "_notes", "_piece", "_places")
+    __slots__ = ("_ahead", "_coming", "_done", "_notes", "_piece", "_places", "missing", "waits")
 
     def __init__(self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]]) -> None:
+        self.waits: dict[Durable, list[int]] = {}  # the places of the notes that were taken, by their commit
+        self.missing: dict[str, StrandlineError] = {}  # why no notes of a stream are taken, for the rest of the request
         self._coming = iter(pieces)
         self._notes: list[tuple[str, Note | StrandlineError]] = []  # of all pieces read so far
         self._ahead: deque[Sequence[tuple[str, Note | StrandlineError]]] = deque()  # pieces read before their turn
@@ -290,6 +285,14 @@ class _ManyNotes:
                 yield self._ahead.popleft()
             elif not self._read_piece():
                 return
+
+    def failure(self) -> StrandlineError | None:
+        """The error of a commit that failed; None if none has so far."""
+        for wait in self.waits:
+            error = wait.exception() if wait.done() and not wait.cancelled() else None
+            if isinstance(error, StrandlineError):
+                return error
+        return None
 
     def had_done(self, place: int, error: Refused, stream: Stream, now: int) -> bool:
         """Whether the refused note was taken when its request was sent before; see `strandline.core.repetition`.
