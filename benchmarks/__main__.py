@@ -68,7 +68,7 @@ PARTS: Final = (
     Part("takeover", 240, None),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 900, None, "--only own --only kafka"),
-    Part("spark_attach", 200, None),
+    Part("spark_attach", 300, None),
     Part("spark_delay", 150, None),
     Part("spark_exactness", 200, None, "--events 300 --steps 15 --replays 0"),
 )

@@ -17,7 +17,7 @@ from spark_integration.options import BACKLOG_THRESHOLD, CONTROLLER_WAIT_DEFAULT
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReader, PositionReporter
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from spark_integration.rows import MARK
-from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
+from spark_integration.watermark import WATERMARK_TAG, check_event_time
 from spark_integration.window_calls import check_call
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def attach(
     max_event_time_lag: str | int = 0,
     backlog: GroupBacklog | None = None,
     only_windows: bool = False,
-    observation: str = OBSERVATION,
     controller_wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS,
 ) -> DataFrame:
     """Sets an exact watermark on the column `event_time` of `df`, a stream of any source.
@@ -71,7 +70,7 @@ def attach(
     - `backlog`: updated after each batch: in backlog while the group is, while more offsets remain than it allows
       (only with the Kafka connector), or while one of its strategies is. `on_change` runs in a thread of the driver.
       The size of batches depends on the source's options, which it reads when the query starts.
-    - `only_windows`, `observation`: as in `exact_watermark`; the only metric is the mark.
+    - `only_windows`: as in `exact_watermark`.
     - `controller_wait_ms`: how long the job waits for the controller before it fails.
 
     A query may go on from any copy of its checkpoint, one at a time: another one that registers with the group ends it
@@ -102,7 +101,7 @@ def attach(
     register_source(spark, MarkSource)
     reporter(spark).attach(named, Attached(access, found, backlog))
     marks = spark.readStream.format(MarkSource.name()).options(**options).load()
-    return _joined(df, marks, event_time, observation, "0 milliseconds" if only_windows else "1 millisecond")
+    return _joined(df, marks, event_time, "0 milliseconds" if only_windows else "1 millisecond")
 
 
 def _check_available_now(spark: SparkSession) -> None:
@@ -133,19 +132,20 @@ def _check(df: DataFrame, event_time: str) -> None:
         raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
 
 
-def _joined(df: DataFrame, marks: DataFrame, event_time: str, observation: str, delay: str) -> DataFrame:
+def _joined(df: DataFrame, marks: DataFrame, event_time: str, delay: str) -> DataFrame:
     """Returns the rows of `df` with the watermark of the marks.
 
-    The plan is that of `exact_watermark`. The observation stands above the rows as well, because a window's
-    `event_time is not null` would go below the columns of `df` otherwise, and parse each row a second time.
+    Only the mark rows pass the step that sets it, and are dropped above the union. A window adds the filter
+    `event_time is not null`, which must not go below: it would drop the mark rows, and parse each row of `df` a second
+    time. Spark moves no filter below a column that it takes for nondeterministic, as that of the event time is here.
     """
     no_row = (functions.lit(None).cast(field.dataType).alias(field.name) for field in df.schema)
-    rows = df.withColumn(MARK, functions.lit(None).cast("timestamp")).union(marks.select(*no_row, MARK))
-    marked = rows.withWatermark(MARK, delay).observe(
-        observation, functions.max(functions.unix_millis(MARK)).alias("mark")
-    )
-    events = marked.where(functions.col(MARK).isNull()).drop(MARK)
-    return events.withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+    marked = marks.withWatermark(MARK, delay).select(*no_row, MARK)
+    rows = df.withColumn(MARK, functions.lit(None).cast("timestamp")).union(marked)
+    events = rows.where(functions.col(MARK).isNull()).drop(MARK)
+    unmoved = functions.when(functions.spark_partition_id() >= 0, events[f"`{event_time}`"])
+    tagged = df.schema[event_time].metadata | {WATERMARK_TAG: 0}
+    return events.withColumn(event_time, unmoved).withMetadata(event_time, tagged)
 
 
 def reporter(spark: SparkSession) -> PositionReporter:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 from typing import Final
 
 PARTITION_ROWS: Final = 1_000_000  # a longer range is split, so that catching up uses every core
-TASK_ROWS: Final = 10_000  # shorter ranges share a task: to begin one takes as long as to read some thousand rows
+TASK_ROWS: Final = 50_000  # shorter ranges share a task: to begin one takes as long as to read ten thousand rows
 
 _log = logging.getLogger(__name__)
 

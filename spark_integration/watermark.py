@@ -64,20 +64,18 @@ def exact_watermark(
     WrongColumn.
     """
     _check(df, event_time)
-    is_event = functions.col(MARK).isNull()
+    is_event, time = functions.col(MARK).isNull(), functions.col(event_time)
     has_floor = FLOOR in df.columns
-    late = is_event & (functions.col(event_time) < functions.col(FLOOR)) if has_floor else None
+    late = functions.when(is_event & (time < functions.col(FLOOR)), 1) if has_floor else None
+    backlog = functions.when(~is_event, functions.col(FLOOR).isNotNull().cast("bigint")) if has_floor else None
+    count = functions.count(functions.lit(1)) - functions.count(MARK)
     marked = df.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond").observe(
         observation,
-        functions.count(functions.when(is_event, 1)).alias("events"),
-        functions.count(functions.when(is_event & functions.col(event_time).isNull(), 1)).alias("unreadable"),
-        functions.max(functions.unix_millis(MARK)).alias("mark"),
-        (_nothing() if late is None else functions.count(functions.when(late, 1))).alias("late"),
-        (
-            _nothing()
-            if not has_floor
-            else functions.max(functions.when(~is_event, functions.col(FLOOR).isNotNull().cast("bigint")))
-        ).alias("backlog"),
+        count.alias("events"),
+        (count - functions.count(functions.when(is_event, time))).alias("unreadable"),
+        functions.unix_millis(functions.max(MARK)).alias("mark"),
+        (_nothing() if late is None else functions.count(late)).alias("late"),
+        (_nothing() if backlog is None else functions.max(backlog)).alias("backlog"),
     )
     events = marked.where(is_event).drop(MARK)
     if late_to is not None:

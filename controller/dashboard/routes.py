@@ -7,7 +7,9 @@ import importlib.util
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
+from functools import partial
 from importlib.resources import files
+from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -337,16 +339,19 @@ async def _act(request: Request, name: str) -> Act:
             return value
         raise BadRequest(reason="it takes more than one call")
 
+    makers: Mapping[str, Callable[..., Act | Awaitable[Act]]] = {
+        **ACTS,
+        **{each: partial(make, ask) for each, make in ACTS_WITH_CALLS.items()},
+        "create-token": partial(create_token, who, now),
+        "revoke-token": partial(revoke_token, who),
+    }
     try:
-        if name == "create-token":
-            return create_token(who, now)
-        if name == "revoke-token":
-            return revoke_token(who, **about)
-        if name in ACTS_WITH_CALLS:
-            return await ACTS_WITH_CALLS[name](ask, **about)
-        return ACTS[name](**about)
-    except (KeyError, TypeError):  # the names of what it is about are its arguments
+        make = makers[name]
+        signature(make).bind(**about)  # the names of what it is about are its arguments
+    except (KeyError, TypeError):
         raise UnknownPath(path=request.url.path) from None
+    act = make(**about)
+    return act if isinstance(act, Act) else await act
 
 
 # -- tokens, for which the API has no calls ----------------------------------------------------------------------------

@@ -78,10 +78,10 @@ class Topic:
         time = functions.timestamp_millis(functions.col("value").cast("string").cast("bigint"))
         return raw.select("key", time.alias("event_time"))
 
-    def attached(self, observation: str = "strandline", **options: Any) -> DataFrame:
+    def attached(self, **options: Any) -> DataFrame:
         return attach(
             self._spark, self.load(), controller=self.stream.url, stream=self.stream.name, source=self.name,
-            event_time="event_time", observation=observation, **options,
+            event_time="event_time", **options,
         )  # fmt: skip
 
 

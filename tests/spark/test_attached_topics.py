@@ -39,7 +39,7 @@ def test_a_union_of_two_attached_topics_waits_for_both(
     spark: SparkSession, topic: Callable[[], Topic], running: Any
 ) -> None:
     one, other = topic(), topic()
-    both = one.attached("one").union(other.attached("other"))
+    both = one.attached().union(other.attached())
     with running(windows(both)) as run:
         one.send(1_000, 12_000)
         other.send(2_000, 13_000)
@@ -47,7 +47,7 @@ def test_a_union_of_two_attached_topics_waits_for_both(
         assert settle(spark, run) == {}
         other.mark(10_500)
         assert settle(spark, run) == {0: 2}
-    with running(windows(one.attached("one").union(other.attached("other"))), before=run) as run:
+    with running(windows(one.attached().union(other.attached())), before=run) as run:
         one.send(21_000)
         one.seal()
         other.seal()
@@ -87,14 +87,14 @@ def joined(left: DataFrame, right: DataFrame) -> DataFrame:
 
 def test_two_attached_topics_are_joined(spark: SparkSession, topic: Callable[[], Topic], running: Any) -> None:
     one, other = topic(), topic()
-    with running(joined(one.attached("one"), other.attached("other"))) as run:
+    with running(joined(one.attached(), other.attached())) as run:
         one.send(1_000, 12_000, 25_000)
         other.send(2_000, 30_000)
         one.mark(20_000)
         assert settle(spark, run) == {1_000: 1_000}
         other.mark(20_000)
         assert settle(spark, run) == {1_000: 1_000, 12_000: -1}
-    with running(joined(one.attached("one"), other.attached("other")), before=run) as run:
+    with running(joined(one.attached(), other.attached()), before=run) as run:
         one.seal()
         other.seal()
         assert settle(spark, run) == {1_000: 1_000, 12_000: -1, 25_000: -1}
@@ -132,7 +132,7 @@ def test_a_union_of_one_attached_topic_with_itself(
 
 def test_one_topic_attached_twice(spark: SparkSession, topic: Callable[[], Topic], running: Any) -> None:
     one = topic()
-    with running(windows(one.attached("one").union(one.attached("other")))) as run:
+    with running(windows(one.attached().union(one.attached()))) as run:
         one.send(1_000, 7_000, 12_000, 13_000, 14_000)
         one.mark(11_000)
         assert settle(spark, run) == {0: 4}

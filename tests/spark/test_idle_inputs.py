@@ -212,7 +212,7 @@ def test_an_idle_attached_folder_is_left_out(
         raw = spark.readStream.schema("time bigint").json(str(folder.path))
         return attach(
             spark, raw.select(functions.timestamp_millis("time").alias("event_time")), event_time="event_time",
-            controller=folder.stream.url, stream=folder.stream.name, observation=folder.path.name,
+            controller=folder.stream.url, stream=folder.stream.name,
             positions=FilePositions(tmp_path / "checkpoint", folder=folder.path), group="folders",
         )  # fmt: skip
 
@@ -248,7 +248,7 @@ def test_an_idle_topic_is_left_out_attached_or_not(
                    **{"kafka.bootstrap.servers": kafka.servers})  # fmt: skip
         return exact_watermark(raw, event_time="event_time", observation=topic.name).select("key", "event_time")
 
-    inputs = [attached.attached("attached", group="topics"), events(own), events(third)]
+    inputs = [attached.attached(group="topics"), events(own), events(third)]
     with running(windows(*inputs)) as run:
         for topic in (attached, own, third):
             topic.send(1_000)

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from benchmarks.disorder import PhoneEvent, generate
 from reader_client import GroupBacklog
 from spark_integration import LogSink, OutputNotes, attach, detach, exact_watermark, read_between, read_events
+from spark_integration.progress import epoch_ms
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader
@@ -238,8 +239,8 @@ def test_an_untouched_topic_with_a_tail_has_exact_windows(
         send_untracked(stream, kafka, times)
         reached = tailed(stream, kafka)
         assert settle_attached(spark, run) == {}
-        marks = [one.observedMetrics["strandline"]["mark"] for one in run.progress() if one.observedMetrics]
-        assert max(mark for mark in marks if mark is not None) == reached - 60_000
+        marks = [epoch_ms(one.eventTime["max"]) for one in run.progress() if "max" in one.eventTime]
+        assert max(marks) == reached - 60_000
         delayed = [reached - delay for delay in range(20_000, 50_000, 500)]  # older than the tail's time, and not late
         send_untracked(stream, kafka, delayed)
         tailed(stream, kafka)

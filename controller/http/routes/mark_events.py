@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Annotated, Final, assert_never
 
 from fastapi import Header, Response
@@ -86,8 +86,10 @@ class _Events(Response):
             self._controller.following.leave(self._caller)
             gone.cancel()
             sending.cancel()
-        with suppress(asyncio.CancelledError, TimeoutError, OSError):  # the client left, or does not read any more
-            await sending
+            await asyncio.wait([sending])
+        error = None if sending.cancelled() else sending.exception()
+        if error is not None and not isinstance(error, TimeoutError | OSError):  # who reads no more gets no more
+            raise error
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
