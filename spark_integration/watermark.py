@@ -65,17 +65,19 @@ def exact_watermark(
     """
     _check(df, event_time)
     is_event, time = functions.col(MARK).isNull(), functions.col(event_time)
-    has_floor = FLOOR in df.columns
-    late = functions.when(is_event & (time < functions.col(FLOOR)), 1) if has_floor else None
-    backlog = functions.when(~is_event, functions.col(FLOOR).isNotNull().cast("bigint")) if has_floor else None
+    late = backlog = _nothing()
+    if FLOOR in df.columns:
+        floor = functions.col(FLOOR)
+        late = functions.count(functions.when(is_event & (time < floor), 1))
+        backlog = functions.max(functions.when(~is_event, floor.isNotNull().cast("bigint")))
     count = functions.count(functions.lit(1)) - functions.count(MARK)
     marked = df.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond").observe(
         observation,
         count.alias("events"),
         (count - functions.count(functions.when(is_event, time))).alias("unreadable"),
         functions.unix_millis(functions.max(MARK)).alias("mark"),
-        (_nothing() if late is None else functions.count(late)).alias("late"),
-        (_nothing() if backlog is None else functions.max(backlog)).alias("backlog"),
+        late.alias("late"),
+        backlog.alias("backlog"),
     )
     events = marked.where(is_event).drop(MARK)
     if late_to is not None:
