@@ -136,33 +136,35 @@ def main(asking: socket.socket) -> None:
 
     load()
     gc.freeze()
-    waiting: dict[int, int] = {}
-
-    def tell(*_: object) -> None:
-        for process, status in list(waiting.items()):
-            ended, how = os.waitpid(process, os.WNOHANG)
-            if ended:
-                os.write(status, os.waitstatus_to_exitcode(how).to_bytes(STATUS_BYTES, signed=True))
-                os.close(waiting.pop(process))
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; what is forked gets it as well
-    signal.signal(signal.SIGCHLD, tell)
+    running: dict[int, tuple[int, int]] = {}  # by a handle on each process: its number, and where its end is told
+    watched = select.poll()
+    watched.register(asking, select.POLLIN)
     while True:
-        request, given, _, _ = socket.recv_fds(asking, REQUEST_BYTES, 4)
-        if not request:
-            return
-        *standard, status = given
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # until it is known whom to tell
-        process = os.fork()
-        if process == 0:
-            for each in (asking.fileno(), status, *waiting.values()):
+        for ready, _ in watched.poll():
+            if ready in running:
+                watched.unregister(ready)
+                process, status = running.pop(ready)
+                _, how = os.waitpid(process, 0)
+                os.write(status, os.waitstatus_to_exitcode(how).to_bytes(STATUS_BYTES, signed=True))
+                os.close(status)
+                os.close(ready)
+                continue
+            request, given, _, _ = socket.recv_fds(asking, REQUEST_BYTES, 4)
+            if not request:
+                return
+            *standard, status = given
+            process = os.fork()
+            if process == 0:
+                for each in (asking.fileno(), status, *running, *(status for _, status in running.values())):
+                    os.close(each)
+                _become(request, standard)
+            handle = os.pidfd_open(process)
+            running[handle] = process, status
+            watched.register(handle, select.POLLIN)
+            socket.send_fds(asking, [b"%d" % process], [handle])
+            for each in standard:
                 os.close(each)
-            _become(request, standard)
-        waiting[process], handle = status, os.pidfd_open(process)
-        socket.send_fds(asking, [b"%d" % process], [handle])
-        for each in (*standard, handle):
-            os.close(each)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 
 def _become(request: bytes, standard: Sequence[int]) -> NoReturn:
@@ -170,9 +172,7 @@ def _become(request: bytes, standard: Sequence[int]) -> NoReturn:
     import runpy
 
     end_with_parent()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     for descriptor, given in enumerate(standard):
         os.dup2(given, descriptor)
         os.close(given)

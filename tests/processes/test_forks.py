@@ -35,3 +35,13 @@ def test_a_killed_fork_tells_by_which_signal_and_takes_no_other() -> None:
         fork.kill()
         assert fork.wait(60) == -signal.SIGKILL
     fork.kill()  # as with Popen, of no effect
+
+
+def test_forks_that_end_at_the_same_moment_are_all_told() -> None:
+    for _ in range(10):
+        forks = [Fork("timeit", ["-n", "1", "-r", "1", "input()"]) for _ in range(8)]
+        for fork in forks:
+            fork.stdin.close()
+        assert [fork.wait(60) for fork in forks] == [1] * len(forks)  # each found the end of its input
+        for fork in forks:
+            fork.stdout.close()
