@@ -1,11 +1,12 @@
 """How long after its end a window closes in Spark, and which part of that time goes where.
 
-    python -m benchmarks.spark_delay [--seconds 20]
+    python -m benchmarks.spark_delay [--seconds 28]
 
 A writer appends JSON events with the time of the clock to a topic ten times a second, and notes once a second; the
 stream makes a mark once a second; and a query starts a batch once a second. So four steps wait for a second each, at
 most. It runs for the source `strandline` on Kafka, and then for `attach` on Spark's own connector. For each second of
-the events it takes the times at which a window that ends then would have gone through the steps of `STEPS`.
+the events it takes the times at which a window that ends then would have gone through the steps of `STEPS`. Spark
+starts its batches at whole seconds, so the writer begins anew at each quarter of one.
 """
 
 from __future__ import annotations
@@ -49,8 +50,11 @@ if TYPE_CHECKING:
     from tests.kafka import Kafka
 
 EACH_SECOND: Final = StreamConfig(mark_interval_ms=1_000, max_ahead_ms=None, writer_timeout_ms=None)
+SHORT_FETCHES: Final = {"kafka.fetch.max.wait.ms": "20"}  # as docs/spark.md advises
 WRITES_S: Final = 0.1
 WARM_UP_S: Final = 3
+QUARTERS: Final = 4  # of a second
+AFTER_MS: Final = 2_000  # what is written after a window's end, so that a note of a later time is made
 PLANNING: Final = ("latestOffset", "getBatch", "walCommit", "queryPlanning")
 STEPS: Final = {
     "note": "from the end of the window until a note of a later time is answered",
@@ -167,7 +171,7 @@ class ReportTimes(StreamingQueryListener):
 
 def delays(stage: Stage, kafka: Kafka, path: str, seconds: int) -> list[dict[str, float]]:
     """What each step took for each second that was written, once the query is steady."""
-    topic = FilledTopic.create(stage, kafka, EACH_SECOND)
+    topic = FilledTopic.create(stage, kafka, EACH_SECOND, **SHORT_FETCHES)
     live, reports = ClockWriter(topic), ReportTimes()
     counts = topic.attached() if path == ATTACHED else topic.by_source()
     writer = counts.writeStream.outputMode("append").format("noop").trigger(processingTime=TRIGGER)
@@ -184,14 +188,16 @@ def delays(stage: Stage, kafka: Kafka, path: str, seconds: int) -> list[dict[str
 
         live.write(WARM_UP_S)
         wait_for(lambda: closed(1), "the first mark has come")
-        begun_ms = time.time_ns() // 1_000_000
-        live.write(seconds)
-        last_ms = begun_ms + (seconds - 2) * 1_000  # a note of a later time was made
-        wait_for(lambda: closed(last_ms), "all is closed")
+        ends = list[int]()
+        for quarter in range(QUARTERS):
+            time.sleep((quarter / QUARTERS - time.time()) % 1)
+            begun_ms = time.time_ns() // 1_000_000
+            live.write(seconds / QUARTERS)
+            ends += range(begun_ms, begun_ms + 1_000 * seconds // QUARTERS - AFTER_MS, 1_000)
+        wait_for(lambda: closed(ends[-1]), "all is closed")
         wait_for(lambda: all(each.batchId in reports.at_ms for each in query.progress()), "all is heard")
         batches = [ReportedBatch.of(each, topic.name, reports.at_ms[each.batchId]) for each in query.progress()]
     marks = stage.connection.run(calls.marks(topic.name)).marks
-    ends = range(begun_ms, last_ms, 1_000)
     return [found for end_ms in ends if (found := steps(end_ms, live.notes, marks, batches))]
 
 
@@ -220,7 +226,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def main() -> None:
-    run(measure, arguments(__doc__, seconds=20).parse_args())
+    run(measure, arguments(__doc__, seconds=28).parse_args())
 
 
 if __name__ == "__main__":

@@ -214,6 +214,7 @@ def session(folder: Path, more: Mapping[str, Any] | None = None) -> SparkSession
         "spark.local.dir": str(folder),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": 2,
+        "spark.python.unix.domain.socket.enabled": True,  # as docs/spark.md advises
         "spark.sql.streaming.numRecentProgressUpdates": 100_000,
         **(more or {}),
     }

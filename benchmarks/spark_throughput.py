@@ -111,13 +111,14 @@ class FilledTopic:
     stage: Stage
     kafka: Kafka
     name: str
+    connector: Mapping[str, str] = field(default_factory=dict)  # further options of Spark's own connector
 
     @classmethod
-    def create(cls, stage: Stage, kafka: Kafka, config: StreamConfig = AT_ONCE) -> FilledTopic:
+    def create(cls, stage: Stage, kafka: Kafka, config: StreamConfig = AT_ONCE, **connector: str) -> FilledTopic:
         name = f"topic-{next(NUMBERS)}"
         kafka.create_topic(name, SEGMENTS)
         stage.connection.run(calls.create_stream(name, "open", config))
-        return cls(stage, kafka, name)
+        return cls(stage, kafka, name, connector)
 
     def fill(self, rows: int) -> None:
         """Events a millisecond apart, in turn in each segment, and a mark for each part."""
@@ -134,7 +135,7 @@ class FilledTopic:
         """The rows of Spark's own connector, at most so many a batch."""
         reader = self.stage.spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.kafka.servers)
         limit = {} if rows is None else {"maxOffsetsPerTrigger": rows}
-        return reader.options(subscribe=self.name, startingOffsets="earliest", **limit).load()
+        return reader.options(subscribe=self.name, startingOffsets="earliest", **self.connector, **limit).load()
 
     def plain(self, rows: int | None = None) -> DataFrame:
         return guessed(self.read(rows))

@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from strandline.logs import LogReader
     from strandline.wire.groups import GroupWindow
     from strandline.wire.shapes import Positions
-from typing import Final
 
 PARTITION_ROWS: Final = 1_000_000  # a longer range is split, so that catching up uses every core
 TASK_ROWS: Final = 50_000  # shorter ranges share a task: to begin one takes as long as to read ten thousand rows

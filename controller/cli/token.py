@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,7 +21,6 @@ from strandline.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from controller.storage.tokens import StoredToken
-from typing import Final
 
 TOKEN_DEADLINE_S: Final = 30  # a command that makes, lists or revokes tokens
 
