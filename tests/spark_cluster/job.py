@@ -32,6 +32,7 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),  # as the driver's
     "spark.executor.cores": "1",
+    "spark.python.unix.domain.socket.enabled": "true",  # as docs/spark.md advises
     "spark.sql.codegen.wholeStage": "false",  # compiling costs more than so few rows gain
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.pollingDelay": "100ms",
