@@ -7,7 +7,7 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -97,7 +97,6 @@ def create_app(
     settings: Settings,
     *,
     clock: HostClock | None = None,
-    stopwatch: Callable[[], float] = time.perf_counter,
     owner: str | None = None,
     dashboard: bool = False,
     by_hand: bool = False,
@@ -110,11 +109,10 @@ def create_app(
 
     `clock` replaces the host's two clocks, None for the real ones. The host's wall clock may step back; the
     controller's never does. With a clock that is moved `by_hand`, nothing happens before `Controller.run_due`.
-    `stopwatch` returns seconds, and measures how long the store takes. `owner` is the name of this controller in the
-    store. The store is opened when the application starts. A `dashboard` serves pages beside the API. A request is
-    looked up in the `routers` in this order. Calls for what other controllers own are passed on to them: the store says
-    who owns what if the settings have a name, or a `directory` does. `peer_tls` says whom to trust there, None: whom
-    this machine trusts. `limits` are what callers may take.
+    `owner` is the name of this controller in the store. The store is opened when the application starts. A `dashboard`
+    serves pages beside the API. A request is looked up in the `routers` in this order. Calls for what other controllers
+    own are passed on to them: the store says who owns what if the settings have a name, or a `directory` does.
+    `peer_tls` says whom to trust there, None: whom this machine trusts. `limits` are what callers may take.
     """
 
     host = SystemClock() if clock is None else clock
@@ -126,11 +124,9 @@ def create_app(
         try:
             if ownership is None:
                 named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
-                controller = await Controller.start(
-                    settings.database, host, named, stopwatch, by_hand=by_hand, limits=limits
-                )
+                controller = await Controller.start(settings.database, host, named, by_hand=by_hand, limits=limits)
             else:
-                controller = await _among_others(settings, host, ownership, stopwatch, limits)
+                controller = await _among_others(settings, host, ownership, limits)
         except StoreRefused as refused:
             app.state.refused = refused
             raise
@@ -185,12 +181,10 @@ def _add_routes(app: FastAPI, routers: Sequence[Routes]) -> None:
     app.add_route("/openapi.json", partial(_openapi_json, documentation), include_in_schema=False)
 
 
-async def _among_others(
-    settings: Settings, host: HostClock, ownership: Ownership, stopwatch: Callable[[], float], limits: Limits
-) -> Controller:
+async def _among_others(settings: Settings, host: HostClock, ownership: Ownership, limits: Limits) -> Controller:
     assert settings.name is not None and settings.address is not None
     identity = Identity(settings.name, settings.address, settings.client_address, __version__)
-    return await JointController.begin(settings.database, host, identity, ownership, stopwatch, limits)
+    return await JointController.begin(settings.database, host, identity, ownership, limits)
 
 
 def _provide(app: FastAPI, controller: Controller, forwarding: Forwarding | None) -> None:
@@ -198,7 +192,7 @@ def _provide(app: FastAPI, controller: Controller, forwarding: Forwarding | None
     status: StatusViews = controller.status
     if forwarding is not None:
         controller.groups.views = forwarding.streams_of_all(controller.groups.views)
-        status = JointStatus(controller.status, forwarding.others, controller.clock, time.thread_time)
+        status = JointStatus(controller.status, forwarding.others, controller.clock)
     app.state.controller = controller
     app.state.forwarding = forwarding
     app.state.status = status

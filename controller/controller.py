@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, Self, TypeVar
@@ -88,10 +87,8 @@ class Controller:
         clock: Clock,
         tenures: Tenures,
         health: StoreHealth,
-        work_clock: Callable[[], float] = time.thread_time,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """`work_clock` gives the seconds that this thread has worked: what only waits may be worked out again soon."""
         self.clock = clock
         self.health = health
         self._limits = limits
@@ -104,10 +101,10 @@ class Controller:
         self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, tenures)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = JournalReads(self.streams, self.groups, store, searches=limits.journal_searches)
-        self.status = StatusReader(self.streams, self.groups, clock, work_clock)
+        self.status = StatusReader(self.streams, self.groups, clock)
         self.version = __version__
         self.since = 0  # once it serves
-        self._readiness = SingleFlight(self._find_out, clock, work_clock, rest=0)
+        self._readiness = SingleFlight(self._find_out, clock, rest=0)
         self.tokens = Tokens(store, clock)
         self.denials = DeniedCalls(clock)
         self.measures = Metrics(self.streams, self.groups, self.status, committer)
@@ -126,7 +123,6 @@ class Controller:
         database_url: str,
         host: HostClock,
         owner: str,
-        stopwatch: Callable[[], float] = time.perf_counter,
         *,
         by_hand: bool = False,
         limits: Limits = DEFAULT_LIMITS,
@@ -137,7 +133,7 @@ class Controller:
         """
         database, term = await _opened(database_url, partial(_begin, database_url, owner, host))
         clock = Clock(host, term.started_at, by_hand=by_hand, unserved=Unserved(term.unserved_ms))
-        health = StoreHealth(stopwatch)
+        health = StoreHealth()
         health.wrote()  # the start of the term
         store = Store(database, term, health, limits=limits)
         committer = Committer(store.commit, TermRecord(term, clock), waiting_calls=limits.waiting_calls, health=health)
@@ -367,7 +363,6 @@ class JointController(Controller):
         host: HostClock,
         identity: Identity,
         ownership: Ownership,
-        stopwatch: Callable[[], float] = time.perf_counter,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Self:
         """Opens the store and begins to serve shards of it; `ownership` then says who owns what.
@@ -383,7 +378,7 @@ class JointController(Controller):
         def settle(connection: StoreConnection) -> None:
             cluster.adopt(connection, Adopt(member.id))
 
-        health = StoreHealth(stopwatch)
+        health = StoreHealth()
         store = Store(database, None, health, settle, limits)
         committer = Committer(store.commit, driver.record, waiting_calls=limits.waiting_calls, health=health)
         controller = cls(store, committer, StoreTime(host, member), health, driver, host, events, limits)

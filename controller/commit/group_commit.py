@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -98,7 +97,7 @@ class Committer:
         self._commit = commit
         self._serving = serving
         self.limit = waiting_calls
-        self._health = health if health is not None else StoreHealth(time.perf_counter)
+        self._health = health if health is not None else StoreHealth()
         self._forming = Batch()
         self._writing: Batch | None = None  # the batch that is being committed
         self._wanted = asyncio.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class Outage:
 class StoreHealth:
     """Follows the commits and reads of one store. Logs failures, at a limited rate."""
 
-    def __init__(self, stopwatch: Callable[[], float]) -> None:
+    def __init__(self, stopwatch: Callable[[], float] = time.perf_counter) -> None:
         """`stopwatch` returns seconds from any starting point."""
         self.flush_seconds = Distribution(FLUSH_SECONDS)
         self.flush_calls = Distribution(FLUSH_CALLS)

@@ -31,7 +31,7 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 class MetricsText:
     """Writes the metrics of one controller and of its process."""
 
-    def __init__(self, controller: Controller, forwarding: Forwarding | None = None) -> None:
+    def __init__(self, controller: Controller, forwarding: Forwarding | None) -> None:
         """`forwarding` passes calls on to other controllers; None if this is the only one."""
         self._controller = controller
         self._forwarding = forwarding

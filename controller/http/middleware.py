@@ -112,8 +112,8 @@ class Middleware:
         rules: Rules,
         run_id: str,
         *,
-        dashboard: bool = False,
-        forwarding: Forwarding | None = None,
+        dashboard: bool,
+        forwarding: Forwarding | None,
     ) -> None:
         """`app` answers, `owner` has the controller, `rules` say who may call, and request ids begin with `run_id`. A
         `dashboard` checks tokens for its own paths. `forwarding` passes calls on to other controllers; None if this is

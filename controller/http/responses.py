@@ -40,7 +40,7 @@ def answer(value: Any, status: int = 200) -> Response:  # any value that msgspec
 
 
 def headers_of(
-    media_type: bytes, size_bytes: int, time: int, request_id: bytes, more: Iterable[Header] = ()
+    media_type: bytes, size_bytes: int, time: int, request_id: bytes, more: Iterable[Header]
 ) -> list[Header]:
     """The headers of an answer that no route made."""
     headers = protected([(b"content-type", media_type), (b"content-length", b"%d" % size_bytes)])

@@ -11,7 +11,7 @@ caller's token goes along, so that controllers need no secret of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from controller.clock import Clock
@@ -41,12 +41,11 @@ STATUS_ASK_MS: Final = 1_000  # how long another controller is waited for that i
 class JointStatus:
     """What this controller and the others answer together. Callers with the same token share results."""
 
-    def __init__(self, own: StatusReader, others: Others, clock: Clock, stopwatch: Callable[[], float]) -> None:
-        """`stopwatch` returns seconds of work: what only waits for others may be asked for again soon."""
+    def __init__(self, own: StatusReader, others: Others, clock: Clock) -> None:
         self.own = own
         self.others = others
-        self.overviews = SingleFlight(self._read_all, clock, stopwatch)
-        self.summaries = SingleFlight(self._sum_up, clock, stopwatch)
+        self.overviews = SingleFlight(self._read_all, clock)
+        self.summaries = SingleFlight(self._sum_up, clock)
         self._clock = clock
 
     def seen_by(self, viewer: Viewer) -> JointView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
@@ -33,12 +34,13 @@ class SingleFlight(Generic[K, T]):
         self,
         make: Callable[[K, Slices], Awaitable[T]],
         clock: Clock,
-        stopwatch: Callable[[], float],
+        stopwatch: Callable[[], float] = time.thread_time,
         *,
         most: int = STATUS_SHARED,
         rest: int = STATUS_REST,
     ) -> None:
-        """`most`: so many values are kept. `rest`: as STATUS_REST."""
+        """`stopwatch` returns seconds of work: what only waits may be made again soon. `most`: so many values are kept.
+        `rest`: as STATUS_REST."""
         self._make = make
         self._clock = clock
         self._stopwatch = stopwatch

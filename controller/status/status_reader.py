@@ -7,6 +7,7 @@ stream is read once a second, and its cost does not depend on the number of call
 from __future__ import annotations
 
 import asyncio
+import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
@@ -87,7 +88,10 @@ class _GroupRead(NamedTuple):
 class StatusReader:
     """Reads the status of streams and groups, and shares it."""
 
-    def __init__(self, streams: Streams, groups: Groups, clock: Clock, stopwatch: Callable[[], float]) -> None:
+    def __init__(
+        self, streams: Streams, groups: Groups, clock: Clock, stopwatch: Callable[[], float] = time.thread_time
+    ) -> None:
+        """`stopwatch`: as for `SingleFlight`."""
         self._streams = streams
         self._groups = groups
         self._clock = clock

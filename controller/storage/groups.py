@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Table, func, select
 
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_GROUP, Ends, ends_of
-from controller.storage.rows import ALONE, AnyRow, InShard, Values, to_json
+from controller.storage.rows import AnyRow, InShard, Values, to_json
 from controller.storage.unreadable import check_name_of, decoded, made_of_rows
 from strandline.access import EVERYTHING
 
@@ -45,7 +45,7 @@ def group_values(
     created_at: int,
     owner: str,
     fence: int,
-    place: InShard = ALONE,
+    place: InShard,
 ) -> Values:
     return {
         "name": name,

@@ -101,7 +101,7 @@ ALONE: Final = InShard()
 
 
 def stream_values(
-    stream: Stream, origin: StreamOrigin, owner: str, fence: int, place: InShard = ALONE, wake_at: int | None = None
+    stream: Stream, origin: StreamOrigin, owner: str, fence: int, place: InShard, wake_at: int | None
 ) -> Values:
     return {
         "name": stream.name,
@@ -141,7 +141,7 @@ def origin_of(row: AnyRow) -> StreamOrigin:
     return StreamOrigin(identity=row.identity, created_at=row.created_at, segments=_original.decode(row.original))
 
 
-def segment_values(stream: str, place: int, segment: Segment, noted_at: int | None = None) -> Values:
+def segment_values(stream: str, place: int, segment: Segment, noted_at: int | None) -> Values:
     return {
         "stream": stream,
         "id": segment.id,

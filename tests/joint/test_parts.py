@@ -104,7 +104,7 @@ class BreaksOff:
 
 def test_what_a_controller_answers_before_it_breaks_off_stays_and_the_rest_is_named(served: InProcess) -> None:
     own, names = served.app.state.controller, [f"{'n' * 240}{number}" for number in range(100)]
-    status = JointStatus(own.status, BreaksOff(), own.clock, time.perf_counter)
+    status = JointStatus(own.status, BreaksOff(), own.clock)
     part, served_by = asyncio.run(status.of_all(Viewer(), names, ["g"], slices()))
     answered = sum(len(asked.streams) for asked in PartAsked(names).calls()[:2])
     assert part.unread == dict.fromkeys(names[answered:], "owner_undecided")

@@ -53,7 +53,7 @@ from controller.http.problems import RETRY_AFTER_S
 from controller.http.request_bodies import SMALL_BODY_BYTES, read_body, until_left
 from controller.http.request_headers import sent_headers
 from controller.http.responses import JSON, headers_of, to_json
-from controller.limits import DEFAULT_LIMITS, Limits
+from controller.limits import Limits
 from controller.records.operator_log import log_event
 from strandline.errors import BadRequest, NotOwner, OwnerUndecided
 from strandline.wire.problems import MEDIA_TYPE
@@ -116,9 +116,9 @@ class Forwarding:
         directory: Directory,
         routes: Iterable[DeclaredRoute],
         *,
-        name: str = "",
-        tls: ssl.SSLContext | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        name: str,
+        tls: ssl.SSLContext | None,
+        limits: Limits,
     ) -> None:
         """`name` is that of this controller. `tls` says whom to trust at the addresses of other controllers, None: as
         this machine does."""
