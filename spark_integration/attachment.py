@@ -52,7 +52,7 @@ def attach(
     """Sets an exact watermark on the column `event_time` of `df`, a stream of any source.
 
         sales = spark.readStream.format("kafka").options(**kafka).load().select(parsed)
-        exact = attach(sales, "time", controller="http://127.0.0.1:8433", stream="sales")
+        exact = attach(spark, sales, controller="http://127.0.0.1:8433", stream="sales", event_time="time")
 
     A listener reports the query's positions to the controller after each batch, and the next batch gets the watermark
     of `stream` at these positions. So windows close one batch later than with the source `strandline`, and never early.

@@ -42,7 +42,7 @@ def exact_watermark(
 ) -> DataFrame:
     """Sets an exact watermark on the column `event_time` of a `strandline` stream, and drops its mark column.
 
-        exact_watermark(events, "time").groupBy(functions.window("time", "10 seconds")).count()
+        exact_watermark(events, event_time="time").groupBy(functions.window("time", "10 seconds")).count()
 
     `df` comes from the source, with columns parsed as you like. It must still have the column `mark` and the mark rows,
     whose event time must be null, as it is when it is parsed from `value`: filter, join and limit afterwards. If the
