@@ -314,7 +314,7 @@ async def plan(request: Request, name: str) -> Response:
     act = await _act(request, name)
     try:
         texts = decode(await read_body(request.scope, request.receive, FORM_BYTES, as_json=True), type=dict[str, str])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadJson(reason=str(error)) from None
     return answer(act.plan(texts))
 
@@ -374,7 +374,7 @@ async def make_token(request: Request) -> Response:
     own = who.check_tokens("create a token")
     try:
         given = decode(body, type=_NewToken)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadJson(reason=str(error)) from None
     if own.expires_at is not None and (given.expires_at is None or given.expires_at > own.expires_at):
         raise BadRequest(reason="it cannot last longer than your own token")

@@ -314,9 +314,6 @@ class Groups:
 
     async def _bounds_of_free(self, group: str) -> Callable[[SegmentRef, int], int | None]:
         """A lower bound of the times of all later events of a free segment, from the marks in memory."""
-        streams = (await self.get(group)).membership.settings.streams
-        if self.views.ready(streams):
-            return self._bound
         graphs = await self._graphs((await self.get(group)).membership, {}, again=True)
         members = (await self.get(group)).membership
         free = [place for place in members.readable(graphs) if place not in members.owners]

@@ -12,6 +12,7 @@ still, it keeps that, and tells it to a writer that comes back (`Stream.let_pass
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, Protocol
@@ -21,6 +22,7 @@ from msgspec import Struct
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
 from controller.groups.membership import position_in
+from controller.slices import Slices
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
@@ -176,10 +178,11 @@ class OwnStreams:
         return (await self._streams.get(stream)).stream.head if question.from_head else None
 
     async def _bounds(self, stream: str, question: StreamQuestion) -> Mapping[str, int | None]:
-        return {
-            segment: await self._bound(stream, segment, offset, exact=question.exact_bounds)
-            for segment, offset in question.bounds.items()
-        }
+        slices, found = Slices(time.thread_time), dict[str, int | None]()
+        for segment, offset in question.bounds.items():
+            found[segment] = await self._bound(stream, segment, offset, exact=question.exact_bounds)
+            await slices.turn()
+        return found
 
     async def _bound(self, stream: str, segment: str, offset: int, *, exact: bool) -> int | None:
         """A lower bound of the times of all later events of a segment."""

@@ -95,6 +95,7 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(**uvicorns)
         self._among = connections
         self._limits = connections.limits
+        self._is_over = False  # what comes from here on is not read
         self._bytes = 0  # without progress
         self._unwanted_bytes = 0  # of a body, after its answer
         self._answering: RequestResponseCycle | None = None  # others wait in the pipeline, and uvicorn has the last one
@@ -137,6 +138,8 @@ class HttpConnection(HttpToolsProtocol):
             self._answering.message_event.set()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over:
+            return
         most = self._limits.head_bytes
         for start in range(0, len(data), most):
             piece = data[start : start + most] if len(data) > most else data
@@ -169,7 +172,11 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
         if not self.pipeline:
             self._answering = self.cycle
-        if not self.parser.should_upgrade():
+        if self.parser.should_upgrade():
+            # The parser takes what follows, the body too, for another request: nothing of it is read.
+            self.cycle.keep_alive = False
+            self._is_over = True
+        else:
             self.headers = []  # what comes from here on are trailers, which are no headers
         self._bytes = 0
         self._send_by = self.loop.time() + self._limits.body_s

@@ -68,6 +68,7 @@ After: TypeAlias = Annotated[
     AfterValidator(_check_after),
     Query(description="the page begins after this name", json_schema_extra={"pattern": f"^({NAME.pattern})?$"}),
 ]
+Wrong: TypeAlias = type[InvalidNote] | type[InvalidConfig] | type[BadJson]  # what a body of another shape raises
 THERE_ALREADY = {200: "It was there already"}
 DEFAULT_LIMIT = PAGE_DEFAULT_ENTRIES
 
@@ -95,7 +96,7 @@ async def names_page(
 async def read_as(
     request: Request,
     kind: type[Body],
-    wrong: type[InvalidNote] | type[InvalidConfig] | type[BadJson] = BadJson,
+    wrong: Wrong = BadJson,
     *,
     empty: Body | None = None,
 ) -> Body:
@@ -108,7 +109,7 @@ async def body_as(
     request: Request,
     kind: type[Body],
     body: bytes,
-    wrong: type[InvalidNote] | type[InvalidConfig] | type[BadJson] = BadJson,
+    wrong: Wrong = BadJson,
 ) -> Body:
     """The value of a body that was read. JSON of another shape raises `wrong`."""
 

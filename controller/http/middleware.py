@@ -140,8 +140,10 @@ class Middleware:
         REQUEST_ID.set(sent_id)
         answer = Answer(scope, receive, send, controller, self._forwarding, sent_id)
         try:
-            if not path.startswith("/"):  # such as that of `OPTIONS *`
-                raise BadRequest(reason="its target is no path")
+            if not path.startswith("/") or path.endswith("\n"):  # the router's patterns leave out a last line feed
+                raise BadRequest(reason="its target is no path")  # such as that of `OPTIONS *`
+            if b"upgrade" in sent and (b"transfer-encoding" in sent or sent.get(b"content-length", b"0") != b"0"):
+                raise BadRequest(reason="a call with a body cannot change the protocol: leave out the header Upgrade")
             tokens = controller.tokens
             self._gate.check(scope, sent, tokens_required=tokens.required)
             is_free = not path.startswith("/v1/") and self._rules.is_open(path, dashboard=self._dashboard)

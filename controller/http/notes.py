@@ -183,10 +183,10 @@ def _allowed(
 ) -> tuple[str, Note | StrandlineError]:
     """A note, or the refusal if the caller's token does not allow it, without a stream if it does not allow that."""
     stream, note = checked_note
+    if stream and not grant.allows(stream):
+        return "", forbidden(grant, scope, Role.WRITER, stream)
     if isinstance(note, StrandlineError):
         return checked_note
-    if not grant.allows(stream):
-        return "", forbidden(grant, scope, Role.WRITER, stream)
     if not grant.speaks_for(note.writer):
         return stream, does_not_speak_for(grant, scope, stream, note.writer)
     return checked_note

@@ -6,6 +6,7 @@ So a slow reader delays nobody and misses nothing, and nothing grows.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from weakref import WeakKeyDictionary
 from controller.commit.group_commit import Committer
 from controller.limits import DEFAULT_LIMITS
 from controller.streams.loaded_stream import LoadedStream
-from controller.streams.reads import REST_ANSWER_MS, Reads, newest_seq
+from controller.streams.reads import REST_ANSWER_MS, Reads, marks_at_once, newest_seq
 from controller.streams.registry import Streams
 from strandline.core.mark import Mark
 from strandline.core.note import check_key
@@ -133,10 +134,11 @@ class MarkFeed:
             identity = loaded.origin.identity
             newest = newest_seq(loaded, key)
             if after < newest:
-                marks = await self._reading.after(loaded, key, after, EVENT_MARKS)
+                marks = await self._reading.after(loaded, key, after, min(EVENT_MARKS, marks_at_once(loaded)))
                 if marks:
                     yield NewMarks(self._encode(loaded, marks, encode))
                     after = marks[-1].seq
+                    await asyncio.sleep(0)  # others have their turn
                 continue
             if loaded.stream.sealed and await self._is_over(loaded, key):
                 yield FeedOver("sealed")

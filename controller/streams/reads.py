@@ -26,6 +26,7 @@ from strandline.errors import NotOwner, UnknownSeq
 from strandline.wire.streams import MarksPage, WireMark, wire_mark
 
 PORTION_MARKS: Final = 128  # in memory, of a page, taken at once
+PAGE_OFFSETS: Final = 100_000  # of the marks of a page, which is encoded at once
 REST_ANSWER_MS: Final = 1_000  # how often a waiting reader of a stream at rest gets its time
 
 
@@ -101,7 +102,7 @@ class Reads:
             newest = newest_seq(loaded, key)
             if after > newest:
                 raise UnknownSeq(key=key, seq=after, newest=newest)
-            page = await self._page(loaded, key, after, limit)
+            page = await self._page(loaded, key, after, min(limit, marks_at_once(loaded)))
             left = deadline - loop.time()
             if page.marks or left <= 0 or self.stopping.done() or loaded.sealed:
                 return page
@@ -286,6 +287,11 @@ class Reads:
 def newest_seq(loaded: LoadedStream, key: str) -> int:
     chain = loaded.chains.get(key)
     return chain.last_seq if chain is not None else 0
+
+
+def marks_at_once(loaded: LoadedStream) -> int:
+    """How many marks have PAGE_OFFSETS together, if each names all segments; one at least."""
+    return max(1, PAGE_OFFSETS // max(1, len(loaded.stream.graph)))
 
 
 def _between(connection: StoreConnection, stream: str, key: str, first: int, last: int) -> list[Mark]:

@@ -55,8 +55,8 @@ class WireMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Marks after a seq, oldest first. `resting` is the time that an ingestion stream at rest has reached. Marks with
-    another `identity` are of another stream of the same name."""
+    """Marks after a seq, oldest first; fewer than asked for if they have very many segments. `resting` is the time that
+    an ingestion stream at rest has reached. Marks with another `identity` are of another stream of the same name."""
 
     marks: tuple[WireMark, ...]
     identity: str

@@ -20,6 +20,7 @@ def database(store_url: str) -> str:
 
 
 def counted(controller: Any) -> dict[str, Any]:
+    controller.call("GET", STREAM)  # loads it: the status waits shortly for that
     (found,) = controller.call("GET", "/v1/status?stream=s")["streams"]
     return {name: found[name] for name in NOTHING if name in found} | {
         "incomplete_marks": found["keys"][""]["incomplete_marks"]

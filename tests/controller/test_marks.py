@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controller.storage.load import LOADED_MARKS
+from controller.streams import reads
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 
@@ -46,6 +47,16 @@ def test_marks_are_paged_by_seq_and_one_to_come_is_unknown(controller: Any) -> N
 
     assert [mark["seq"] for mark in controller.marks(after=1, limit=1)] == [2]
     assert controller.call("GET", "/v1/streams/s/marks?after=4", expect=422)["code"] == "unknown_seq"
+
+
+def test_a_page_of_marks_of_many_segments_is_short(controller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "PAGE_OFFSETS", 5)
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    for time in (1, 2, 3):
+        controller.note("a", time, {"0": time, "1": time})
+
+    assert [mark["seq"] for mark in controller.marks()] == [1, 2]
+    assert [mark["seq"] for mark in controller.marks(after=2)] == [3]
 
 
 def test_marks_by_time_and_where_to_begin_to_read(controller: Any) -> None:

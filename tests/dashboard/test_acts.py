@@ -162,7 +162,7 @@ def test_a_group_is_created_changed_freed_of_a_reader_and_deleted(stocked: Serve
 
 
 def test_a_form_that_is_none_is_refused(stocked: Served) -> None:
-    for body in (b"[", b"[]", b'{"name": 3}'):
+    for body in (b"[", b"[]", b'{"name": 3}', b'{"name": "\xff"}'):
         answer = stocked.request(
             "POST", "/acts/create-stream", content=body, headers={"Content-Type": "application/json"}
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -170,3 +170,27 @@ def test_a_request_that_begins_before_another_fails_is_judged_by_its_own_headers
         raw.send(second[60:])
         assert raw.answer().status == 401
     assert time_of(guarded, "failing") == 331
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_body_after_an_upgrade_is_no_request_of_its_own(served: OwnProcess, pieces: int) -> None:
+    hidden = note(50, "smuggled")
+    whole = post(NOTES, hidden, "Connection: Upgrade\r\nUpgrade: h2c\r\n")
+    at = len(whole) - len(hidden) if pieces == 2 else len(whole)
+    with Raw(served) as raw:
+        raw.send(whole[:at])
+        with suppress(OSError):  # it may have ended
+            raw.send(whole[at:])
+        answer = raw.answer()
+
+        assert (answer.status, answer.code) == (400, "bad_request") and "Upgrade" in answer.json["detail"]
+        assert answer.closed
+
+    found = served.client.get("/v1/streams/s/writers").json()["writers"]
+    assert "smuggled" not in {each["writer"] for each in found}
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/metrics%0A", "/metrics%0A%0A", "/v1/streams%0A"])
+def test_a_line_feed_at_the_end_of_a_path_opens_nothing(guarded: OwnProcess, path: str) -> None:
+    with Raw(guarded) as raw:
+        assert raw.send(f"GET {path} HTTP/1.1\r\n{HOST}\r\n".encode()).answer().status in (400, 401)

@@ -54,12 +54,12 @@ def streams(process: OwnProcess, token: str | None, path: str = "") -> httpx.Res
     return process.client.get(f"/v1/streams{path}", headers=shown)
 
 
-def begin(process: OwnProcess, path: str, body: bytes, *headers: str) -> socket.socket:
+def begin(process: OwnProcess, path: str, body: bytes, *headers: str, method: str = "POST") -> socket.socket:
     """A call, all but its body."""
     opened = socket.create_connection(("127.0.0.1", port_of(process)), timeout=WITHIN_S)
     length, kind = f"Content-Length: {len(body)}", "Content-Type: application/json"
     head = (
-        f"POST {path} HTTP/1.1",
+        f"{method} {path} HTTP/1.1",
         f"Host: localhost:{port_of(process)}",
         length,
         kind,
@@ -115,3 +115,26 @@ def test_a_call_without_a_token_changes_nothing_once_the_first_was_made(tmp_path
 def names(process: OwnProcess) -> list[str]:
     with open_tokens(str(process.database)) as connection:
         return [each.grant.name for each in list_tokens(connection)]
+
+
+def test_a_group_that_is_made_while_a_body_comes_is_checked_for_its_streams(tmp_path: Path) -> None:
+    with served(tmp_path) as process:
+        admin = create(process, "admin")
+        reader = TOKEN_PREFIX + secrets.token_urlsafe(32)
+        with open_tokens(str(process.database)) as connection:
+            add_token(
+                connection, Grant(name="reader", role=Role.READER, pattern="orders"), digest_of(reader.encode()), 1
+            )
+        until(process, reader, 200)
+        shown = {"Authorization": f"Bearer {admin}"}
+        assert process.client.put("/v1/streams/secret", json={"segments": 1}, headers=shown).is_success
+        body = json.dumps({"positions": {}}).encode()
+        register = begin(
+            process, "/v1/reader-groups/g/readers/r", body, f"Authorization: Bearer {reader}", method="PUT"
+        )
+
+        group = process.client.put("/v1/reader-groups/g", json={"streams": ["secret"]}, headers=shown)
+
+        assert group.is_success
+        assert b" 403 " in end(register, body).partition(b"\r\n")[0]
+        assert process.client.get("/v1/reader-groups/g", headers=shown).json()["readers"] == []

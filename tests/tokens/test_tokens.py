@@ -247,3 +247,16 @@ def test_marks_as_they_are_made_end_when_the_token_is_revoked(keyed: Any, stream
 
     told = live.result(timeout=60).text
     assert '"time":77' not in told and told.endswith('event: end\ndata: {"reason":"unauthenticated"}\n\n')
+
+
+def test_a_malformed_note_leaves_nothing_in_a_stream_that_its_writer_may_not_use(keyed: Any) -> None:
+    admin, writer = keyed.make(), keyed.make("writer", "orders")
+    for stream in ("orders", "payments"):
+        keyed.call(admin, "PUT", f"/v1/streams/{stream}", {"segments": 1})
+    before = keyed.call(admin, "GET", "/v1/streams/payments/journal")
+    malformed = [{"stream": stream, "writer": "w", "time": 1} for stream in ("orders", "payments")]
+
+    results = keyed.call(writer, "POST", "/v1/notes", {"notes": malformed})["results"]
+
+    assert [each["code"] for each in results] == ["invalid_note", "forbidden"]
+    assert keyed.call(admin, "GET", "/v1/streams/payments/journal") == before

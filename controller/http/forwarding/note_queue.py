@@ -58,7 +58,7 @@ async def send_notes(peers: Peers, owner: ControllerRow, token: bytes | None, no
             return Passed(answer.status, (msgspec.Raw(body),), answer.headers, answer.time, answer.client_address)
         try:
             results = _results.decode(body).results
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise NoAnswer(f"its answer was not understood: {error}") from None
         if len(results) != len(notes):
             raise NoAnswer(f"its answer has {len(results)} results for {len(notes)} notes")

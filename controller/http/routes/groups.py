@@ -9,8 +9,9 @@ from fastapi import Request, Response
 from msgspec import UNSET
 
 from controller.commit.store import after_commit
+from controller.controller import Controller
 from controller.groups.loaded_group import LoadedGroup
-from controller.http.auth import check_streams
+from controller.http.auth import check_group, check_streams
 from controller.http.bodies import (
     AcquireBody,
     GroupBody,
@@ -26,10 +27,12 @@ from controller.http.dependencies import (
     DEFAULT_LIMIT,
     THERE_ALREADY,
     After,
+    Body,
     Caller,
     Granted,
     Limit,
     Served,
+    Wrong,
     names_page,
     read_as,
 )
@@ -101,7 +104,7 @@ async def get(group: str, controller: Served) -> Response:
     gives=[GroupDescription],
 )
 async def configure(group: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, GroupChangesBody, InvalidConfig)
+    body = await _read_for(group, controller, request, GroupChangesBody, InvalidConfig)
     changes = _settings(body)
     if body.streams is not UNSET:
         check_streams(request.scope, body.streams)
@@ -147,7 +150,7 @@ async def lag(group: str, controller: Served) -> Response:
     gives=[ReaderAnswer],
 )
 async def report(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, ReaderBody, InvalidNote, empty=ReaderBody())
+    body = await _read_for(group, controller, request, ReaderBody, InvalidNote, empty=ReaderBody())
     if body.epoch is None:
         if body.settled is not None:
             wanted = "left out: a reader that registers begins at its settled position, which is in `positions`"
@@ -167,7 +170,7 @@ async def report(group: str, reader: str, request: Request, controller: Served, 
     gives=[ReaderAnswer],
 )
 async def acquire(group: str, reader: str, request: Request, controller: Served) -> Response:
-    body = await read_as(request, AcquireBody, InvalidNote)
+    body = await _read_for(group, controller, request, AcquireBody, InvalidNote)
     if body.max < 0:
         raise InvalidNote(name="max", value=body.max, wanted="how many segments at most, 0 or more")
     return answer(await controller.groups.acquire(group, reader, body.epoch, body.max))
@@ -182,7 +185,7 @@ async def acquire(group: str, reader: str, request: Request, controller: Served)
     gives=[ReaderAnswer],
 )
 async def release(group: str, reader: str, request: Request, controller: Served) -> Response:
-    body = await read_as(request, ReleaseBody, InvalidNote)
+    body = await _read_for(group, controller, request, ReleaseBody, InvalidNote)
     reply = await controller.groups.release(group, reader, body.epoch, body.positions, body.settled)
     return answer(reply)
 
@@ -196,8 +199,17 @@ async def release(group: str, reader: str, request: Request, controller: Served)
     gives=[OfflineReply],
 )
 async def offline(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, OfflineBody, InvalidNote)
+    body = await _read_for(group, controller, request, OfflineBody, InvalidNote)
     return answer(OfflineReply(await controller.groups.offline(group, reader, body.positions, by)))
+
+
+async def _read_for(
+    group: str, controller: Controller, request: Request, kind: type[Body], wrong: Wrong, *, empty: Body | None = None
+) -> Body:
+    """The body of a call to a group. Another group may have its name by the time that it is here."""
+    body = await read_as(request, kind, wrong, empty=empty)
+    await check_group(request.scope, controller, group)
+    return body
 
 
 def describe(loaded: LoadedGroup, now: int) -> GroupDescription:
