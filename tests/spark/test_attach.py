@@ -247,11 +247,11 @@ def test_an_attached_query_reports_backlog_by_its_groups_settings(
     backlog = GroupBacklog(strategies=[CallableStrategy(lambda: said[-1])], on_change=told.append)
     spark.conf.set(BACKLOG_THRESHOLD, "1 hour")
     try:
-        windows = attached(group="behind", backlog=backlog)
+        windows = attached(group="attached-behind", backlog=backlog)
     finally:
         spark.conf.unset(BACKLOG_THRESHOLD)
     now = time.time_ns() // 1_000_000
-    with running(windows) as run, ReaderGroup(folder.stream.controller.connection, "behind") as group:
+    with running(windows) as run, ReaderGroup(folder.stream.controller.connection, "attached-behind") as group:
         folder.put("one", [now - 30 * DAY_MS])
         settle(spark, run)
         assert (told, group.describe().backlog_threshold_ms) == ([True], 3_600_000)  # there is no watermark yet
