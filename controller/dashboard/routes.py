@@ -18,7 +18,6 @@ import httpx
 import msgspec
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
-from msgspec.json import decode
 from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
@@ -39,7 +38,7 @@ from controller.http.forwarding.forwarding import Forwarding
 from controller.http.forwarding.peers import HOP
 from controller.http.forwarding.subjects import Subject
 from controller.http.middleware import problem_of
-from controller.http.request_bodies import read_body
+from controller.http.request_bodies import decode, read_body
 from controller.http.responses import answer
 from controller.storage.refusals import StoreRefused
 from strandline.access import EVERYTHING, Grant, check_role
@@ -47,6 +46,7 @@ from strandline.client.calls import Call
 from strandline.client.calls import Response as Answered
 from strandline.errors import BadJson, BadRequest, InvalidName, Missing, StrandlineError, Unauthenticated, UnknownPath
 from strandline.limits import TIME_BOUND_MS
+from strandline.wire.shapes import decoder_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -312,11 +312,8 @@ async def ask(request: Request, name: str) -> Response:
 async def plan(request: Request, name: str) -> Response:
     """What a filled-in dialog would do: the call of the API in words and as it is, or what is wrong."""
     act = await _act(request, name)
-    try:
-        texts = decode(await read_body(request.scope, request.receive, FORM_BYTES, as_json=True), type=dict[str, str])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadJson(reason=str(error)) from None
-    return answer(act.plan(texts))
+    body = await read_body(request.scope, request.receive, FORM_BYTES, as_json=True)
+    return answer(act.plan(_sent(dict[str, str], body)))
 
 
 async def _act(request: Request, name: str) -> Act:
@@ -357,6 +354,14 @@ async def _act(request: Request, name: str) -> Act:
 # -- tokens, for which the API has no calls ----------------------------------------------------------------------------
 
 
+def _sent(kind: type[Value], body: bytes) -> Value:
+    """What a page sent. Raises BadJson."""
+    try:
+        return decode(decoder_of(kind), body)
+    except msgspec.ValidationError as error:
+        raise BadJson(reason=str(error)) from None
+
+
 class _NewToken(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     role: str
@@ -372,10 +377,7 @@ async def make_token(request: Request) -> Response:
     body = await read_body(request.scope, request.receive, FORM_BYTES, as_json=True)
     who = visitor_of(request)  # again: the visitor's own token may have been revoked before the body came
     own = who.check_tokens("create a token")
-    try:
-        given = decode(body, type=_NewToken)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadJson(reason=str(error)) from None
+    given = _sent(_NewToken, body)
     if own.expires_at is not None and (given.expires_at is None or given.expires_at > own.expires_at):
         raise BadRequest(reason="it cannot last longer than your own token")
     grant = Grant(

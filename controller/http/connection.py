@@ -138,10 +138,10 @@ class HttpConnection(HttpToolsProtocol):
             self._answering.message_event.set()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_over:
-            return
         most = self._limits.head_bytes
         for start in range(0, len(data), most):
+            if self._is_over:
+                return
             piece = data[start : start + most] if len(data) > most else data
             self._bytes += len(piece)
             super().data_received(piece)

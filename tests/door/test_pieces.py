@@ -173,9 +173,11 @@ def test_a_request_that_begins_before_another_fails_is_judged_by_its_own_headers
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
-def test_a_body_after_an_upgrade_is_no_request_of_its_own(served: OwnProcess, pieces: int) -> None:
+@pytest.mark.parametrize("ahead", [0, 65_536])  # of the hidden one: a piece that the parser gets at a time
+def test_a_body_after_an_upgrade_is_no_request_of_its_own(served: OwnProcess, pieces: int, ahead: int) -> None:
     hidden = note(50, "smuggled")
-    whole = post(NOTES, hidden, "Connection: Upgrade\r\nUpgrade: h2c\r\n")
+    head = post(NOTES, b" " * ahead + hidden, "Connection: Upgrade\r\nUpgrade: h2c\r\n").partition(b"\r\n\r\n")[0]
+    whole = (head + b"\r\n\r\n").ljust(ahead) + hidden
     at = len(whole) - len(hidden) if pieces == 2 else len(whole)
     with Raw(served) as raw:
         raw.send(whole[:at])

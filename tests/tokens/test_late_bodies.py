@@ -34,10 +34,10 @@ def served(folder: Path) -> Iterator[OwnProcess]:
         process.kill()
 
 
-def create(process: OwnProcess, name: str) -> str:
+def create(process: OwnProcess, name: str, role: Role = Role.ADMIN, pattern: str = "*") -> str:
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
     with open_tokens(str(process.database)) as connection:
-        add_token(connection, Grant(name=name, role=Role.ADMIN), digest_of(token.encode()), 1)
+        add_token(connection, Grant(name=name, role=role, pattern=pattern), digest_of(token.encode()), 1)
     until(process, None, 401)
     until(process, token, 200)
     return token
@@ -119,13 +119,7 @@ def names(process: OwnProcess) -> list[str]:
 
 def test_a_group_that_is_made_while_a_body_comes_is_checked_for_its_streams(tmp_path: Path) -> None:
     with served(tmp_path) as process:
-        admin = create(process, "admin")
-        reader = TOKEN_PREFIX + secrets.token_urlsafe(32)
-        with open_tokens(str(process.database)) as connection:
-            add_token(
-                connection, Grant(name="reader", role=Role.READER, pattern="orders"), digest_of(reader.encode()), 1
-            )
-        until(process, reader, 200)
+        admin, reader = create(process, "admin"), create(process, "reader", Role.READER, "orders")
         shown = {"Authorization": f"Bearer {admin}"}
         assert process.client.put("/v1/streams/secret", json={"segments": 1}, headers=shown).is_success
         body = json.dumps({"positions": {}}).encode()
