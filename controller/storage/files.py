@@ -41,6 +41,14 @@ def folder_in_the_way(path: str) -> UnusableFile:
     return UnusableFile(path, "it is a folder", "name a file in it")
 
 
+def check_nothing_left(file: Path) -> None:
+    """Raises LeftBehind for a file that is to be made anew, if something of an earlier one stands beside it."""
+    for each in _BESIDE:
+        left = file.with_name(file.name + each)
+        if left.exists() and left.stat().st_size:
+            raise LeftBehind(str(file), str(left))
+
+
 @contextmanager
 def new_file(file: Path) -> Iterator[Path]:
     """A file under a temporary name. It is renamed when it is complete and synced. Only its owner may read it.
@@ -51,10 +59,8 @@ def new_file(file: Path) -> Iterator[Path]:
     try:
         held = _held_part(file, part)
         try:
+            check_nothing_left(file)
             for each in _BESIDE:
-                left = file.with_name(file.name + each)
-                if left.exists() and left.stat().st_size:
-                    raise LeftBehind(str(file), str(left))
                 part.with_name(part.name + each).unlink(missing_ok=True)  # of an attempt that was killed
             yield part
             sync(part)

@@ -261,7 +261,7 @@ class InTheWay(StoreRefused):
 
 
 class LeftBehind(StoreRefused):
-    """Beside the target of a backup or of a restore is what SQLite wrote for an earlier file of that name."""
+    """Beside a file that is to be made, a store or a backup, is what SQLite wrote for an earlier one of that name."""
 
     def __init__(self, path: str, left: str) -> None:
         super().__init__(path, left)
@@ -270,7 +270,7 @@ class LeftBehind(StoreRefused):
 
     def __str__(self) -> str:
         return (
-            f"{self.left} belongs to an earlier {self.path}, and SQLite would put what is in it over the new one: move "
+            f"{self.left} belongs to an earlier {self.path}, and beside a new one SQLite would apply or remove it: move "
             f"it to where that file went, under that file's name, or remove it"
         )
 

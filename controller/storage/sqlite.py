@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from controller.storage import schema, upgrade
 from controller.storage.diagnosis import Cause, Diagnosis, StoreMoved, diagnose
-from controller.storage.files import folder_in_the_way, new_file, unusable
+from controller.storage.files import check_nothing_left, folder_in_the_way, new_file, unusable
 from controller.storage.refusals import (
     AlreadyServed,
     ForeignStore,
@@ -299,9 +299,11 @@ class SqliteStore:
         return found
 
     def _check_file(self, url: URL) -> None:
-        """Raises ForeignStore and IsBackup for a file that is none of ours to serve, and DBAPIError for one that is no
-        SQLite database, before anything is written to it or beside it."""
+        """Raises ForeignStore and IsBackup for a file that is none of ours to serve, DBAPIError for one that is no
+        SQLite database, and LeftBehind if only the store's own file is gone, before anything is written."""
         path = str(url.database)
+        if not os.path.exists(path):
+            check_nothing_left(Path(path))
         if not os.path.isfile(path) or not os.path.getsize(path) or os.path.exists(lock_path(path)):
             return  # a new store, or one that was served before
         engine = inspecting_engine(path)

@@ -321,13 +321,17 @@ def store(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("left", ["-wal", "-journal"])
-@pytest.mark.parametrize("made", ["a store", "a backup"])
-def test_what_sqlite_left_beside_an_earlier_file_is_not_put_over_the_new_one(
+@pytest.mark.parametrize("made", ["a restored store", "a backup", "an empty store"])
+def test_what_sqlite_left_beside_an_earlier_file_is_neither_put_over_the_new_one_nor_removed(
     store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, left: str
 ) -> None:
     kept, again = tmp_path / "kept.backup", str(tmp_path / "again")
     assert main(["backup", str(kept), "--database", store]) == 0
-    words = ["restore", str(kept), "--database", again] if made == "a store" else ["backup", again, "--database", store]
+    words = {
+        "a restored store": ["restore", str(kept), "--database", again],
+        "a backup": ["backup", again, "--database", store],
+        "an empty store": ["migrate", "--database", again],
+    }[made]
     beside = Path(again + left)
     beside.write_bytes(b"of the store before")
     assert main(words) == 1
