@@ -23,11 +23,16 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from controller.cluster.records import Kind
-from controller.dashboard import pages
 from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act, create_token, revoke_token
 from controller.dashboard.history import History
 from controller.dashboard.limits import FORM_BYTES, SIGN_IN_BYTES
-from controller.dashboard.pages import Page, View
+from controller.dashboard.pages.administration import controllers_page, tokens_page
+from controller.dashboard.pages.all_streams import journal_page, lag_page, topology_page
+from controller.dashboard.pages.group import group_page
+from controller.dashboard.pages.overview import overview_page
+from controller.dashboard.pages.page import Page, View
+from controller.dashboard.pages.stream import stream_page
+from controller.dashboard.pages.writer import writer_page
 from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
 from controller.format import ZONE
@@ -242,47 +247,47 @@ def _zone_of(request: Request) -> tzinfo:
 
 @router.get("/")
 async def overview(request: Request) -> Response:
-    return await _show(request, pages.overview)
+    return await _show(request, overview_page)
 
 
 @router.get("/streams/{stream}")
 async def stream(request: Request, stream: str) -> Response:
-    return await _show(request, lambda view: pages.stream(view, stream), Subject(Kind.STREAM, stream))
+    return await _show(request, lambda view: stream_page(view, stream), Subject(Kind.STREAM, stream))
 
 
 @router.get("/streams/{stream}/writers/{writer}")
 async def writer(request: Request, stream: str, writer: str) -> Response:
-    return await _show(request, lambda view: pages.writer(view, stream, writer), Subject(Kind.STREAM, stream))
+    return await _show(request, lambda view: writer_page(view, stream, writer), Subject(Kind.STREAM, stream))
 
 
 @router.get("/reader-groups/{group}")
 async def group(request: Request, group: str) -> Response:
-    return await _show(request, lambda view: pages.group(view, group), Subject(Kind.GROUP, group))
+    return await _show(request, lambda view: group_page(view, group), Subject(Kind.GROUP, group))
 
 
 @router.get("/lag")
 async def lag(request: Request) -> Response:
-    return await _show(request, pages.lags)
+    return await _show(request, lag_page)
 
 
 @router.get("/journal")
 async def journal(request: Request) -> Response:
-    return await _show(request, pages.journal)
+    return await _show(request, journal_page)
 
 
 @router.get("/topology")
 async def topology(request: Request) -> Response:
-    return await _show(request, pages.topology)
+    return await _show(request, topology_page)
 
 
 @router.get("/controllers")
 async def controllers(request: Request) -> Response:
-    return await _show(request, pages.controllers)
+    return await _show(request, controllers_page)
 
 
 @router.get("/tokens")
 async def tokens(request: Request) -> Response:
-    return await _show(request, pages.tokens)
+    return await _show(request, tokens_page)
 
 
 @router.get("/static/{name}")

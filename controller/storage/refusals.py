@@ -270,8 +270,8 @@ class LeftBehind(StoreRefused):
 
     def __str__(self) -> str:
         return (
-            f"{self.left} belongs to an earlier {self.path}, and beside a new one SQLite would apply or remove it: move "
-            f"it to where that file went, under that file's name, or remove it"
+            f"{self.left} belongs to an earlier {self.path}, and beside a new one SQLite would apply or remove it: "
+            f"move it to where that file went, under that file's name, or remove it"
         )
 
 

@@ -1,0 +1,143 @@
+"""The pages about all streams: their lag over time, what flows where, and their journals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from controller.dashboard.charts import Point, curve, lag_chart
+from controller.dashboard.journal import TOPICS, journals_table
+from controller.dashboard.limits import LAG_LINES
+from controller.dashboard.pages.page import Page, View, state_cell
+from controller.dashboard.ranges import Range
+from controller.dashboard.tables import Cell, Column, Table
+from controller.dashboard.topology import Flows, lines
+from controller.dashboard.words import lag_of, stream_link
+from controller.format import NOTHING, moment, span
+from controller.status.journal_reads import JOURNAL_WORDS
+from controller.storage.journal import Wanted
+from strandline.access import EVERYTHING
+from strandline.wire.journal import TOPICS as ALL_TOPICS
+from strandline.wire.status import StreamStatus
+
+
+class _Line(NamedTuple):
+    """A stream, and its lag at some moments; none where it had no mark, or times that are no dates."""
+
+    status: StreamStatus
+    points: Sequence[Point]
+
+    @property
+    def peak(self) -> Point | None:
+        """When its lag was greatest."""
+        return max(self.points, key=lambda point: point[1], default=None)
+
+
+async def lag_page(view: View) -> Page:
+    found = await view.status.overview()
+    streams = [each for each in found.streams if view.who.may_see(each.stream)]
+    unread = sum(map(view.who.may_see, found.unread))
+    over = Range(view.address, view.now)
+    since, points = await view.history.lags(streams, over)
+    until = over.until()
+    rows = [_Line(each, _to_its_end(each, points.get(each.stream, ()), over)) for each in streams]
+    rows.sort(key=lambda each: -1 if each.peak is None else each.peak[1], reverse=True)
+    worst = [(each.status.stream, each.points) for each in rows[:LAG_LINES] if each.points]
+    table = _lags_table(view, rows, since, until)
+    shows = {
+        "range": over,
+        "chart": lag_chart("lag", worst, since, until) if worst else None,
+        "most": LAG_LINES,
+        "streams": table,
+        "unknown": unread,
+    }
+    return Page("lag.html", "Lag", shows, [table])
+
+
+def _to_its_end(status: StreamStatus, points: Sequence[Point], over: Range) -> Sequence[Point]:
+    """The lag of a stream up to this moment, or up to where it was sealed."""
+    inside = [each for each in points if each[0] <= over.until()]
+    if status.sealed:
+        end = max((key.marked_at for key in status.keys.values() if key.marked_at is not None), default=0)
+        return [each for each in inside if each[0] <= end]
+    if over.ends_now and status.lag_ms is not None:
+        return [*inside, (status.seen_at, status.lag_ms)]
+    return inside
+
+
+def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Table[_Line]:
+    def state(line: _Line) -> Cell:
+        return state_cell(line.status)
+
+    def over_time(line: _Line) -> Cell:
+        if len(line.points) < 2 or line.peak is None:
+            return Cell("", plain=" ".join(f"{each / 1000:.1f}" for _, each in line.points))
+        least = min(each for _, each in line.points)
+        caption = f"lag of {line.status.stream}: {span(least)} to {span(line.peak[1])}"
+        values = " ".join(f"{each / 1000:.1f}" for _, each in line.points)
+        return Cell(caption, curve=curve(line.points, since, until), plain=values)
+
+    def peak(line: _Line) -> str:
+        return NOTHING if line.peak is None else span(line.peak[1])
+
+    def when(line: _Line) -> str:
+        return NOTHING if line.peak is None else moment(line.peak[0], view.now)
+
+    columns: list[Column[_Line]] = [
+        Column(
+            "name",
+            "Stream",
+            lambda each: Cell(each.status.stream, stream_link(each.status.stream)),
+            lambda e: e.status.stream,
+        ),
+        Column("state", "State", state, sort=lambda each: -each.status.state.gravity, essential=False),
+        Column("lag", "Now", lambda each: lag_of(each.status), sort=lambda each: each.status.lag_ms, right=True),
+        Column("peak", "Peak", peak, sort=lambda each: each.peak and each.peak[1], right=True),
+        Column("when", "Peak at", when, sort=lambda each: each.peak and each.peak[0], essential=False),
+        Column("curve", "Over time", over_time),
+    ]
+    name = lambda each: each.status.stream  # noqa: E731  # of a row
+    return Table(view.address, "streams", columns, rows, id=name, text=name)
+
+
+async def topology_page(view: View) -> Page:
+    found = await view.status.overview()
+    streams = [each for each in found.streams if view.who.may_see(each.stream)]
+    unread = sum(map(view.who.may_see, found.unread))
+    flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
+
+    def words(each: StreamStatus) -> Cell:
+        return Cell("", plain="; ".join(lines(flows.stream_box(each))))
+
+    columns: list[Column[StreamStatus]] = [Column("picture", "Writers, streams, reader groups", words)]
+    table = Table(
+        view.address, "flows", columns, flows.roots(), id=lambda each: each.stream,
+        text=lambda each: " ".join(flows.names(each)), rows=10,
+    )  # fmt: skip
+    drawn = [(each.stream, flows.counted_sources(each), flows.stream_box(each)) for each in table.items]
+    shows = {"flows": table, "drawn": drawn, "unknown": unread, "none": not streams and not unread}
+    return Page("topology.html", "Topology", shows, [table])
+
+
+async def journal_page(view: View) -> Page:
+    """The journals of all streams, with search."""
+    address = view.address
+    over = Range(address, view.now, first="all")
+    topic, search = address.get("topic"), address.get("search")
+    words = tuple(each for each in search.split() if each.isprintable())[:JOURNAL_WORDS]
+    topics = (topic,) if topic in ALL_TOPICS else ()
+    pattern = EVERYTHING if view.who.grant is None else view.who.grant.pattern
+    end = None if over.ends_now else over.until()
+    wanted = Wanted(patterns=(pattern,), topics=topics, words=words, since=over.since(), until=end)
+    found = await view.history.search(wanted, (pattern, topics, words, over.key))
+    table = journals_table(address, found, view.now)
+    fits = words or topics or not over.is_all
+    shows = {
+        "range": over,
+        "search": search,
+        "topic": topic,
+        "topics": [(each, TOPICS[each]) for each in ALL_TOPICS],
+        "entries": table,
+        "empty": "Nothing in the journals fits." if fits else "Nothing has happened yet.",
+    }
+    return Page("journal.html", "Journal", shows, [table])

@@ -1,0 +1,196 @@
+"""The page of a reader group: its windows, readers and segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from controller.cluster.records import Kind
+from controller.dashboard.journal import journal_table
+from controller.dashboard.limits import GROUP_JOURNAL_READ, NAMED_WRITERS
+from controller.dashboard.pages.page import Page, Tile, View
+from controller.dashboard.tables import Button, Cell, Column, Table
+from controller.dashboard.words import (
+    COLOURS,
+    group_lag,
+    group_state,
+    holder_name,
+    key_label,
+    still_story,
+    stream_link,
+    writer_link,
+)
+from controller.format import NOTHING, Times, is_epoch, moment, named, span, yes
+from controller.status.group_members import ReaderStatus
+from strandline.core.order import SegmentRef
+from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
+from strandline.wire.status import GroupStatus, StreamStatus
+
+_BACKLOG: Final = ("backlog", "caught_up")
+
+
+class _WindowOf(NamedTuple):
+    stream: str
+    key: str
+    bounds: KeyWindow
+    whole: StreamWindow
+    newest: int | None  # the time of the newest mark
+    idle: bool
+
+    @property
+    def behind(self) -> int | None:
+        lower = self.bounds.lower
+        return None if lower is None or self.newest is None else max(0, self.newest - lower)
+
+    @property
+    def behind_text(self) -> str:
+        if self.behind is None:
+            return NOTHING
+        return span(self.behind) if is_epoch(self.newest or 0) else str(self.behind)
+
+
+async def group_page(view: View, name: str) -> Page:
+    # First: what is read of other controllers is read with this visitor's token, and shared with the next visitor.
+    view.who.check(*(await view.controller.groups.get(name)).membership.settings.streams)
+    details = await view.controller.status.of_group(name)
+    found = details.group
+    entries = await view.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
+    changes = [each for each in entries if each.kind in _BACKLOG]
+    read = (await view.status.of_streams(found.streams)).streams
+    windows = _windows_of(details.window, read)
+    members = details.members
+    places = sorted(members.offsets.keys() | members.owners.keys())
+    tables: dict[str, Table[Any]] = {
+        "streams": _windows_table(view, windows),
+        "readers": _readers_table(view, name, members.readers),
+        "segments": _places_table(view, places, members.offsets, members.owners),
+        "backlog": journal_table(view.address, "backlog", changes, view.now),
+        "journal": journal_table(view.address, "journal", entries, view.now),
+    }
+    made = next((each for each in entries if each.kind == "created"), None)
+    began = changes[-1] if changes else made if found.backlog else None  # a new group is in backlog
+    since = "" if began is None else f"since {moment(began.at, view.now)}{'' if changes else ', when it was made'}"
+    command = {"positions": dict[str, Any]()}
+    shows = {
+        "name": name,
+        "served_by": view.status.served_by(Kind.GROUP, name),
+        "tiles": _group_tiles(found, since),
+        "held": _held_group(found, read, windows),
+        "no_readers": not members.readers,
+        "no_places": not places,
+        "reader_command": view.curl("PUT", f"/v1/reader-groups/{name}/readers/r1", command),
+        **tables,
+    }
+    return Page("group.html", name, shows, list(tables.values()))
+
+
+def _group_tiles(found: GroupStatus, since: str) -> list[Tile]:
+    word = group_state(found)
+    if word.text == "behind its threshold":
+        since = f"caught up {since or 'before'}, and stays so until it is idle"
+    return [
+        Tile("Lag", group_lag(found)),
+        Tile("Backlog", yes(found.backlog) if word.colour in ("bad", "soft") else word.text, word.colour, since),
+        Tile("Threshold", "none" if found.backlog_threshold_ms is None else span(found.backlog_threshold_ms)),
+        Tile("Readers", f"{found.readers:,}"),
+    ]
+
+
+def _held_group(
+    found: GroupStatus, read: Sequence[StreamStatus], windows: Sequence[_WindowOf]
+) -> dict[str, Any] | None:
+    """Which stream has the group's watermark, how far the readers are behind its marks, and what it waits for."""
+    held_by = found.held_by
+    key = "" if held_by.get("") is not None else next((each for each, name in held_by.items() if name), "")
+    name = held_by.get(key)
+    status = next((each for each in read if each.stream == name), None)
+    if name is None or status is None:
+        return None
+    window = next((each for each in windows if (each.stream, each.key) == (name, key)), None)
+    of_key = status.keys.get(key, status.worst)
+    behind = "" if window is None or window.behind is None else f"{window.behind_text} behind its marks"
+    stands = of_key.state.stands_still
+    why = still_story(status) if of_key is status.worst else of_key.reason
+    return {
+        "stream": name,
+        "link": stream_link(name),
+        "colour": COLOURS[of_key.state] if stands else "bad" if found.backlog else "good",
+        "behind": behind,
+        "why": why if stands else "",
+        "holder": holder_name(of_key) if stands else None,
+        "holder_link": writer_link(name, holder_name(of_key) or "") if stands and holder_name(of_key) else "",
+        "state": of_key.state.text,
+    }
+
+
+def _windows_of(found: GroupWindow, read: Sequence[StreamStatus]) -> list[_WindowOf]:
+    newest = {(each.stream, key.key): key.mark_time for each in read for key in each.keys.values()}
+    windows = []
+    for stream, window in found.streams.items():
+        for key, bounds in sorted(window.keys.items()):
+            if key == "" and len(window.keys) > 1 and bounds.lower is None and bounds.upper is None:
+                continue  # nobody uses it
+            idle = stream in found.idle
+            windows.append(_WindowOf(stream, key, bounds, window, newest.get((stream, key)), idle))
+    return windows
+
+
+def _windows_table(view: View, windows: Sequence[_WindowOf]) -> Table[_WindowOf]:
+    def name(each: _WindowOf) -> Cell:
+        state = "at its end" if each.whole.end_of_stream else "idle" if each.idle else ""
+        return Cell(each.stream, stream_link(each.stream), more=state)
+
+    def time(at: int | None) -> str:
+        return Times().show(at)
+
+    columns: list[Column[_WindowOf]] = [
+        Column("name", "Stream", name, sort=lambda each: each.stream),
+        Column("key", "Key", lambda each: key_label(each.key), sort=lambda each: each.key, essential=False),
+        Column(
+            "lower", "Read up to", lambda each: time(each.bounds.lower), lambda each: each.bounds.lower, moment=True
+        ),
+        Column(
+            "upper", "Upper", lambda w: time(w.bounds.upper), lambda w: w.bounds.upper, essential=False, moment=True
+        ),
+        Column("newest", "Newest mark", lambda w: time(w.newest), lambda w: w.newest, essential=False, moment=True),
+        Column("behind", "Behind the marks", lambda each: each.behind_text, sort=lambda w: w.behind, right=True),
+        Column("complete", "Complete", lambda w: yes(w.bounds.complete), lambda w: w.bounds.complete, essential=False),
+    ]
+    ids = lambda each: f"{each.stream}-{each.key}"  # noqa: E731  # of a row
+    return Table(view.address, "streams", columns, windows, id=ids, text=lambda each: each.stream, rows=10)
+
+
+def _readers_table(view: View, group: str, readers: Sequence[ReaderStatus]) -> Table[ReaderStatus]:
+    def segments(each: ReaderStatus) -> str:
+        return named([_place_name(place) for place in each.segments], NAMED_WRITERS) or NOTHING
+
+    columns: list[Column[ReaderStatus]] = [
+        Column("name", "Reader", lambda each: each.name, sort=lambda each: each.name),
+        Column("heard", "Last heard", lambda each: f"{span(each.silent_ms)} ago", lambda each: each.silent_ms, True),
+        Column("segments", "Segments", segments, sort=lambda each: -len(each.segments) or None),
+        Column("epoch", "Epoch", lambda each: each.epoch, sort=lambda r: r.epoch, right=True, essential=False),
+    ]
+    if view.who.may_act:
+        columns.append(Column("act", "", partial(_offline_cell, group)))
+    return Table(view.address, "readers", columns, readers, id=lambda r: r.name, text=lambda r: r.name, rows=10)
+
+
+def _offline_cell(group: str, each: ReaderStatus) -> Cell:
+    act = f"/acts/take-offline?group={group}&reader={each.name}"
+    return Cell("", button=Button("Take offline", act, f"Take {each.name} offline"))
+
+
+def _places_table(
+    view: View, places: Sequence[SegmentRef], offset: Mapping[SegmentRef, int], owner: Mapping[SegmentRef, str]
+) -> Table[SegmentRef]:
+    columns: list[Column[SegmentRef]] = [
+        Column("name", "Segment", _place_name, sort=_place_name),
+        Column("offset", "Read up to", lambda each: offset.get(each, 0), lambda each: offset.get(each, 0), True),
+        Column("owner", "Owned by", lambda each: owner.get(each, "nobody"), lambda each: owner.get(each, "nobody")),
+    ]
+    return Table(view.address, "segments", columns, places, id=_place_name, text=_place_name, rows=10)
+
+
+def _place_name(place: SegmentRef) -> str:
+    return "/".join(place)

@@ -1,0 +1,205 @@
+"""The overview: the streams and reader groups, those in trouble first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from controller.dashboard.limits import ATTENTION_STREAMS
+from controller.dashboard.pages.page import Page, Tile, View, backlog_cell, state_cell
+from controller.dashboard.tables import Cell, Column, Table
+from controller.dashboard.words import (
+    COLOURS,
+    group_lag,
+    group_link,
+    holder_name,
+    in_trouble,
+    is_held_back,
+    key_label,
+    lag_of,
+    next_step,
+    rate,
+    silent_for,
+    state_of,
+    still_story,
+    stream_link,
+    writer_link,
+    writers_word,
+)
+from controller.format import NOTHING, Times, holding, is_epoch, span
+from controller.status.overview import GroupsFound
+from controller.status.unread_text import why_unread
+from strandline.errors import StreamLoading
+from strandline.wire.status import GroupStatus, State, StreamStatus
+
+
+async def overview_page(view: View) -> Page:
+    found, may_see = await view.status.overview(), view.who.may_see
+    streams = [each for each in found.streams if may_see(each.stream)]
+    unread = {name: code for name, code in found.unread.items() if may_see(name)}
+    groups = found.groups.allowed(may_see)
+    loading = sum(code == StreamLoading.code for code in unread.values())
+    shown = _streams_table(view, streams, found.served_by), _groups_table(view, groups.groups)
+    unknown = _unknown_table(view, unread, groups, found.served_by)
+    states = [each.state for each in streams]
+    return Page(
+        "overview.html",
+        "Overview",
+        {
+            "tiles": _overview_tiles(states, groups, len(unread)),
+            "attention": [_attention(each) for each in streams[:ATTENTION_STREAMS] if each.state.stands_still],
+            "streams": shown[0],
+            "groups": shown[1],
+            "unknown": unknown,
+            "loading": loading,
+            "no_streams": not streams and not unread,
+            "no_groups": not groups.groups and not groups.unread,
+            "stream_command": view.curl("PUT", "/v1/streams/orders", {"segments": 3}),
+            "group_command": view.curl(
+                "PUT", "/v1/reader-groups/billing", {"streams": ["orders"], "backlog_threshold_ms": 60_000}
+            ),
+        },
+        (*shown, unknown),
+        in_trouble(states, len(unread) - loading),
+    )
+
+
+def _overview_tiles(states: Sequence[State], groups: GroupsFound, unread: int) -> list[Tile]:
+    """The numbers of what is known, and how much is not."""
+    still, incomplete = sum(each.stands_still for each in states), states.count(State.INCOMPLETE)
+    backlog = sum(each.backlog for each in groups.groups)
+    more, unread_groups = _not_known(unread), len(groups.unread)
+    return [
+        Tile("Streams", f"{len(states) + unread:,}", "", more),
+        Tile("Standing still", f"{still:,}", _colour(still, "bad", unread), in_trouble(states) or more),
+        Tile("Incomplete", f"{incomplete:,}", _colour(incomplete, "warn", unread), more),
+        Tile("Groups in backlog", f"{backlog:,}", _colour(backlog, "bad", unread_groups), _not_known(unread_groups)),
+    ]
+
+
+def _colour(count: int, bad: str, unread: int) -> str:
+    return bad if count else "" if unread else "good"
+
+
+def _not_known(count: int) -> str:
+    return f"{count:,} not known" if count else ""
+
+
+def _attention(status: StreamStatus) -> dict[str, Any]:
+    """A stream in trouble, large."""
+    worst = status.worst
+    holder = holder_name(worst)
+    waits = ", and waits for" if holder is not None else ""
+    return {
+        "name": status.stream,
+        "link": stream_link(status.stream),
+        "key": worst.key,
+        "says": "is held back by" if is_held_back(worst) else f"is {status.state.text}{waits}",
+        "holder": holder,
+        "holder_link": writer_link(status.stream, holder) if holder is not None else "",
+        "story": still_story(status),
+        "next": next_step(worst),
+        "colour": COLOURS[status.state],
+    }
+
+
+def _streams_table(view: View, streams: Sequence[StreamStatus], served_by: Mapping[str, str]) -> Table[StreamStatus]:
+    def name(each: StreamStatus) -> Cell:
+        server = served_by.get(each.stream)
+        return Cell(each.stream, stream_link(each.stream), more="" if server is None else f"served by {server}")
+
+    columns: list[Column[StreamStatus]] = [
+        Column("state", "State", state_cell, sort=lambda each: 1 if each.sealed else -each.state.gravity),
+        Column("name", "Stream", name, sort=lambda each: each.stream),
+        Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
+        Column("held", "Held by", _held_cell, sort=_silence),
+        Column("time", "Time", lambda each: Times().show(each.time), lambda each: each.time, False, False, True),
+        Column("rate", "Marks/s", lambda each: rate(_rate(each)), sort=_rate, right=True, essential=False),
+        Column("writers", "Writers", _writers_cell, sort=lambda each: -sum(each.writers.values()), essential=False),
+    ]
+    text = lambda each: f"{each.stream} {state_of(each).text} {holder_name(each.worst) or ''}"  # noqa: E731  # of a row
+    return Table(view.address, "streams", columns, streams, id=lambda each: each.stream, text=text)
+
+
+def _writers_cell(status: StreamStatus) -> str:
+    return writers_word(status).text.partition(";")[0]
+
+
+def _rate(status: StreamStatus) -> float:
+    return sum(key.marks_per_second for key in status.keys.values())
+
+
+def _silence(status: StreamStatus) -> int | None:
+    holder = status.worst.held_by if status.state.stands_still else None
+    return None if holder is None else holder.last_heard_ms_ago
+
+
+def _held_cell(status: StreamStatus) -> Cell:
+    """Which writer holds a stream back that stands still, and for how long it has been silent."""
+    if not status.state.stands_still:
+        return Cell("", plain=NOTHING)
+    worst, keyed = status.worst, f" ({key_label(status.worst.key)})" if len(status.keys) > 1 else ""
+    if worst.held_by is None or not is_held_back(worst):
+        story = (silent_for(worst, status.seen_at) or holding(worst.held_by)) + keyed
+    else:
+        story = f"{span(worst.held_by.last_heard_ms_ago or 0)} silent{keyed}"
+    writer = holder_name(worst)
+    if writer is None:
+        return Cell("", more=story, plain=story)
+    return Cell(writer, writer_link(status.stream, writer), more=story, plain=f"{writer}: {story}")
+
+
+class _Unknown(NamedTuple):
+    """A stream or a reader group without a status."""
+
+    name: str
+    link: str
+    what: str
+    code: str
+    controller: str | None
+
+
+def _unknown_table(
+    view: View, unread: Mapping[str, str], groups: GroupsFound, served_by: Mapping[str, str]
+) -> Table[_Unknown]:
+    """What has no status, streams first. A stream that is only not loaded yet will have one in a moment."""
+    items = [
+        _Unknown(name, stream_link(name), "stream", code, served_by.get(name))
+        for name, code in sorted(unread.items())
+        if code != StreamLoading.code
+    ]
+    items += [
+        _Unknown(name, group_link(name), "reader group", each.code, None)
+        for name, each in sorted(groups.unread.items())
+    ]
+    columns: list[Column[_Unknown]] = [
+        Column("name", "Name", lambda each: Cell(each.name, each.link), sort=lambda each: each.name),
+        Column("what", "What", lambda each: each.what, sort=lambda each: each.what, essential=False),
+        Column("why", "Why", lambda each: why_unread(each.code), sort=lambda each: each.code),
+        Column("server", "Controller", lambda each: each.controller or NOTHING, essential=False),
+    ]
+    return Table(
+        view.address, "unknown", columns, items, id=lambda each: f"{each.what[:1]}-{each.name}",
+        text=lambda each: f"{each.name} {each.what} {each.code} {each.controller or ''}", noun="names",
+    )  # fmt: skip
+
+
+def _groups_table(view: View, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:
+    columns: list[Column[GroupStatus]] = [
+        Column("backlog", "Backlog", backlog_cell, sort=lambda each: not each.backlog),
+        Column("name", "Reader group", lambda each: Cell(each.group, group_link(each.group)), lambda each: each.group),
+        Column("lag", "Lag", group_lag, sort=_group_behind, right=True),
+        Column("readers", "Readers", lambda each: each.readers, lambda each: each.readers, right=True, essential=False),
+        Column("streams", "Streams", _streams_of, sort=_streams_of, essential=False),
+    ]
+    text = lambda each: " ".join((each.group, *each.streams))  # noqa: E731  # of a row
+    return Table(view.address, "groups", columns, groups, id=lambda each: each.group, text=text)
+
+
+def _streams_of(status: GroupStatus) -> str:
+    return ", ".join(status.streams)
+
+
+def _group_behind(status: GroupStatus) -> int | None:
+    time = status.watermarks.get("")
+    return status.seen_at - time if time is not None and is_epoch(time) else None

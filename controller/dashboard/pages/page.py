@@ -1,0 +1,76 @@
+"""What all pages share: who looks at what, and what a template shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+
+from controller.controller import Controller
+from controller.dashboard.history import History
+from controller.dashboard.tables import Address, Cell, Table
+from controller.dashboard.visitors import Visitor
+from controller.dashboard.words import group_state, state_of
+from controller.status.status_view import StatusView, StatusViews
+from strandline.wire.status import GroupStatus, StreamStatus
+
+
+class Tile(NamedTuple):
+    """A number or a few words with a name, and small print."""
+
+    name: str
+    text: str
+    colour: str = ""
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page as its template shows it. `trouble` is what is wrong with its streams, for the title."""
+
+    template: str
+    title: str
+    shows: Mapping[str, Any]
+    tables: Sequence[Table[Any]] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What pages are made from: a visitor who looks at a controller, and what the address asks for."""
+
+    app: FastAPI
+    who: Visitor
+    address: Address
+    base: str  # the address of the controller as the visitor's browser has it
+    history: History
+    now: int = field(init=False)
+    status: StatusView = field(init=False)
+
+    def __post_init__(self) -> None:
+        views: StatusViews = self.app.state.status
+        object.__setattr__(self, "status", views.seen_by(self.who.viewer))
+        object.__setattr__(self, "now", self.controller.clock.now())
+
+    @property
+    def controller(self) -> Controller:
+        controller: Controller = self.app.state.controller
+        return controller
+
+    def curl(self, method: str, path: str, body: Any) -> str:
+        """A call of the API, as a command to copy."""
+        token = ' -H "authorization: Bearer $STRANDLINE_TOKEN"' if self.who.name is not None else ""
+        return f"curl -X {method} {self.base}{path}{token} -H 'content-type: application/json' -d '{json.dumps(body)}'"
+
+
+def state_cell(status: StreamStatus) -> Cell:
+    word = state_of(status)
+    return Cell(word.text, colour=f"{word.colour} strong")
+
+
+def backlog_cell(status: GroupStatus) -> Cell:
+    word = group_state(status)
+    return Cell(word.text, colour=f"{word.colour} strong")

@@ -1,0 +1,328 @@
+"""The page of a stream: who holds time back, its writers, reader groups, segments and journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from controller.cluster.records import Kind
+from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
+from controller.dashboard.journal import incomplete_table, journal_table
+from controller.dashboard.limits import CHART_GROUPS, FLOW_WAIT_S, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
+from controller.dashboard.pages.page import Page, Tile, View, backlog_cell
+from controller.dashboard.ranges import Range
+from controller.dashboard.segments import segments_picture
+from controller.dashboard.tables import Cell, Column, Table
+from controller.dashboard.topology import Flows
+from controller.dashboard.words import (
+    COLOURS,
+    below_marks,
+    group_link,
+    hold_story,
+    holder_name,
+    key_label,
+    lag_of,
+    next_step,
+    rate,
+    silence,
+    state_of,
+    writer_link,
+    writer_word,
+    writers_word,
+)
+from controller.format import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span
+from controller.records.journal import INCOMPLETE
+from controller.status.stream_status import StreamDetails, WriterStatus
+from strandline.core.segment import Segment
+from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
+
+
+async def stream_page(view: View, name: str) -> Page:
+    view.who.check(name)
+    details = await view.controller.status.of_stream(name)
+    status = details.stream
+    wanted = view.address.get("key")
+    key = status.keys.get(wanted) or next(iter(status.keys.values()))
+    found = (await view.status.of_groups((name,))).groups
+    groups = [each for each in found if view.who.may_see_all(each.streams)]
+    over = Range(view.address, status.seen_at)
+    history, last = view.history, details.last_entry
+    entries = await history.journal(last, name, JOURNAL_READ)
+    incomplete = await history.journal(last, name, 2 * INCOMPLETE_SHOWN, topics=(INCOMPLETE,))
+    tables: dict[str, Table[Any]] = {
+        "keys": _keys_table(view, status),
+        "writers": _writers_table(view, details, key),
+        "groups": _readers_of(view, name, groups, key),
+        "incomplete": incomplete_table(view.address, incomplete, view.now),
+        "segments": _segments_table(view, details),
+        "journal": journal_table(view.address, "journal", entries, view.now),
+    }
+    writers = details.writers.get(key.key, ())
+    grafana: str | None = view.app.state.grafana_url
+    shows = {
+        "name": name,
+        "status": status,
+        "key": key,
+        "state": state_of(status),
+        "served_by": view.status.served_by(Kind.STREAM, name),
+        "grafana": None if grafana is None else grafana.replace("{stream}", name),
+        "key_choices": [(each, key_label(each)) for each in status.keys],
+        "held": _holder(status, key),
+        "tiles": _stream_tiles(status, key),
+        "range": over,
+        "charts": await _charts(view, status, key, over, _lowers(name, groups, key.key)),
+        "flow": await _flow(view, details, key, groups),
+        "newest": Times().show(key.time) if groups and key.time is not None else "",
+        "picture": _picture(view, details),
+        "no_writers": not writers,
+        "note_command": view.curl(
+            "POST", f"/v1/streams/{name}/notes", {"writer": "w1", "time": 1000, "position": {"0": 10}}
+        ),
+        **tables,
+    }
+    trouble = status.state.text if status.state.stands_still else ""
+    return Page("stream.html", name, shows, list(tables.values()), trouble)
+
+
+def _holder(status: StreamStatus, key: KeyStatus) -> dict[str, Any]:
+    """Which writer holds time back, since when, and what happens next."""
+    now, writer = status.seen_at, None if status.sealed else holder_name(key)
+    if status.sealed:
+        says = "The stream is sealed: its time is final."
+    elif writer is None or key.state is State.STALLED:
+        behind = " Furthest behind is" if writer is not None else ""
+        says = f"{key.state.text.capitalize()}: {key.reason}.{behind}"
+    else:
+        says = "Held back by" if key.state.stands_still else "Time goes on with its slowest writer,"
+    return {
+        "says": says,
+        "writer": writer,
+        "link": "" if writer is None else writer_link(status.stream, writer),
+        "story": "" if writer is None else hold_story(key, now),
+        "next": next_step(key),
+        "left_out": named(key.excluded, NAMED_WRITERS, key.excluded_writers),
+        "lag": _behind(key.lag_ms),
+        "time": "" if key.time is None else f"time {Times().show(key.time)}",
+        "colour": COLOURS[key.state],
+        "excludes": writer is not None and key.state.stands_still,
+    }
+
+
+def _behind(lag_ms: int | None) -> str:
+    if lag_ms is None:
+        return ""
+    return f"{span(lag_ms)} behind" if lag_ms >= 0 else f"{span(-lag_ms)} ahead of the clock"
+
+
+def _stream_tiles(status: StreamStatus, key: KeyStatus) -> list[Tile]:
+    refused = sum(status.refusals.values())
+    codes = ", ".join(f"{count} {code}" for code, count in sorted(status.refusals.items()))
+    late = key.writers.get("behind", 0)
+    below = f"{late:,} {'writer is' if late == 1 else 'writers are'} below the marks" if late else ""
+    incomplete = key.incomplete_marks
+    return [
+        Tile("Marks a second", rate(key.marks_per_second)),
+        Tile("Writers", f"{sum(key.writers.values()):,}", "", writers_word(status).text),
+        Tile("Notes", f"{status.notes:,}"),
+        Tile("Late notes", f"{status.late_notes:,}", "warn" if status.late_notes else "", below),
+        Tile("Refused", f"{refused:,}", "warn" if refused else "", codes),
+        Tile("Incomplete marks", f"{incomplete:,}", "warn" if incomplete else ""),
+    ]
+
+
+async def _charts(
+    view: View, status: StreamStatus, key: KeyStatus, over: Range, read: Sequence[tuple[str, int]]
+) -> dict[str, Any]:
+    """The lag and the event time. Both end with what the stream is at this moment, and where it was sealed."""
+    now, marks, until = status.seen_at, await view.history.marks(status.stream, key.key, over), over.until()
+    since = marks.since
+    shown = [each for each in marks.moments if since <= each[0] <= until]
+    is_live = over.ends_now and not status.sealed and key.time is not None
+    end: Point | None = None
+    if is_live and key.lag_ms is not None:
+        end = now, key.lag_ms
+    elif shown and not over.ends_now and (not status.sealed or (key.marked_at or 0) > until):
+        end = until, until - shown[-1][1]
+    why = "" if shown else _why_empty(key, now)
+    if len(shown) < 3 and marks.begin is not None and since + (until - since) * 9 // 10 < marks.begin <= until:
+        why = f"The marks begin at {moment(marks.begin, now)}: a shorter range shows more of them."
+    moments = [*shown, (now, key.time)] if is_live and key.time is not None else shown
+    last = moments[-1][0] if moments and status.sealed else until
+    lags: Chart | None = None
+    if key.time is None or is_epoch(key.time):
+        points = sawtooth(shown, marks.sampled, end)
+        lags = lag_chart(f"lag of {status.stream}", [(status.stream, points)], since, until)
+    times = time_chart(status.stream, moments, last, read, since, until)
+    return {"lag": lags, "time": times, "why": why, "sealed": status.sealed and bool(shown)}
+
+
+def _why_empty(key: KeyStatus, now: int) -> str:
+    """Why the charts of a key show nothing."""
+    if key.marked_at is not None:
+        ago = span(now - key.marked_at)
+        return f"No mark was made in this time: the last one is from {moment(key.marked_at, now)}, {ago} ago."
+    if not any(key.writers.values()):
+        return "No mark was made yet: no writer has registered or noted its time."
+    return f"No mark was made yet: {holding(key.held_by)}."
+
+
+async def _flow(view: View, details: StreamDetails, key: KeyStatus, groups: Sequence[GroupStatus]) -> dict[str, Any]:
+    """From the writers of a stream to its reader groups, and on to what those write."""
+    status, flows = details.stream, Flows([details.stream], groups)
+    if groups or status.programs:
+        asking = asyncio.create_task(view.status.overview(), name="what a stream leads to")
+        await asyncio.wait([asking], timeout=FLOW_WAIT_S)  # where there are very many, it may take long
+        if asking.done():
+            found = asking.result()
+            streams = [each for each in found.streams if view.who.may_see(each.stream)]
+            flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
+        else:
+            asking.cancel()
+    return {"into": flows.sources(status, key, details.writers.get(key.key, ())), "box": flows.stream_box(status)}
+
+
+def _keys_table(view: View, status: StreamStatus) -> Table[KeyStatus]:
+    columns: list[Column[KeyStatus]] = [
+        Column("name", "Time key", lambda each: key_label(each.key), sort=lambda each: each.key),
+        Column("time", "Time", lambda each: Times().show(each.time), sort=lambda each: each.time, moment=True),
+        Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
+        Column(
+            "rate", "Marks/s", lambda key: rate(key.marks_per_second), lambda key: key.marks_per_second, True, False
+        ),
+        Column("incomplete", "Incomplete", _incomplete_of, sort=_incomplete_of, right=True, essential=False),
+        Column("holder", "Held by", lambda each: holding(each.held_by) if each.state.stands_still else "nobody"),
+    ]
+    keys = list(status.keys.values())
+    return Table(view.address, "keys", columns, keys, id=lambda each: each.key, text=_key_of, rows=10)
+
+
+def _key_of(key: KeyStatus) -> str:
+    return key.key
+
+
+def _incomplete_of(key: KeyStatus) -> int:
+    return key.incomplete_marks
+
+
+def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[WriterStatus]:
+    """The writers of a key, those in trouble first."""
+    now, held, graph, name = details.stream.seen_at, key.state.stands_still, details.graph, details.stream.stream
+
+    def state(each: WriterStatus) -> Cell:
+        word = writer_word(each.state, silence(each.heard_at, key, now, holds=each.holds), key)
+        holds = ("◔ holds" if held else "◔ slowest") if each.holds else ""
+        more = "  ".join(filter(None, (below_marks(each, key.time), holds)))
+        return Cell(word.text, colour=f"{word.colour} strong", more=more, more_colour="bad" if held else "soft")
+
+    def ago(each: WriterStatus) -> str:
+        return f"{span(max(0, now - each.heard_at))} ago"
+
+    def lag_ms(each: WriterStatus) -> int | None:
+        return now - each.time if each.time is not None and is_epoch(each.time) else None
+
+    columns: list[Column[WriterStatus]] = [
+        Column("name", "Writer", lambda each: Cell(each.name, writer_link(name, each.name)), lambda each: each.name),
+        Column("state", "State", state, sort=lambda each: f"{not each.holds} {each.state}"),
+        Column("time", "Time", lambda each: Times().show(each.time), sort=lambda each: each.time, moment=True),
+        Column("lag", "Lag", lambda each: lag(each.time, now), sort=lag_ms, right=True),
+        Column("heard", "Last heard", ago, sort=lambda each: -each.heard_at, right=True, essential=False),
+        Column("late", "Late", lambda each: each.late or NOTHING, lambda each: each.late or None, True, False),
+        Column("refused", "Refused", lambda each: each.refused or NOTHING, lambda each: each.refused or None, True,
+               False),
+        Column("position", "Position", lambda each: offsets(graph.frontier(each.position)), essential=False),
+    ]  # fmt: skip
+    text = lambda each: f"{each.name} {each.state} {'holds' if each.holds else ''}"  # noqa: E731  # of a row
+    writers = details.writers.get(key.key, ())
+    return Table(view.address, "writers", columns, writers, id=lambda each: each.name, text=text)
+
+
+def _bounds(stream: str, key: str, status: GroupStatus) -> tuple[int | None, int | None]:
+    bounds = status.bounds[stream].get(key)
+    return (None, None) if bounds is None else (bounds.lower, bounds.upper)
+
+
+def _lowers(stream: str, groups: Sequence[GroupStatus], key: str) -> list[tuple[str, int]]:
+    """How far the first few groups have read."""
+    found = [(each.group, _bounds(stream, key, each)[0]) for each in groups]
+    return [(name, lower) for name, lower in found if lower is not None][:CHART_GROUPS]
+
+
+def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: KeyStatus) -> Table[GroupStatus]:
+    """The reader groups of a stream: their windows against its marks."""
+    bounds = partial(_bounds, stream, key.key)
+
+    def lower(each: GroupStatus) -> int | None:
+        return bounds(each)[0]
+
+    def upper(each: GroupStatus) -> int | None:
+        return bounds(each)[1]
+
+    def behind(each: GroupStatus) -> int | None:
+        lower = bounds(each)[0]
+        return None if lower is None or key.time is None else max(0, key.time - lower)
+
+    def behind_text(each: GroupStatus) -> str:
+        found = behind(each)
+        return NOTHING if found is None else span(found) if is_epoch(bounds(each)[0] or 0) else str(found)
+
+    columns: list[Column[GroupStatus]] = [
+        Column("name", "Reader group", lambda each: Cell(each.group, group_link(each.group)), lambda each: each.group),
+        Column("behind", "Behind the marks", behind_text, sort=behind, right=True),
+        Column("lower", "Read up to", lambda each: Times().show(bounds(each)[0]), lower, moment=True),
+        Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), upper, essential=False, moment=True),
+        Column("backlog", "Backlog", backlog_cell, sort=lambda each: not each.backlog, essential=False),
+    ]
+    return Table(view.address, "groups", columns, groups, id=lambda each: each.group, text=_name_of_group, rows=10)
+
+
+def _name_of_group(group: GroupStatus) -> str:
+    return group.group
+
+
+def _segments_table(view: View, details: StreamDetails) -> Table[Segment]:
+    noted, noted_at, now = details.noted, details.noted_at, details.stream.seen_at
+
+    def ago(each: Segment) -> int | None:
+        at = noted_at.get(each.id)
+        return None if at is None else max(0, now - at)
+
+    def ago_text(each: Segment) -> str:
+        found = ago(each)
+        return NOTHING if found is None else f"{span(found)} ago"
+
+    def keys(each: Segment) -> str:
+        return NOTHING if each.low is None or each.high is None else f"{each.low:.4g} to {each.high:.4g}"
+
+    def final(each: Segment) -> object:
+        return NOTHING if each.final_offset is None else each.final_offset
+
+    columns: list[Column[Segment]] = [
+        Column("name", "Segment", lambda each: each.id, sort=lambda each: each.id),
+        Column("noted", "Noted up to", lambda each: noted.get(each.id, 0), lambda each: noted.get(each.id, 0), True),
+        Column("final", "Final offset", final, sort=lambda each: each.final_offset, right=True),
+        Column("keys", "Keys", keys, sort=lambda each: each.low, essential=False),
+        Column("after", "After", lambda each: ", ".join(each.predecessors) or NOTHING, essential=False),
+        Column("heard", "Last noted", ago_text, sort=ago, right=True),
+    ]
+    segments = list(details.graph)
+    return Table(view.address, "segments", columns, segments, id=lambda each: each.id, text=lambda s: s.id, rows=10)
+
+
+def _picture(view: View, details: StreamDetails) -> dict[str, Any] | None:
+    """The splits and merges of segments, if there were any; a link at each folded box unfolds it."""
+    segments, unfolded = list(details.graph), view.address.all("unfold")
+    if not any(each.predecessors for each in segments):
+        return None
+    picture = segments_picture(segments, unfolded)
+    places, paths, wide, high = picture.drawn()
+    return {
+        "places": [(each, view.address.but(unfold=[*unfolded, each.box.name])) for each in places],
+        "paths": paths,
+        "width": wide,
+        "height": high,
+        "folded": f"{picture.folded:,} of {len(segments):,} segments are folded: click a box to unfold it.",
+        "is_folded": bool(picture.folded),
+        "fold": view.address.but(unfold=None) if unfolded else None,
+    }
