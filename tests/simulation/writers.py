@@ -217,8 +217,8 @@ class Process:
         """Decides on a time; the note is sent when everything written so far is acknowledged."""
         random = self.world.random
         if not self.may_note():
-            if self.bounds:
-                self.send_note(dict(self.bounds))
+            if self.bounds:  # which a plan that was given up may have raised
+                self.planned = (dict(self.bounds), list(self.flying))
             return
         if self.world.scenario.ingestion:
             if not self.waits_for(Kind.CLOCK):
