@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from strandline.core.checks import check_whole
-from strandline.core.note import check_position
+from strandline.core.note import check_position, check_time
 from strandline.errors import InvalidConfig
 from strandline.logs import Log, Position
 from writer_client.errors import NoLog
@@ -45,6 +45,12 @@ class AutomaticTime:
         check_whole("lag_ms", self.lag_ms, least=0)
         if self.domain not in ("event", "ingestion"):
             raise InvalidConfig(name="domain", value=self.domain, wanted='"event" or "ingestion"')
+
+    def now(self) -> int:
+        """The time to note in the `event` domain. Raises the error of `clock`, and InvalidNote for what is no time."""
+        now = self.clock() - self.lag_ms
+        check_time("the clock's time", now)
+        return now
 
 
 class PositionSource(Protocol):

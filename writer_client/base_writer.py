@@ -99,13 +99,13 @@ class BaseWriter:
         log = session.bound_log("write()")
         self._check()
         with outbox.writing() as ready:
-            rows = events_of(events)
+            rows, greatest = events_of(events), by_key(newest, newest=True)
             if not ready:
                 self._hold()
             with outbox.holding_back():
                 position = log.append(rows)
                 with outbox.lock:
-                    session.wrote(len(rows), by_key(newest, newest=True), outbox.last)
+                    session.wrote(len(rows), greatest, outbox.last)
         return position
 
     def _begin(self) -> Begun:

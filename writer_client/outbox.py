@@ -317,7 +317,7 @@ class Outbox:
     def _note_clock(self, automatic: AutomaticTime) -> None:
         """Notes the application's clock. While a write is under way, notes the clock at its beginning: by now it may be
         too late for the events of the write."""
-        now = self._before_write if self._writing else automatic.clock() - automatic.lag_ms
+        now = self._before_write if self._writing else automatic.now()
         if isinstance(now, Exception):
             raise now
         self._written = self._writing > 0
@@ -337,8 +337,7 @@ class Outbox:
                 return {}
             if automatic.domain == "event":
                 with suppress(Exception):  # without a clock there is no time
-                    now = automatic.clock() - automatic.lag_ms
-                    return dict.fromkeys(self.session.keys or (DEFAULT_KEY,), now)
+                    return dict.fromkeys(self.session.keys or (DEFAULT_KEY,), automatic.now())
             elif clock is not None:
                 return {DEFAULT_KEY: clock}
             return {}
@@ -428,7 +427,7 @@ class Outbox:
                 automatic = self.automatic
                 if not self._writing and automatic is not None and automatic.domain == "event":
                     try:
-                        self._before_write = automatic.clock() - automatic.lag_ms
+                        self._before_write = automatic.now()
                     except Exception as error:  # the next automatic note reports it
                         self._before_write = error
                 self._writing += 1

@@ -14,7 +14,7 @@ from strandline.client import calls
 from strandline.client.calls import clocked
 from strandline.client.http import Connection
 from strandline.core.changes import Registered
-from strandline.core.note import DEFAULT_KEY, Note, check_key
+from strandline.core.note import DEFAULT_KEY, Note, check_key, check_time
 from strandline.core.time_units import Instant, milliseconds
 from strandline.errors import Fenced, InvalidConfig, Refused, StrandlineError, says_nothing_changed
 from strandline.logs import Log, Memo, Position, Transaction
@@ -308,8 +308,13 @@ def _greatest(times: Mapping[str, int], others: Mapping[str, int]) -> Mapping[st
 
 def by_key(time: Times | None, *, newest: bool = False) -> Mapping[str, int]:
     """The times by key, in milliseconds. A datetime between two of them is the earlier one, so that a note claims no
-    more than it says; as the `newest` time of events it is the later one."""
+    more than it says; as the `newest` time of events it is the later one. Raises what is wrong with `newest` at once,
+    since a later note has it."""
     if time is None:
         return {}
     given = time if isinstance(time, Mapping) else {DEFAULT_KEY: time}
-    return {key: milliseconds("newest" if newest else "time", each, up=newest) for key, each in given.items()}
+    times = {key: milliseconds("newest" if newest else "time", each, up=newest) for key, each in given.items()}
+    for key, each in times.items() if newest else ():
+        check_key(key)
+        check_time("newest", each)
+    return times

@@ -25,9 +25,9 @@ class _CountedTransaction:
         self._aborted = aborted
 
     def _write(self, events: Iterable[Event], newest: Times | None) -> None:
-        rows = events_of(events)
+        rows, greatest = events_of(events), by_key(newest, newest=True)
         self._begun.transaction.write(rows)
-        self._begun.written.add(len(rows), by_key(newest, newest=True))
+        self._begun.written.add(len(rows), greatest)
 
     def _abort(self) -> None:
         self._begun.transaction.abort()

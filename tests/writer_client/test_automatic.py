@@ -300,3 +300,15 @@ def test_a_clock_that_ticks_all_the_time_keeps_nobody_from_leaving(
         writer.write([Event(b"a", segment="0")])
         mark_after(controller, stream, controller.marks(stream)[-1].time)
     assert controller.states(stream) == {"active": 1}
+
+
+def test_a_clock_that_gives_no_whole_milliseconds_is_shown_until_it_does(
+    controller: Any, make_any: Any, late_log: Any
+) -> None:
+    stream, given = controller.stream(), [1_000.5]
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=lambda: given[0])  # type: ignore[arg-type,return-value]
+    with make_any(stream, log=late_log, automatically_note_time=automatic) as writer:
+        wait_for(lambda: "1000.5" in str(writer.status().stuck))
+        given[0] = 2_000
+        assert mark_after(controller, stream, 1_999).time == 2_000
+        wait_for(lambda: writer.status().stuck is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.client import calls
+from strandline.errors import InvalidConfig, InvalidName, InvalidNote
 from strandline.logs.sqlite import SqliteLog
 from writer_client import Event
 from writer_client.newest_time import NewestTime
@@ -95,3 +97,29 @@ def test_newest_in_a_note_covers_only_writes_until_then(controller: Any, make_ba
         writer.note_time(300, newest=350)
         assert writer.wait_until_answered()
     assert [(mark.time, mark.newest) for mark in controller.marks(stream)][-2:] == [(200, None), (300, 350)]
+
+
+@pytest.mark.parametrize(
+    ("newest", "error"),
+    [
+        (1_700_000_000_000.5, InvalidNote),
+        (datetime(2026, 1, 1), InvalidConfig),  # noqa: DTZ001  # that is the mistake
+        ({"no key": 160}, InvalidName),
+    ],
+)
+def test_a_write_whose_newest_is_no_time_writes_nothing(
+    controller: Any, make_any: Any, tmp_path: Path, newest: Any, error: type[Exception]
+) -> None:
+    stream, events = controller.stream(), [Event(b"x", segment="0")]
+    with SqliteLog.create(tmp_path / "log.db", 3) as log, make_any(stream, log=log) as writer:
+        with pytest.raises(error):
+            writer.write(events, newest=newest)
+        with writer.begin() as transaction:
+            with pytest.raises(error):
+                transaction.write(events, newest=newest)
+            transaction.commit()
+        assert log.end_offsets()["0"] == 0
+        assert not writer.status().failed_write
+        writer.write(events, newest=160)
+        writer.note_time(100)
+    assert [mark.newest for mark in controller.marks(stream)] == [160]
