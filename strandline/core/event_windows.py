@@ -249,17 +249,23 @@ class EventWindows(Generic[Event]):
         InvalidConfig for data that is not from `save`, and QueueFull.
         """
         lower, lowers, events = (None, {}, []) if saved is None else _loaded(saved, self._decode)
-        if parts is None:
-            parts = {*lowers, *[part for part, *_ in events]}
-            self._lower = lower if self._lower is None else self._lower
-        bounds = {part: lowers.get(part, lower) for part in parts}
+        named = {*lowers, *[part for part, *_ in events]} if parts is None else parts
+        bounds = {part: lowers.get(part, lower) for part in named}
         placed = [
             (self._spans_from(time, bounds[part]), part, time, key, identity, event)
             for part, time, key, identity, event in events
             if part in bounds
         ]
-        if self._held + sum(len(spans) for spans, *_ in placed) > self._capacity:
+        stay = sum(
+            each.part not in bounds
+            for spans in self._open.values()
+            for window in spans.values()
+            for each in window.values()
+        )
+        if stay + sum(len(spans) for spans, *_ in placed) > self._capacity:
             raise QueueFull(capacity=self._capacity)
+        if parts is None and self._lower is None:
+            self._lower = lower
         for part, bound in bounds.items():
             self.drop(part)
             self._dropped.discard(part)

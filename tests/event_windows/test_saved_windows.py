@@ -162,17 +162,25 @@ def test_events_of_other_types_are_saved_as_they_are_encoded() -> None:
 
 def test_an_unfit_state_is_refused_and_changes_nothing() -> None:
     full = EventWindows[int](Tumbling(10))
+    full.advance(1)
     full.add(1, 1), full.add(2, 2)
-    small = EventWindows[int](Tumbling(10), capacity=2)
-    small.add(5, 5)
+    small = EventWindows[int](Tumbling(10), capacity=1)
     with pytest.raises(QueueFull):
         small.load(full.save())
+    small.add(-5, -5)  # which is late only by the bound of the refused state
     for wrong in ({}, {"lower": None, "lowers": [], "events": [[1]]}, {"lower": "x", "lowers": [], "events": []}):
         with pytest.raises(InvalidConfig):
             small.load(wrong)
     with pytest.raises(InvalidConfig):
         small.load({"lower": None, "lowers": [[["a", "list"], None]], "events": []})
-    assert [each.events for each in small.finish()] == [(5,)]
+    assert [each.events for each in small.finish()] == [(-5,)]
+
+
+def test_a_state_takes_the_room_of_the_events_that_it_replaces() -> None:
+    windows = EventWindows[int](Tumbling(10), capacity=3)
+    windows.add(1, 1, part="1"), windows.add(2, 2, part="1"), windows.add(3, 3, part="2")
+    windows.load(windows.save(), ["1"])
+    assert [each.events for each in windows.finish()] == [(3, 1, 2)]
 
 
 VALUES = st.recursive(
