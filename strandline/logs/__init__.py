@@ -125,7 +125,8 @@ class Transaction(Protocol):
     """
 
     def write(self, events: Iterable[Event]) -> None:
-        """Adds events; readers do not see them yet. Raises TransactionOver after a commit or an abort."""
+        """Adds events, all of them or none; readers do not see them yet. Raises TransactionOver after a commit or an
+        abort."""
         ...
 
     def commit(self, memo: Memo | None = None) -> Position:

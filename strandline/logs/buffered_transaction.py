@@ -28,13 +28,14 @@ class BufferedTransaction:
 
     def write(self, events: Iterable[Event]) -> None:
         self._check_open()
-        for event in events:
+        rows = list(events)
+        for event in rows:
             check_size(event)
-            self._bytes += event.size_bytes + EVENT_OVERHEAD_BYTES
-            if self._bytes > TRANSACTION_BYTES:
-                self.abort()
-                raise TooMany(what="bytes in a transaction", count=self._bytes, limit=TRANSACTION_BYTES)
-            self._events.append(event)
+        self._bytes += sum(event.size_bytes + EVENT_OVERHEAD_BYTES for event in rows)
+        if self._bytes > TRANSACTION_BYTES:
+            self.abort()
+            raise TooMany(what="bytes in a transaction", count=self._bytes, limit=TRANSACTION_BYTES)
+        self._events += rows
 
     def commit(self, memo: Memo | None = None) -> Position:
         """Makes all events durable and visible at once. After an error nothing is written: try again."""

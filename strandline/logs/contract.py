@@ -19,7 +19,17 @@ from typing import Protocol, cast
 import pytest
 
 from strandline.errors import UnknownSegment
-from strandline.logs import Event, Log, LogReader, Memo, Position, StoredEvent, Transaction, TruncatableLog
+from strandline.logs import (
+    EVENT_BYTES,
+    Event,
+    Log,
+    LogReader,
+    Memo,
+    Position,
+    StoredEvent,
+    Transaction,
+    TruncatableLog,
+)
 from strandline.logs.errors import InvalidEvent, NotInLog, TransactionOver, TransactionUnderWay
 
 SEGMENTS = ("0", "1", "2")
@@ -275,6 +285,15 @@ class TransactionContract:
         transaction.abort()
         assert log.flush() == {}
         assert values(log_under_test, "0") == []
+
+    def test_a_write_with_one_wrong_event_adds_none_of_them(self, log_under_test: LogUnderTest) -> None:
+        log = log_under_test.writer()
+        with log.begin() as transaction:
+            with pytest.raises(InvalidEvent):
+                transaction.write(events_to("0", b"fine", bytes(EVENT_BYTES + 1)))
+            transaction.write(events_to("0", b"again"))
+            transaction.commit()
+        assert values(log_under_test, "0") == [b"again"]
 
     def test_a_memo_is_kept_with_the_commit_and_found_by_another_process(self, log_under_test: LogUnderTest) -> None:
         log = log_under_test.writer()
