@@ -11,14 +11,14 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from heapq import merge
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from controller.cli.options import settings_file
 from controller.terminal import Failure
-from strandline.core.time_units import Unit, unit_of
+from strandline.core.time_units import Unit, milliseconds, unit_of
 from strandline.errors import not_installed
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
@@ -33,9 +33,6 @@ ASSESS_ROWS_SHOWN: Final = 20  # of these; --json has all
 
 UNITS: Final = {"s": 1_000.0, "ms": 1.0, "us": 0.001, "ns": 0.000_001}
 FORMATS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 WHOLE: Final = "."  # the name of a field that stands for a whole value which is no object
 
 
@@ -61,8 +58,7 @@ class EventFields:
         if isinstance(value, str):
             value = _number_or_date(value, field)
         if isinstance(value, datetime):
-            aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-            return (aware - EPOCH) // timedelta(milliseconds=1)
+            return milliseconds(field, value if value.tzinfo is not None else value.replace(tzinfo=UTC))
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise NoTime(f"field {field!r} is {str(value)[:80]!r}, which is no time")
         bound = TIME_BOUND_MS / UNITS[self.unit]
@@ -152,8 +148,8 @@ class LogSource(_Counting):
         while start < end:
             stop = min(end, start + rows)
             yield from self._portion(reader, segment, start, stop)
+            self._read += stop - start
             start = stop
-            self._read += rows
 
     def _portion(self, reader: LogReader, segment: str, start: int, stop: int) -> list[Arrival]:
         found = []
@@ -168,7 +164,7 @@ class LogSource(_Counting):
         key = None if event.key is None else event.key.decode(errors="replace")
         if self._fields.time is None:
             return Arrival(event.segment, key, event.appended_at, event.appended_at)
-        row = _object_of(event.value)
+        row = _object_of(event.value or b"")
         if self._fields.key is not None:
             key = str(_in(row, self._fields.key))
         partition = event.segment if self._fields.partition is None else str(_in(row, self._fields.partition))
@@ -256,11 +252,12 @@ def _number_or_date(text: str, field: str) -> Any:
         raise NoTime(f"field {field!r} is {text[:80]!r}, which is no time") from None
 
 
-def _object_of(value: bytes | None) -> Mapping[str, Any]:
+def _object_of(value: bytes | str) -> Mapping[str, Any]:
+    """A JSON value as a row. Raises NoTime for what is no JSON."""
     try:
-        found = json.loads(value or b"")
+        found = json.loads(value)
     except (ValueError, RecursionError):
-        raise NoTime(f"the value begins with {(value or b'')[:40]!r}, which is no JSON") from None
+        raise NoTime(f"the value begins with {value[:40]!r}, which is no JSON") from None
     return found if isinstance(found, dict) else {WHOLE: found}
 
 
@@ -304,10 +301,9 @@ def _bounded(lines: io.TextIOBase, path: Path) -> Iterator[str]:
 
 def _json_row(line: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        return _object_of(line)
+    except NoTime:
         return {}
-    return found if isinstance(found, dict) else {WHOLE: found}
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -357,7 +353,7 @@ def stamped(event: StoredEvent, fields: EventFields) -> tuple[int, str | None]:
     """The time of an event of a log, and the name of its writer, if a field has it. Raises NoTime."""
     if fields.time is None and fields.writer is None:
         return event.appended_at, None
-    row = _object_of(event.value)
+    row = _object_of(event.value or b"")
     time = event.appended_at if fields.time is None else fields.time_in(row, fields.time)
     try:
         return time, None if fields.writer is None else str(_in(row, fields.writer))

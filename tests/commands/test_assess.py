@@ -16,6 +16,7 @@ import pytest
 from controller.cli import main
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
+from strandline_tools.event_sources import EventFields, LogSource, log_at
 
 NOON = 1_700_000_000_000
 # till, time and arrival in seconds after NOON: the second event of b comes 8 s late
@@ -113,6 +114,15 @@ def test_a_value_that_is_no_object_may_be_the_time(assess: Assess, tmp_path: Pat
     for source in ((lines,), ("--path", tmp_path / "times.log")):
         found = json.loads(assess(*source, "--field", ".", "--json")[1])
         assert (found["total"]["events"], found["total"]["most_behind_ms"]) == (2, 3_500)
+
+
+def test_a_log_of_many_short_segments_says_how_much_of_it_is_read(tmp_path: Path) -> None:
+    with SqliteLog.create(tmp_path / "orders.log", 4) as log:
+        log.append([Event(b"1", segment=str(number)) for number in range(4)])
+    source = LogSource(log_at(tmp_path / "orders.log", None, None, None), EventFields(None), None)
+    shares = [source.share() for _ in source.arrivals()]
+    source.close()
+    assert shares == [0.0, 0.25, 0.5, 0.75]
 
 
 def test_an_embedded_log_is_read_by_segment_with_the_keys_of_its_events(assess: Assess, tmp_path: Path) -> None:
