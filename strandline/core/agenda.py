@@ -17,12 +17,7 @@ class Agenda:
     def __init__(self) -> None:
         self.at: dict[str, int] = {}  # by name
         self.next_at: float = NEVER  # nothing is due before it; callers only read it, as they do `at`
-        self._heap: list[tuple[int, str]] = []  # an entry that differs from `at` is stale
-
-    @property
-    def entries(self) -> int:
-        """The number of heap entries, stale ones included: at most about four times the number of names."""
-        return len(self._heap)
+        self._heap: list[tuple[int, str]] = []  # entries that differ from `at` are stale
 
     def put(self, name: str, at: int) -> None:
         """Makes a name due at a number, and replaces the number that it had."""

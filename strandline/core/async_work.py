@@ -61,10 +61,6 @@ class Work(ABC, Generic[Item, Result, Signal]):
         self._next_number = 0
 
     @property
-    def capacity(self) -> int:
-        return self._capacity
-
-    @property
     def full(self) -> bool:
         """Whether the next `submit` would be refused."""
         return len(self) >= self._capacity

@@ -56,7 +56,8 @@ class MarkChain:
         self._times, self._uppers, self._newest, self._created = (array("q") for _ in range(4))
         self._excluded: list[tuple[int, tuple[str, ...]]] = []  # whom marks leave out, from a seq on
         self._last: Mark | None = None
-        self.extend(marks)
+        for mark in marks:
+            self.append(mark)
 
     # -- appending and pruning -------------------------------------------------------------------------------
 
@@ -82,11 +83,6 @@ class MarkChain:
         if mark.excluded != (self._excluded[-1][1] if self._excluded else ()):
             self._excluded.append((mark.seq, mark.excluded))
         self._last = mark
-
-    def extend(self, marks: Iterable[Mark]) -> None:
-        """Adds marks. Raises ValueError for one that does not follow on."""
-        for mark in marks:
-            self.append(mark)
 
     def prune_before_seq(self, seq: int) -> int:
         """Drops the marks with a lesser seq, except the newest of all; returns their number."""

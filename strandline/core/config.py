@@ -92,7 +92,7 @@ class StreamConfig:
     # forgotten.
     max_writers: Annotated[
         int,
-        Says("one writer more is refused; closed and forgotten ones do not count", least=1, most=STANDINGS_PER_STREAM),
+        Says("one writer more is refused; closed ones count until forgotten", least=1, most=STANDINGS_PER_STREAM),
     ] = MAX_WRITERS_DEFAULT
     # Marks older than this are removed, except the newest one and those that a reader group still needs. Null: all
     # marks are kept.

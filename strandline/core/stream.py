@@ -186,9 +186,7 @@ class Stream:
         if tail and self.config.time_domain is not INGESTION:
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="tail reports")
         writer = self.writers.get(note.writer)
-        admitted = admit(
-            note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
-        )
+        admitted = self._admit(note, writer, now)
         holds = writer is not None and note.times.keys() <= writer.key_states.keys()
         if not holds:
             self._check_room(note.writer, note.times)
@@ -216,15 +214,7 @@ class Stream:
         """
         now = max(now, self.clock)
         writer = self.writers.get(notes[0].writer)
-        if writer is None:
-            return set()
-
-        def admit_again(note: Note) -> Admitted:
-            return admit(
-                note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
-            )
-
-        return done_before(notes, writer, admit_again)
+        return set() if writer is None else done_before(notes, writer, lambda note: self._admit(note, writer, now))
 
     def idle(self, name: str, epoch: int | None, now: int) -> list[Mark]:
         """Makes a writer idle: all its events lie below its last noted position, and marks leave it out until it notes
@@ -390,9 +380,9 @@ class Stream:
     def next_wake(self, *, exact_before: float = math.inf) -> int | None:
         """When `advance` next has work: a writer times out, or an interval has passed. None: never by itself.
 
-        From `exact_before` on it may be too early: to find out what writers that were heard since do to their
-        deadlines takes as long as their notes. While the store is away, nothing may happen at that moment: no writer
-        times out before served time goes on.
+        A moment from `exact_before` on may be too early, since the deadlines of writers that were heard meanwhile are
+        not looked up. While the store is away, nothing may happen at that moment: no writer times out before served
+        time goes on.
         """
         if self.sealed:
             return None
@@ -481,6 +471,9 @@ class Stream:
         if self._deadlines.next_at <= served and (timed_out := self._time_out_silent(now)):
             self._make_marks(timed_out, now)
         return now
+
+    def _admit(self, note: Note, writer: StreamWriter | None, now: int) -> Admitted:
+        return admit(note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now)
 
     def _changed(self, writer: StreamWriter, now: int) -> list[Mark]:
         self._update_writer(writer, now)
@@ -646,7 +639,7 @@ class Stream:
         self._changes.writers.add(writer.name)
         lost = False
         for key, key_state in writer.key_states.items():
-            aggregate = self._aggregates.get(key) or self._begin(key)
+            aggregate = self._aggregates[key]
             aggregate.place(writer, now)
             if aggregate.timed_out:
                 aggregate.timed_out.discard(writer.name)

@@ -442,13 +442,13 @@ def test_what_a_forgotten_writer_was_is_told_to_the_store_once() -> None:
 def rooms(book: Book) -> dict[str, int]:
     """How much of everything that is kept by name a stream has."""
     stream = book.stream
-    found = {"deadlines": stream._deadlines.entries, "lapsing": stream._lapsing.entries}
+    found = {"deadlines": len(stream._deadlines._heap), "lapsing": len(stream._lapsing._heap)}
     found["segments"] = sum(stream._sharing._counts.values())
     for aggregate in stream._aggregates.values():
         for name in aggregate.__dict__:
             value = getattr(aggregate, name)
-            if name in ("passing", "_expiring"):
-                found[name] = value.entries
+            if name == "passing":
+                found[name] = len(value._heap)
             elif isinstance(value, dict | set | list) and name != "_writers":
                 found[name] = len(value)
     return found | {"writers": len(stream.writers)}
