@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from strandline.core.backlog import BacklogStrategy, BacklogWatch, RemainingOffsetsStrategy
+from strandline.core.backlog import BacklogStrategy, BacklogWatch, CallableStrategy, RemainingOffsetsStrategy
 from strandline.core.segment import SegmentGraph
 from strandline.logs import LogReader
 from strandline.wire.groups import GroupWindow
-
-
-class _ByLag:
-    """The controller's answer by the group's `backlog_threshold_ms`: sticky, and False while the group is idle."""
-
-    def __init__(self) -> None:
-        self.backlog = False
 
 
 class GroupBacklog:
@@ -35,9 +28,9 @@ class GroupBacklog:
         strategies: Iterable[BacklogStrategy] = (),
         on_change: Callable[[bool], object] | None = None,
     ) -> None:
-        self._by_lag = _ByLag()
+        self._behind = False  # the controller's answer: sticky, and False while the group is idle
         self._by_size = RemainingOffsetsStrategy(remaining_offsets)
-        self._watch = BacklogWatch((self._by_lag, self._by_size, *strategies), on_change)
+        self._watch = BacklogWatch((CallableStrategy(lambda: self._behind), self._by_size, *strategies), on_change)
 
     @property
     def backlog(self) -> bool:
@@ -52,7 +45,7 @@ class GroupBacklog:
     def update(self, window: GroupWindow, remaining: int | None = None) -> bool:
         """Updates and returns the status, from the group's window and the number of offsets that remain to be read (see
         `remaining_offsets`)."""
-        self._by_lag.backlog = window.backlog
+        self._behind = window.backlog
         self._by_size.update(remaining)
         return self._watch.check()
 

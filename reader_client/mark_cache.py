@@ -14,7 +14,7 @@ from strandline.core.chain import MarkChain
 from strandline.core.config import TimeDomain
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
-from strandline.core.time_index import interpolation_search
+from strandline.core.time_index import marks_below
 from strandline.core.window import TimeWindow, time_window
 from strandline.errors import BeyondFinalOffset, UnknownSegment
 from strandline.wire.streams import MarksPage, StreamDescription, WireMark, mark_of
@@ -63,8 +63,7 @@ class MarkCache:
         self.wants_more = False  # a bound beyond the last cached mark was requested, and there are more marks
         self.after = 0
         self._latest_seq = 0  # as of the last description
-        self._marks: MarkChain | None = None
-        self._last: Mark | None = None
+        self._marks = MarkChain()
         self.is_ingestion = False
         self._ranges: dict[str, _BoundedRange] = {}
         # From calls, whose marks may not be cached yet: the newest time, the end, and a position that a mark passed.
@@ -75,11 +74,11 @@ class MarkCache:
     @property
     def last_seq(self) -> int | None:
         """The seq of the newest cached mark, or None."""
-        return None if self._last is None else self._last.seq
+        return self._marks.last_seq or None
 
     @property
     def newest_time(self) -> int | None:
-        return None if self._last is None else self._last.time
+        return None if self._marks.last is None else self._marks.last.time
 
     @property
     def page_marks(self) -> int:
@@ -123,23 +122,21 @@ class MarkCache:
         """Adds the next page of marks. After a gap of marks that the controller has pruned, starts from the page."""
         self.resting = page.resting is not None
         for mark in map(self._mark, page.marks):
-            if self._marks is None or self._last is None or mark.seq != self._last.seq + 1:
+            if mark.seq != self._marks.last_seq + 1:
                 self._marks = MarkChain()  # others are missing between
             self._marks.append(mark)
-            self._last = mark
         more = len(page.marks) >= self.page_marks
-        if self._last is not None:
-            self.after = max(self.after, self._last.seq)
+        self.after = max(self.after, self._marks.last_seq)
         self.caught_up = not more and self.after >= self._latest_seq
         self.wants_more = False
-        if page.marks and self._marks is not None:
+        if page.marks:
             self._ranges.clear()
             self._marks.prune_before_seq(self._marks.last_seq - self._keep_marks + 1)
 
     def forget_before(self, position: Mapping[str, int]) -> None:
         """Drops the marks that a reader at or past this position does not need."""
-        if self._marks is not None and position:
-            below = min(self._count_below(self._marks, *each) for each in position.items())
+        if position:
+            below = min(marks_below(self._marks, *each) for each in position.items())
             self._marks.prune_before_seq(self._marks.first_seq + below - 1)
 
     def note_mark(self, time: int) -> None:
@@ -157,7 +154,7 @@ class MarkCache:
 
     def _covers_calls(self, graph: SegmentGraph) -> bool:
         """Whether the cache is as new as all answers to calls."""
-        last = self._last
+        last = self._marks.last
         if last is None or (self._called_time is not None and last.time < self._called_time):
             return False
         if self._called_end and not self.sealed:
@@ -178,7 +175,7 @@ class MarkCache:
         A window with an upper bound is final: no later mark changes it. A window without one is returned only if the
         cache is as new as all answers to calls, so that a reader's window never goes back.
         """
-        if self.graph is None or self._marks is None:
+        if self.graph is None:
             return None
         if any(segment not in self.graph for segment in position):
             return None  # a successor, or a segment of an open stream, that is newer than the description
@@ -203,10 +200,8 @@ class MarkCache:
         marks, created_at = self._marks, None
         if self.is_ingestion and self.graph is not None and segment in self.graph:
             created_at = self.graph[segment].ingested_from
-        if marks is None:
-            return _BoundedRange(0, None, created_at)
         first, count = marks.first_seq, len(marks)
-        below = self._count_below(marks, segment, offset)
+        below = marks_below(marks, segment, offset)
         known = [created_at] if created_at is not None else []
         known += [marks.time_at(first + below - 1)] if below else []
         return _BoundedRange(
@@ -214,12 +209,6 @@ class MarkCache:
             end=marks.offset_at(first + below, segment) if below < count else None,
             bound=max(known, default=None),
         )
-
-    @staticmethod
-    def _count_below(marks: MarkChain, segment: str, offset: int) -> int:
-        """Returns how many marks have a cut at or below an offset in a segment."""
-        first = marks.first_seq
-        return interpolation_search(lambda n: marks.offset_at(first + n, segment), len(marks), offset)
 
     def _mark(self, wire: WireMark) -> Mark:
         if self.graph is None:

@@ -176,8 +176,19 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
         with what the controller answers meanwhile, which names the writer that holds time back, or with the error of a
         controller that is away. Raises TimeNotReached after `timeout_ms`, at most seven days.
         """
-        job = _waiting(self._stream, time, key, timeout_ms, on_wait, allow_incomplete=allow_incomplete)
-        found = yield from job
+        until = milliseconds("time", time, up=True)
+        found = yield from wait_until_there(
+            lambda wait_ms: calls.marks_at(
+                self._stream, until, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete
+            ),
+            stream=self._stream,
+            key=key,
+            time=until,
+            timeout_ms=timeout_ms,
+            allow_incomplete=allow_incomplete,
+            on_wait=on_wait,
+            now_ms=monotonic_ms,
+        )
         self._record_marks(key, found.floor, found.ceiling)
         return found
 
@@ -221,19 +232,3 @@ class AsyncTimeWindows(_WithCache[AsyncConnection, FollowingTask], AsyncClient):
         """Stops the cache, and closes the connection unless it is shared."""
         await asyncio.gather(*(task.stop() for task in self._following))
         await super().close()
-
-
-def _waiting(
-    stream: str, until: Instant, key: str, timeout_ms: int, on_wait: OnWait | None, *, allow_incomplete: bool
-) -> Job[MarksAt]:
-    time = milliseconds("time", until, up=True)
-    return wait_until_there(
-        lambda wait_ms: calls.marks_at(stream, time, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete),
-        stream=stream,
-        key=key,
-        time=time,
-        timeout_ms=timeout_ms,
-        allow_incomplete=allow_incomplete,
-        on_wait=on_wait,
-        now_ms=monotonic_ms,
-    )

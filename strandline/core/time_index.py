@@ -66,7 +66,7 @@ def time_index(
         raise ValueError(f"offset and token need 0 or more, limit 1 or more: {from_offset}, {token}, {limit}")
     first, last = marks.first_seq, marks.last_seq
     if token is None and from_offset > 0:
-        count = _search(marks, segment, from_offset)
+        count = marks_below(marks, segment, from_offset)
         seq = first + max(count - 1, 0)
     else:
         seq = max((token or 0) + 1, first)
@@ -85,7 +85,7 @@ def time_index(
 
 def bound_at(marks: IndexedMarks, segment: str, offset: int) -> int | None:
     """The time T such that every event of a segment at or past an offset has time ≥ T; None if no mark gives one."""
-    count = _search(marks, segment, offset)
+    count = marks_below(marks, segment, offset)
     return marks.time_at(marks.first_seq + count - 1) if count else None
 
 
@@ -123,7 +123,8 @@ def interpolation_search(offset_at: Callable[[int], int], count: int, offset: in
     return high
 
 
-def _search(marks: IndexedMarks, segment: str, offset: int) -> int:
+def marks_below(marks: IndexedMarks, segment: str, offset: int) -> int:
+    """How many marks have a cut at or below an offset in a segment."""
     first, count = marks.first_seq, marks.last_seq - marks.first_seq + 1
     return interpolation_search(lambda n: marks.offset_at(first + n, segment), count, offset)
 
