@@ -9,11 +9,10 @@ Nothing here waits, repeats or reads a clock: see `retry.py`. Names are checked 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 from strandline.access import EVERYTHING
@@ -30,7 +29,7 @@ from strandline.wire import streams
 from strandline.wire.controllers import ControllersReply
 from strandline.wire.journal import JournalPage, JournalsPage
 from strandline.wire.problems import from_problem
-from strandline.wire.shapes import reader_of
+from strandline.wire.shapes import read, reader_of
 from strandline.wire.status import StatusPage
 from strandline.wire.streams import (
     Evaluated,
@@ -203,7 +202,8 @@ def note(stream: str, note: Note) -> Call[NoteAnswer]:
 def notes(stream: str, notes: Sequence[Note]) -> Call[tuple[NoteAnswer | StrandlineError, ...]]:
     """Many notes in one request: an answer or an error for each, in order. Raises TooMany, and sends none, if they are
     more than one request takes."""
-    body = {"notes": [streams.note_body(each) for each in _not_too_many(notes)]}
+    _check_count(notes)
+    body = {"notes": [streams.note_body(each) for each in notes]}
     path = f"{stream_path(stream)}/notes"
     return (yield from ask("POST", path, _results_of(notes), body))
 
@@ -212,8 +212,8 @@ def notes_of_streams(
     notes: Sequence[tuple[str, Note]],
 ) -> Call[tuple[NoteAnswer | StrandlineError, ...]]:
     """The same over several streams: pairs of a stream and a note."""
-    named = [{"stream": check_name("stream", stream), **streams.note_body(each)} for stream, each in notes]
-    body: JsonObject = {"notes": _not_too_many(named)}
+    _check_count(notes)
+    body = {"notes": [{"stream": check_name("stream", stream), **streams.note_body(each)} for stream, each in notes]}
     return (yield from ask("POST", "/v1/notes", _results_of([each for _, each in notes]), body))
 
 
@@ -404,32 +404,21 @@ def ask_whether_new(path: str, body: JsonObject) -> Call[bool]:
 def error_of(request: Request, response: Response) -> StrandlineError:
     """The error of a response; UnexpectedAnswer if it has none that is known."""
     try:
-        problem = _json(response.body)
+        problem = read(dict, response.body)
     except ValueError as error:
         return _unexpected(request, response, str(error))
-    if isinstance(problem, dict) and "code" in problem:
+    if "code" in problem:
         return from_problem({**problem, "status": response.status}, call=request.name)
     return _unexpected(request, response, "it is not a problem with a code")
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not JSON ({error}) and begins with {body[:80]!r}") from None
 
 
 def _unexpected(request: Request, response: Response, reason: str) -> UnexpectedAnswer:
     return UnexpectedAnswer(call=request.name, answer_status=response.status, answer_code=None, reason=reason)
 
 
-Each = TypeVar("Each")
-
-
-def _not_too_many(notes: Sequence[Each]) -> Sequence[Each]:
+def _check_count(notes: Sequence[object]) -> None:
     if len(notes) > NOTES_PER_REQUEST:
         raise TooMany(what="notes in a request", count=len(notes), limit=NOTES_PER_REQUEST)
-    return notes
 
 
 def _results_of(notes: Sequence[Note]) -> Callable[[bytes], tuple[NoteAnswer | StrandlineError, ...]]:
