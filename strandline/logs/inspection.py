@@ -69,11 +69,11 @@ class LogInspection:
         """Yields faults as it finds them."""
         query = self._reader.query
         try:
-            for (reason,) in query(f"PRAGMA integrity_check({FAULTS_SHOWN})", ()):
+            for (reason,) in query(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
                 if reason != "ok":
                     yield LogFault(kind=LogFaultKind.FILE, reason=f"SQLite says: {reason}")
             segments: list[Segment] = []
-            for row in query(SEGMENTS, ()):
+            for row in query(SEGMENTS):
                 try:
                     segments.append(segment_of(row))
                 except (ValueError, TypeError, StrandlineError) as error:
@@ -87,7 +87,7 @@ class LogInspection:
             unknown = (
                 "SELECT segment, count(*) FROM event WHERE segment NOT IN (SELECT id FROM segment) GROUP BY segment"
             )
-            for name, count in query(unknown, ()):
+            for name, count in query(unknown):
                 reason = f"{count} events are in it, and the log does not have it"
                 yield LogFault(kind=LogFaultKind.SEGMENT, segment=_text(name), reason=reason)
         except sqlite3.Error as error:
@@ -99,7 +99,7 @@ class LogInspection:
             f"WHERE segment = ? AND offset > ? ORDER BY offset LIMIT {BATCH_FIRST_ROWS}"
         )
         last: int | None = None
-        while found := self._reader.query(query, (segment.id, -1 if last is None else last)):
+        while found := self._reader.query(query, segment.id, -1 if last is None else last):
             for offset, key, value, appended_at in found:
                 self.events += 1
                 if last is not None and offset <= last:

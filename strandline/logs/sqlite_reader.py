@@ -83,30 +83,19 @@ class SqliteLogReader:
 
     def end_offsets(self) -> dict[str, int]:
         """The end of every segment as of one moment: a transaction is in all of them or in none."""
-        self._origin.check()
-        try:
-            return dict(self._connection.execute(END_OFFSETS).fetchall())
-        except sqlite3.Error as error:
-            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+        return dict(self._find(END_OFFSETS))
 
     def head(self) -> dict[str, int]:
         """The first offset that every segment still has; the end of one without events."""
         found = self.end_offsets()
-        try:
-            for segment in found:
-                ((first,),) = self._connection.execute(FIRST_OFFSET, (segment,)).fetchall()
-                found[segment] = found[segment] if first is None else int(first)
-        except sqlite3.Error as error:
-            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+        for segment in found:
+            ((first,),) = self._find(FIRST_OFFSET, segment)
+            found[segment] = found[segment] if first is None else int(first)
         return found
 
     def segments(self) -> list[Segment]:
         """All segments, sealed ones too, in the order of creation."""
-        self._origin.check()
-        try:
-            return [segment_of(row) for row in self._connection.execute(SEGMENTS)]
-        except sqlite3.Error as error:
-            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+        return [segment_of(row) for row in self._find(SEGMENTS)]
 
     def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
@@ -123,7 +112,7 @@ class SqliteLogReader:
         self._check_range(segment, start, end)
         return self._rows(segment, start, end)
 
-    def query(self, statement: str, values: tuple[str | int, ...]) -> list[Any]:
+    def query(self, statement: str, *values: str | int) -> list[Any]:
         """The rows of a read-only statement; raises the errors of sqlite3."""
         self._origin.check()
         return self._connection.execute(statement, values).fetchall()
@@ -147,6 +136,13 @@ class SqliteLogReader:
     ) -> None:
         self.close()
 
+    def _find(self, statement: str, *values: str | int) -> list[Any]:
+        """`query`, which raises LogUnavailable."""
+        try:
+            return self.query(statement, *values)
+        except sqlite3.Error as error:
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
     def _check_range(self, segment: str, start: int, end: int) -> None:
         check_range([one.id for one in self.segments()], segment, start, end)
 
@@ -163,12 +159,8 @@ class SqliteLogReader:
 
     def _rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
         while start < end:
-            self._origin.check()
             stop = min(end, start + BATCH_FIRST_ROWS)
-            try:
-                found = self._connection.execute(_RANGE, (segment, start, stop)).fetchall()
-            except sqlite3.Error as error:
-                raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+            found = self._find(_RANGE, segment, start, stop)
             if len(found) != stop - start:
                 raise NotInLog(segment=segment, start=start, end=stop, found=len(found))
             for offset, (key, value, appended_at) in enumerate(found, start):
