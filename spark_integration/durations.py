@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from spark_integration.errors import InvalidOption
+from strandline.core.time_units import milliseconds
 from strandline.limits import TIME_BOUND_MS
 
 _UNITS_MS: Final = {
@@ -39,9 +40,7 @@ def time_ms(name: str, value: str) -> int:
             raise InvalidOption(
                 name=name, value=value, wanted="epoch milliseconds, or a moment as 2026-03-01T12:00:00Z"
             ) from None
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-        time = (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+        time = milliseconds(name, moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
     if abs(time) >= TIME_BOUND_MS:
         raise InvalidOption(name=name, value=value, wanted=f"a time below 2^53 ms ({TIME_BOUND_MS})")
     return time

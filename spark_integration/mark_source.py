@@ -93,7 +93,7 @@ class MarkOffset:
     def from_json(cls, value: object) -> Self:
         """Reads an offset from a checkpoint, or a progress report. Raises InvalidOffset."""
         names = {"v", *(field.name for field in fields(cls))}
-        if not (isinstance(value, dict) and value.keys() | {"created_at"} == names):
+        if not (isinstance(value, dict) and value.keys() == names):
             raise InvalidOffset(offset=value, wanted=f"it has {', '.join(sorted(names))}")
         if value["v"] != VERSION:
             raise InvalidOffset(offset=value, wanted=f"this release knows version {VERSION}")

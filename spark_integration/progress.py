@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from spark_integration.offsets import END_OF_TIME_MS
+from strandline.core.time_units import milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def epoch_ms(text: str) -> int:
     """Parses Spark's form of a time; returns epoch milliseconds. A year of more than four digits is the end of time."""
     if text.startswith("+"):
         return END_OF_TIME_MS
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
+    return milliseconds("a time of Spark", datetime.fromisoformat(text))
 
 
 def watermark_of(progress: StreamingQueryProgress) -> int | None:

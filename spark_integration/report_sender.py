@@ -26,7 +26,7 @@ class ReportSender:
     """Sends the newest report of each subject, in turn, in one thread."""
 
     def __init__(self, name: str) -> None:
-        self._errands: Final[dict[Hashable, Send]] = {}
+        self._waiting: Final[dict[Hashable, Send]] = {}
         self._changed = threading.Condition()
         self._busy = False
         self._closed = False
@@ -36,15 +36,15 @@ class ReportSender:
     def put(self, subject: Hashable, send: Send) -> None:
         """Sends a report soon. It replaces a waiting one of the same subject. Raises TooMany."""
         with self._changed:
-            if subject not in self._errands and len(self._errands) >= REPORTS_WAITING:
-                raise TooMany(what="reports waiting to be sent", count=len(self._errands) + 1, limit=REPORTS_WAITING)
-            self._errands[subject] = send
+            if subject not in self._waiting and len(self._waiting) >= REPORTS_WAITING:
+                raise TooMany(what="reports waiting to be sent", count=len(self._waiting) + 1, limit=REPORTS_WAITING)
+            self._waiting[subject] = send
             self._changed.notify_all()
 
     def settle(self, timeout_s: float) -> bool:
         """Waits until all reports are sent. Returns False on timeout."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._errands and not self._busy, timeout_s)
+            return self._changed.wait_for(lambda: not self._waiting and not self._busy, timeout_s)
 
     def close(self) -> None:
         """Ends the thread after its current report; drops waiting ones."""
@@ -55,17 +55,17 @@ class ReportSender:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._errands or self._closed)
+                self._changed.wait_for(lambda: self._waiting or self._closed)
                 if self._closed:
                     return
-                subject = next(iter(self._errands))
-                send = self._errands.pop(subject)
+                subject = next(iter(self._waiting))
+                send = self._waiting.pop(subject)
                 self._busy = True
             again = not self._sent(send)
             with self._changed:
                 self._busy = False
                 if again:
-                    self._errands.setdefault(subject, send)
+                    self._waiting.setdefault(subject, send)
                     self._changed.wait_for(lambda: self._closed, REPORT_PAUSE_MS / 1000)
                 self._changed.notify_all()
 

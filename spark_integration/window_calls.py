@@ -10,7 +10,7 @@ from spark_integration.listener import is_classic
 from spark_integration.options import StreamAccess
 from strandline.client.backoff import backoff_ms, spread_ms
 from strandline.core.window import TimeWindow
-from strandline.errors import StrandlineError, Unavailable, UnknownSegment, UnknownStream
+from strandline.errors import StrandlineError, Unavailable, Undecided, UnknownSegment, UnknownStream
 from strandline.limits import PAGE_ENTRIES
 
 if TYPE_CHECKING:
@@ -151,6 +151,4 @@ def _may_pass(error: StrandlineError) -> bool:
 
     This includes a segment that the log has and the controller does not: the log was scaled before the stream.
     """
-    from strandline.errors import Undecided
-
     return isinstance(error, Unavailable | Undecided | UnknownSegment)

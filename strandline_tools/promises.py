@@ -225,8 +225,7 @@ class SegmentAudit:
         if not self._begun:
             self._next, self._begun = next(self._coming, None), True
         while self._next is not None and self._next.offset <= offset:
-            self._entry, self._next = self._next, None
-            self._next = next(self._coming, None)
+            self._entry, self._next = self._next, next(self._coming, None)
 
 
 @dataclass(frozen=True, slots=True)
