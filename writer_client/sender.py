@@ -216,8 +216,7 @@ class Background:
         while self._finished:
             self._finished.popleft()()
         self._run_timers()
-        while self._attending:
-            outbox = next(iter(self._attending))
+        for outbox in list(self._attending):  # other threads add some meanwhile, and wake this one
             self._unsettled.add(outbox)  # first, so that `_with_notes` finds it in one of the two at any moment
             del self._attending[outbox]
             self._check(outbox)
