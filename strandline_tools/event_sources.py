@@ -31,7 +31,8 @@ ASSESS_PARQUET_ROWS: Final = 10_000  # in memory at once
 ASSESS_LINE_CHARACTERS: Final = 16 * 1024 * 1024  # of a line of JSON
 ASSESS_ROWS_SHOWN: Final = 20  # of these; --json has all
 
-UNITS: Final = {"s": 1_000.0, "ms": 1.0, "us": 0.001, "ns": 0.000_001}
+# A number times the first of these, divided by the second, is in milliseconds. As fractions they would lose one.
+UNITS: Final = {"s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 FORMATS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
 WHOLE: Final = "."  # the name of a field that stands for a whole value which is no object
 
@@ -61,10 +62,10 @@ class EventFields:
             return milliseconds(field, value if value.tzinfo is not None else value.replace(tzinfo=UTC))
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise NoTime(f"field {field!r} is {str(value)[:80]!r}, which is no time")
-        bound = TIME_BOUND_MS / UNITS[self.unit]
-        if not -bound < value < bound:  # also no number at all, such as NaN
+        times, by = UNITS[self.unit]
+        if not -TIME_BOUND_MS * by < value * times < TIME_BOUND_MS * by:  # also no number at all, such as NaN
             raise NoTime(f"field {field!r} is {str(value)[:80]}, which is no time in {self.unit}{self._advice(value)}")
-        return int(value * UNITS[self.unit] // 1)
+        return int(value * times // by)
 
     def looks_like(self, oldest: int | None, newest: int | None) -> Unit | None:
         """The unit that times of a field look like, if they were taken for milliseconds."""

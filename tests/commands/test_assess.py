@@ -98,6 +98,14 @@ def test_times_may_be_dates_or_of_another_unit(assess: Assess, tmp_path: Path) -
         assert json.loads(assess(file, *words, "--json")[1])["total"]["most_behind_ms"] == 3_500
 
 
+@pytest.mark.parametrize(("unit", "by"), [("us", 1_000), ("ns", 1_000_000)])
+def test_a_whole_time_of_a_smaller_unit_stays_whole(unit: str, by: int) -> None:
+    fields = EventFields("at", unit=unit)
+    times = range(NOON, NOON + 1_000)
+    assert [fields.time_in({"at": time * by}, "at") for time in times] == list(times)
+    assert fields.time_in({"at": -1}, "at") == -1  # the millisecond before 1970
+
+
 def test_a_number_without_bounds_is_no_time_in_any_unit(assess: Assess, tmp_path: Path) -> None:
     file = tmp_path / "times.jsonl"
     file.write_text(f'{{"ts": 1{"0" * 400}}}\n')
