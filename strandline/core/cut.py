@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import ItemsView, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from strandline.core.lanes import LANE_BITS, Columns, LanePosition
 from strandline.core.shape import Shape, shape_of
@@ -33,8 +33,8 @@ class Cut:
     shape: Shape
 
     def __init__(self, offsets: Mapping[str, int]) -> None:
-        """Takes closed offsets. Raises ValueError for one below 0, or of 2^63 or more. `SegmentGraph.cut` closes a
-        position."""
+        """Takes closed offsets. Raises ValueError for one that is no whole number from 0 to 2^63 - 1.
+        `SegmentGraph.cut` closes a position."""
         try:
             if not all(offsets.values()):
                 offsets = {segment: offset for segment, offset in offsets.items() if offset}
@@ -133,11 +133,16 @@ _set_shape: Final = Cut.__dict__["shape"].__set__
 _set_row: Final = Cut.__dict__["row"].__set__
 
 
-def _misfit(offsets: Mapping[str, int]) -> ValueError:
+def _misfit(offsets: Mapping[str, Any]) -> ValueError:
     """The error for offsets of which one has no place in a lane."""
-    segment, offset = next(each for each in offsets.items() if not 0 <= each[1] < 2 ** (LANE_BITS - 1))
-    wrong = "negative: 0 means nothing" if offset < 0 else "too large: it has to be below 2^63"
-    return ValueError(f"offset {offset} of segment {segment!r} is {wrong}")
+    segment, offset = next(
+        each for each in offsets.items() if not hasattr(each[1], "__index__") or not 0 <= each[1] < 2 ** (LANE_BITS - 1)
+    )
+    if not hasattr(offset, "__index__"):
+        wrong = "no whole number"
+    else:
+        wrong = "negative: 0 means nothing" if offset < 0 else "too large: it has to be below 2^63"
+    return ValueError(f"offset {offset!r} of segment {segment!r} is {wrong}")
 
 
 NOTHING: Final = Cut({})

@@ -1,6 +1,7 @@
 """Cuts are a lattice: the laws, each as a property over graphs that have been split and merged."""
 
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -104,6 +105,12 @@ def test_a_cut_cannot_be_changed_or_built_wrong() -> None:
         Cut({}).anything = 1
     with pytest.raises(ValueError, match="offset -1 of segment '0'"):
         Cut({"0": -1})
+
+
+@pytest.mark.parametrize("offset", [1.5, "1"])
+def test_what_is_no_whole_number_is_named(offset: Any) -> None:
+    with pytest.raises(ValueError, match=f"offset {offset!r} of segment '1' is no whole number"):
+        Cut({"0": 7, "1": offset})
 
 
 def test_a_cut_without_a_segment_keeps_the_others() -> None:

@@ -168,6 +168,16 @@ def test_watermarks_have_keys(written: Any) -> None:
 # -- what fails --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("time", [None, 5.5, {"order": "soon"}], ids=str)
+def test_an_event_time_that_is_no_time_is_named_and_the_event_comes_again(written: Any, time: Any) -> None:
+    written, times = written(1), [5, time]
+    written.write(("0", 5))
+    with reading(written, written.group(), event_time=lambda _: times.pop()) as reader:
+        with pytest.raises(InvalidConfig, match="event_time cannot be"):
+            reader.read()
+        assert next_of(reader).time == 5
+
+
 class Away:
     """httpx to the controller, which can be told to be away."""
 
