@@ -50,8 +50,7 @@ class MarkWatch(StreamingQueryListener):
 
     def __init__(self, *, has_limits: bool = HAS_LIMITS) -> None:
         self._closes_all = has_limits  # then Spark ends no `availableNow` run early
-        self._warned: set[tuple[str, str]] = set()  # current runs and their observations
-        self._reported_unreadable: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()  # current runs, and of what in each
         self._marks: dict[str, dict[str, int]] = {}  # the last mark of each observation, by current run
         self._to_close: dict[str, str] = {}  # current runs that have windows to close, and what they are called
 
@@ -61,34 +60,29 @@ class MarkWatch(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         progress = event.progress
         for observation, mark in lost_marks(progress).items():
-            run = str(progress.runId), observation
-            if run not in self._warned:
-                self._warned.add(run)
-                _log.warning(
-                    "query %s: the source yielded mark %d in batch %d, but it did not arrive at exact_watermark "
-                    "(observation %r), so the watermark does not move and windows do not close: a filter, join or "
-                    "limit before the call drops the mark row, whose other columns are null; put it after the call",
-                    progress.name or progress.id,
-                    mark,
-                    progress.batchId,
-                    observation,
-                )
-
+            self._warn_once(
+                progress,
+                f"lost {observation}",
+                f"the source yielded mark {mark} in batch {progress.batchId}, but it did not arrive at exact_watermark "
+                f"(observation {observation!r}), so the watermark does not move and windows do not close: a filter, "
+                "join or limit before the call drops the mark row, whose other columns are null; put it after the call",
+            )
         for observation, events in without_event_time(progress).items():
-            run = str(progress.runId), observation
-            if run not in self._reported_unreadable:
-                self._reported_unreadable.add(run)
-                _log.warning(
-                    "query %s: none of the %d events of batch %d has an event time (observation %r), so they are in no "
-                    "window: check the name and the type of that field in the schema against the events' values",
-                    progress.name or progress.id,
-                    events,
-                    progress.batchId,
-                    observation,
-                )
-
+            self._warn_once(
+                progress,
+                f"unreadable {observation}",
+                f"none of the {events} events of batch {progress.batchId} has an event time (observation "
+                f"{observation!r}), so they are in no window: check the name and the type of that field in the schema "
+                "against the events' values",
+            )
         if not self._closes_all:
             self._check_open_windows(progress)
+
+    def _warn_once(self, progress: StreamingQueryProgress, what: str, text: str) -> None:
+        run = str(progress.runId), what
+        if run not in self._warned:
+            self._warned.add(run)
+            _log.warning("query %s: %s", progress.name or progress.id, text)
 
     def _check_open_windows(self, progress: StreamingQueryProgress) -> None:
         """Records whether the last batch brought a watermark by which windows are still to be closed."""
@@ -115,7 +109,6 @@ class MarkWatch(StreamingQueryListener):
                 AVAILABLE_NOW,
             )
         self._warned = {run for run in self._warned if run[0] != ended}
-        self._reported_unreadable = {run for run in self._reported_unreadable if run[0] != ended}
 
 
 def lost_marks(progress: StreamingQueryProgress) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from controller.cli import INTERRUPTED_STATUS
 from controller.cli.options import Whole, duration, json_option, kafka_settings_option, option, times_option
 from controller.format import NOTHING, Times, indented, span, table
 from controller.terminal import Failure, say
@@ -26,8 +27,6 @@ ASSESS_DELAYS_BOUND_MS: Final = 366 * 86_400_000
 ASSESS_NAMES: Final = 1_000  # partitions, and beginnings of keys, that are counted each by itself
 ASSESS_PROGRESS_MS: Final = 3_000  # between two lines that say how far it is
 ASSESS_UNREADABLE: Final = 1_000  # as many events without a time, to each one with a time, end it
-
-INTERRUPTED_STATUS = 130
 
 
 def delays(text: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from controller.cli import INTERRUPTED_STATUS
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import (
     Whole,
@@ -36,7 +37,6 @@ AUDIT_NAMED: Final = 20  # late events that are named, unless --most says otherw
 AUDIT_NAMED_BOUND: Final = 10_000
 AUDIT_WRITERS_NAMED: Final = 20  # for one event; beside it in the table, fewer
 
-INTERRUPTED_STATUS = 130
 BROKEN_STATUS = 1
 NAMES_IN_A_CELL = 3
 

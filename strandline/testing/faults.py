@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias, assert_never
 
 from strandline.client.calls import Request, Response
 from strandline.client.http import AsyncTransport, Seams, Transport
+from strandline.client.loop import drive, drive_async
 from strandline.client.retry import AnswerLost, NotReached, Outcome
 from strandline.core.checks import check_whole
 from strandline.errors import StoreUnavailable
@@ -107,12 +108,7 @@ class FaultyTransport:
 
     def send(self, request: Request, timeout_ms: float) -> Outcome:
         course = _course(self._faults.take(request), self.time, timeout_ms)
-        try:
-            next(course)
-            course.send(self._inner.send(request, timeout_ms))
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # it is the course's own
-        raise AssertionError("a request is sent once")
+        return drive(course, lambda _: self._inner.send(request, timeout_ms))
 
     def close(self) -> None:
         self._inner.close()
@@ -128,12 +124,7 @@ class AsyncFaultyTransport:
 
     async def send(self, request: Request, timeout_ms: float) -> Outcome:
         course = _course(self._faults.take(request), self.time, timeout_ms)
-        try:
-            next(course)
-            course.send(await self._inner.send(request, timeout_ms))
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # it is the course's own
-        raise AssertionError("a request is sent once")
+        return await drive_async(course, lambda _: self._inner.send(request, timeout_ms))
 
     async def close(self) -> None:
         await self._inner.close()
