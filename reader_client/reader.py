@@ -73,8 +73,8 @@ class ReaderJobs:
         self._logs = logs
         self.options = options
         self._state = self._settled_state = state
-        self._next_settled_state = state
-        self._saved = dict[SegmentRef, ReaderState]()
+        self._saved_state = state
+        self._saved_segments = dict[SegmentRef, ReaderState]()
         self._now_ms = now_ms
         self._identities = dict[str, str]()  # of the streams
         self._epoch: int | None = None
@@ -192,8 +192,8 @@ class ReaderJobs:
         windows = self.options.windows
         if windows is None:
             return self._state_of(self._progress.settled(), None)
-        self._next_settled_state = self._state_of(self._progress.positions(), windows.save())
-        return self._next_settled_state
+        self._saved_state = self._state_of(self._progress.positions(), windows.save())
+        return self._saved_state
 
     def _state_of(self, positions: Positions, windows: Saved | None) -> ReaderState:
         by_stream: dict[str, dict[str, int]] = {}
@@ -214,19 +214,21 @@ class ReaderJobs:
         windows = self._windows("save_segments")
         places = {(stream, segment): at for stream, each in self.positions.items() for segment, at in each.items()}
         saved = windows.save_parts(places)
-        self._saved = {place: self._state_of({place[0]: {place[1]: at}}, saved[place]) for place, at in places.items()}
-        return self._saved
+        self._saved_segments = {
+            place: self._state_of({place[0]: {place[1]: at}}, saved[place]) for place, at in places.items()
+        }
+        return self._saved_segments
 
     def settle(self) -> None:
         """Settles the state that was saved last."""
         self._windows("settle")
         if self.options.recall is None:
-            self._settled_state = self._next_settled_state
+            self._settled_state = self._saved_state
             for stream, position in ({} if self._settled_state is None else self._settled_state.positions).items():
                 for segment, offset in position.items():
                     self._progress.settle((stream, segment), offset)
             return
-        for place, state in self._saved.items():
+        for place, state in self._saved_segments.items():
             self._progress.settle(place, _offset(state, place), held=_has_events(state))
 
     def done(self, item: EventItem) -> None:

@@ -78,9 +78,9 @@ class GroupFollower:
                 changes["streams"] = list(dict.fromkeys([*streams, self._stream]))
                 self._windows.ask(lambda: group_calls.change_group(self._group, changes))
         self._configured = True
-        stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
+        present = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
         segments = [one.segment for one in self._windows.ask(lambda: calls.describe(self._stream)).segments]
-        named = _named(positions, stands, segments)
+        named = _named(positions, present, segments)
         taken = {self._stream: named}
         return self._windows.ask(lambda: group_calls.register_reader(self._group, self._stream, taken)).epoch
 
@@ -108,14 +108,14 @@ def followed(window: GroupWindow, stream: str, key: str) -> int | None:
     return window.watermarks.get(key) if stream in window.idle else None
 
 
-def _named(positions: Mapping[str, int], stands: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:
+def _named(positions: Mapping[str, int], present: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:
     """Returns the positions to register at, including segments that go back to 0.
 
     It omits a successor whose predecessors are not read: to name it, even at 0, says that they are.
     """
     graph = SegmentGraph(segments, open=True)
     named = begun(positions)
-    for name in {*stands, *(segment.id for segment in graph)} - named.keys():
+    for name in {*present, *(segment.id for segment in graph)} - named.keys():
         before = graph[name].predecessors if name in graph else ()
         if all(named.get(each, 0) == graph[each].final_offset for each in before):
             named[name] = 0

@@ -204,7 +204,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._register(begin, end)
         elif self._awaits_reports:
             self._await_report(begin)
-        positions, mark = self._last = self._stand(begin.group)
+        positions, mark = self._last = self._positions_and_mark(begin.group)
         if (positions, mark) != last:
             self._check(end)  # after the question: so it was this run's position
         if self._awaits_reports and last is not None and positions == last[0]:
@@ -259,7 +259,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             self._open_windows = ControllerWindows(self._options.access)
         return self._open_windows
 
-    def _stand(self, group: str) -> tuple[Positions, int | None]:
+    def _positions_and_mark(self, group: str) -> tuple[Positions, int | None]:
         """Returns the group's positions, and the mark there."""
         from strandline.client import group_calls
 

@@ -116,7 +116,7 @@ class AuditRun:
             self.ends = reader.end_offsets()
         self.starts, self.removed = self._begin(self._settled.position)
         self._settled.position = dict(self.starts)
-        self._now: SegmentAudit | None = None
+        self._current: SegmentAudit | None = None
         self._absent = LeftOut(AUDIT_PERIODS)
         self._after_mark = 0
         self._read = 0
@@ -181,14 +181,14 @@ class AuditRun:
         except KeyboardInterrupt:
             self.stopped = True
         finally:
-            self._put_down()
+            self._finish_segment()
             self._save(self._settled)
         if not self.stopped:  # the next audit tells only what it finds itself
             self._save(AuditState(about=self._about, position=self.position, timed=self._settled.timed))
 
     def _segment(self, reader: LogReader, segment: str) -> None:
         start, end = self.starts[segment], self.ends[segment]
-        audit = self._now = SegmentAudit(segment, start, self._entries(segment, start), self._is_left_out)
+        audit = self._current = SegmentAudit(segment, start, self._entries(segment, start), self._is_left_out)
         for event in reader.rows(segment, start, end):
             try:
                 at, writer = stamped(event, self._fields)
@@ -207,7 +207,7 @@ class AuditRun:
         newest = audit.end(end)
         if newest > end:
             self.beyond[segment] = newest
-        self._put_down()
+        self._finish_segment()
 
     def _keep(self, late: LateEvent, *, settled: bool) -> None:
         """Keeps the first late events by name, and counts them by writer."""
@@ -219,9 +219,9 @@ class AuditRun:
         if late.writer is not None and (late.writer in writers or len(writers) < AUDIT_WRITERS):
             writers.setdefault(late.writer, WriterCounts()).add(late.counts)
 
-    def _put_down(self) -> None:
+    def _finish_segment(self) -> None:
         """Adds what was found of the segment that was read to the rest."""
-        audit, self._now = self._now, None
+        audit, self._current = self._current, None
         if audit is not None:
             self._settled.position[audit.segment] = audit.position
             self._settled.counts.setdefault(audit.segment, AuditCounts()).add(audit.settled)
@@ -238,17 +238,17 @@ class AuditRun:
     def _print(self, segment: str, offset: int) -> None:
         """Tells a terminal how far it is, and writes the state."""
         self._due = time.monotonic() + AUDIT_PROGRESS_MS / 1000
-        now, settled = self._now, self._settled
-        assert now is not None
+        current, settled = self._current, self._settled
+        assert current is not None
         if sys.stderr.isatty():
             share = f"{offset - self.starts[segment]:,} of {self.ends[segment] - self.starts[segment]:,}"
-            found = [*self.counts.values(), now.settled, now.open]
+            found = [*self.counts.values(), current.settled, current.open]
             late = sum(each.broken + each.left_out for each in found)
             sentence = f"read {self._read:,} events, {late:,} of them late; of segment {segment} {share}"
             sys.stderr.write(f"{sentence}; Ctrl-C shows what was read\n")
             sys.stderr.flush()
-        position = {**settled.position, segment: now.position}
-        counts = _added(settled.counts, {segment: now.settled})
+        position = {**settled.position, segment: current.position}
+        counts = _added(settled.counts, {segment: current.settled})
         self._save(msgspec.structs.replace(settled, position=position, counts=counts))
 
     # -- marks -----------------------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ class Aggregate:
         if self._sharing.can_be_overtaken(writer.position):
             if self._overtaken is None or time > self._overtaken:
                 self._overtaken = time
-        elif self._sharing.some or self.remainder.writers:
+        elif self._sharing.any_shared or self.remainder.writers:
             self._unsure.add(writer.name)
         if fewer and time == self._overtaken:
             self._overtaken_known = False

@@ -78,7 +78,7 @@ class SharedSegments:
         self._sums.pop(segment, None)
 
     @property
-    def some(self) -> bool:
+    def any_shared(self) -> bool:
         """Whether some segment has more than one writer."""
         return self._shared > 0
 
