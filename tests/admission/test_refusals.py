@@ -167,6 +167,7 @@ def test_ingestion_time_has_no_keys_and_event_time_no_tail() -> None:
         (InvalidNote, {"times": {"": True}}),
         (InvalidNote, {"times": {"": 1.0}}),
         (InvalidNote, {"newest": {"": 2**53}}),
+        (InvalidNote, {"position": ["0"]}),
         (InvalidNote, {"position": {"0": -1}}),
         (InvalidNote, {"position": {"0": 2**53}}),
         (InvalidNote, {"position": {"0": False}}),

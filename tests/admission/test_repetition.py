@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.cut import Cut
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.stream import Stream
@@ -132,7 +133,16 @@ def test_what_shows_no_sign_of_having_been_done_is_refused(request_: list[Note],
 
 
 def test_a_writer_that_nobody_knows_has_done_nothing() -> None:
-    assert stream().done_before([note(1, {}), note(2, {})], NOW) == set()
+    made = stream()
+    assert made.done_before([note(1, {}), note(2, {})], NOW) == set()
+    assert made.noted_by("w") is None
+
+
+def test_a_stream_tells_what_a_writer_noted_last() -> None:
+    made = stream()
+    for each in (note(100, {"0": 10}), note({"": 110, "a": 1}, {"1": 5})):
+        made.note(each, NOW)
+    assert made.noted_by("w") == (Cut({"0": 10, "1": 5}), {"": 110, "a": 1})
 
 
 def test_a_request_over_a_split_is_known_again() -> None:
