@@ -305,8 +305,8 @@ def test_a_clock_that_ticks_all_the_time_keeps_nobody_from_leaving(
 def test_a_clock_that_gives_no_whole_milliseconds_is_shown_until_it_does(
     controller: Any, make_any: Any, late_log: Any
 ) -> None:
-    stream, given = controller.stream(), [1_000.5]
-    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=lambda: given[0])  # type: ignore[arg-type,return-value]
+    given: list[Any] = [1_000.5]
+    stream, automatic = controller.stream(), AutomaticTime(period_ms=SOON, lag_ms=0, clock=lambda: given[0])
     with make_any(stream, log=late_log, automatically_note_time=automatic) as writer:
         wait_for(lambda: "1000.5" in str(writer.status().stuck))
         given[0] = 2_000
