@@ -8,9 +8,10 @@ depends on the values. Its code is the name of its class, its status that of its
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import Field, dataclass, fields
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, ClassVar, Final, dataclass_transform
 
 
@@ -351,12 +352,19 @@ class InvalidScale(Invalid):
 
 
 class UnknownSegment(Invalid):
+    """`known` are the segments that there are; of more than ten, the first eleven."""
+
     segment: str
     known: Sequence[str] = ()
 
+    @classmethod
+    def among(cls, known: Iterable[str], segment: str) -> UnknownSegment:
+        return cls(segment=segment, known=tuple(islice(known, 11)))
+
     @property
     def detail(self) -> str:
-        known = f"; it has {', '.join(self.known)}" if self.known else ""
+        more = ", …" if len(self.known) > 10 else ""
+        known = f"; it has {', '.join(self.known[:10])}{more}" if self.known else ""
         return f"the stream has no segment {self.segment!r}{known}"
 
 

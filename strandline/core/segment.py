@@ -116,7 +116,7 @@ class SegmentGraph:
     def __getitem__(self, segment: str) -> Segment:
         found = self._segments.get(segment)
         if found is None:
-            raise UnknownSegment(segment=segment, known=tuple(self._segments)[:10])
+            raise UnknownSegment.among(self._segments, segment)
         return found
 
     def successors(self, segment: str) -> list[Segment]:
@@ -155,7 +155,7 @@ class SegmentGraph:
             segment = segments.get(name)
             if segment is None:
                 if not self.open:
-                    raise UnknownSegment(segment=name, known=tuple(segments)[:10])
+                    raise UnknownSegment.among(segments, name)
             elif segment.final_offset is not None and offset > segment.final_offset:
                 raise BeyondFinalOffset(segment=name, offset=offset, final_offset=segment.final_offset)
             if offset:

@@ -81,7 +81,7 @@ def events_of(given: Iterable[Event]) -> list[Event]:
 def check_range(known: Collection[str], segment: str, start: int, end: int) -> None:
     """Raises UnknownSegment for a segment that the log does not have, and NotInLog if `start` to `end` is no range."""
     if segment not in known:
-        raise UnknownSegment(segment=segment, known=tuple(known)[:10])
+        raise UnknownSegment.among(known, segment)
     if not 0 <= start <= end:
         raise NotInLog(segment=segment, start=start, end=end, found=0)
 

@@ -223,7 +223,7 @@ class KafkaLog:
             if event.segment is not None and event.segment not in self._partitions:
                 known = self._known_partitions()  # some may have been added
                 if event.segment not in known:
-                    raise UnknownSegment(segment=event.segment, known=tuple(sorted(known))[:10])
+                    raise UnknownSegment.among(sorted(known), event.segment)
         return rows
 
     def _known_partitions(self) -> frozenset[str]:

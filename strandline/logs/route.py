@@ -34,7 +34,7 @@ class Route:
                 raise LogSealed(path=self._path)
             return self._ids[bisect_right(self._lows, key_place(event.key or b"")) - 1]
         if event.segment not in self._finals:
-            raise UnknownSegment(segment=event.segment, known=tuple(self._finals)[:10])
+            raise UnknownSegment.among(self._finals, event.segment)
         final = self._finals[event.segment]
         if final is not None:
             raise SegmentSealed(segment=event.segment, final_offset=final)

@@ -119,7 +119,7 @@ class ScriptedLog:
         with self._lock:
             slots = self._slots.get(segment)
             if slots is None:
-                raise UnknownSegment(segment=segment, known=tuple(self._slots)[:10])
+                raise UnknownSegment.among(self._slots, segment)
             if not 0 <= start <= end <= len(slots):
                 raise NotInLog(
                     segment=segment, start=start, end=end, found=max(0, min(end, len(slots)) - max(0, start))

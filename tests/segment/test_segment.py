@@ -134,6 +134,13 @@ def test_one_of_two_merged_predecessors_may_be_done_before_the_other() -> None:
     assert not here.le(there) and not there.le(here)
 
 
+@pytest.mark.parametrize(("segments", "ends"), [(10, "8, 9"), (11, "8, 9, …"), (300, "8, 9, …")])
+def test_a_refusal_shows_that_there_are_more_segments_than_it_names(segments: int, ends: str) -> None:
+    with pytest.raises(UnknownSegment) as refused:
+        SegmentGraph.equal_shares(segments, 0).cut({"x": 1})
+    assert str(refused.value).endswith(f"'x'; it has 0, 1, 2, 3, 4, 5, 6, 7, {ends}")
+
+
 def test_positions_that_cannot_be_are_refused() -> None:
     graph = family()
     with pytest.raises(UnknownSegment, match="no segment '9'; it has 0, 1, 2"):
