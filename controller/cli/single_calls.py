@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from strandline.client.calls import Call
     from strandline.core.window import TimeWindow
     from strandline.wire.controllers import ControllersReply
-    from strandline.wire.streams import Evaluated, MarksAt, MarksPage, TimeIndexPage
+    from strandline.wire.streams import EvaluatedReply, MarksAt, MarksPage, TimeIndexPage
 
 Given: TypeAlias = Mapping[str, Any]  # the arguments and options of a command, by name
 Words: TypeAlias = Callable[[Any, Given, Times], str]  # what is said of an answer
@@ -177,7 +177,7 @@ def _settings_words(_: object, given: Given, __: Times) -> str:
     return f"{_named(given)[0]} has {', '.join(f'{each}={value}' for each, value in shown.items())}"
 
 
-def _evaluated_words(value: Evaluated, _: Given, times: Times) -> str:
+def _evaluated_words(value: EvaluatedReply, _: Given, times: Times) -> str:
     if value.mark is not None:
         return f"new mark: {mark_line(mark_row(value.mark, times))}"
     return f"no new mark; time is held back by: {holding(value.held_by)}"

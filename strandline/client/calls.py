@@ -32,7 +32,7 @@ from strandline.wire.problems import from_problem
 from strandline.wire.shapes import read, reader_of
 from strandline.wire.status import StatusPage
 from strandline.wire.streams import (
-    Evaluated,
+    EvaluatedReply,
     HeadReply,
     JsonObject,
     MarksAt,
@@ -250,10 +250,10 @@ def marks_at(
     return (yield from ask("GET", f"{stream_path(stream)}/marks/at{asked}", reader_of(MarksAt), wait_ms=wait_ms))
 
 
-def evaluate(stream: str, *, key: str = DEFAULT_KEY) -> Call[Evaluated]:
+def evaluate(stream: str, *, key: str = DEFAULT_KEY) -> Call[EvaluatedReply]:
     """Makes a mark now, if one is possible."""
     path = f"{stream_path(stream)}/marks"
-    return (yield from ask("POST", path, streams.read_evaluated, {"key": check_key(key)}))
+    return (yield from ask("POST", path, reader_of(EvaluatedReply), {"key": check_key(key)}))
 
 
 def time_window(stream: str, position: Mapping[str, int], *, key: str = DEFAULT_KEY) -> Call[TimeWindow]:

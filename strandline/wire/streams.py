@@ -1,8 +1,7 @@
 """Streams, writers, notes, marks and time windows.
 
-Shapes that clients return as they are have the name of the value (`WireMark`, `MarksPage`). The others are named
-`…Reply`, and a function makes the value. On the wire a cut is its frontier: encoding one takes the graph of the
-stream's segments, and a client keeps the frontier as a plain dict.
+Clients return most shapes as they are; of the others a function makes the value. On the wire a cut is its frontier:
+encoding one takes the graph of the stream's segments, and a client keeps the frontier as a plain dict.
 """
 
 from __future__ import annotations
@@ -124,14 +123,6 @@ class EvaluatedReply(msgspec.Struct, frozen=True, kw_only=True):
     held_by: HolderReply | None
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """What an evaluation on demand brought: the mark it made, or who holds time back."""
-
-    mark: WireMark | None
-    held_by: Holder | None
-
-
 class TimeIndexPage(msgspec.Struct, frozen=True):
     """Entries of a segment's time index, rising; with the token, the next call continues behind them."""
 
@@ -169,10 +160,7 @@ def mark_of(wire: WireMark, graph: SegmentGraph) -> Mark:
 def read_window(body: bytes) -> tuple[TimeWindow, str]:
     """A window, and the identity of its stream."""
     reply = read(WindowReply, body)
-    try:
-        window = TimeWindow(reply.lower, reply.upper, reply.complete, reply.end_of_stream, reply.mark_seq)
-    except ValueError as error:
-        raise msgspec.ValidationError(str(error)) from None
+    window = TimeWindow(reply.lower, reply.upper, reply.complete, reply.end_of_stream, reply.mark_seq)
     return window, reply.identity
 
 
@@ -188,15 +176,6 @@ def holder_reply(holder: Holder) -> HolderReply:
         last_heard_ms_ago=holder.last_heard_ms_ago,
         released_in_ms=holder.released_in_ms,
     )
-
-
-def holder(reply: HolderReply) -> Holder:
-    return Holder(reply.writer, reply.state, reply.time, reply.last_heard_ms_ago, reply.released_in_ms)
-
-
-def read_evaluated(body: bytes) -> Evaluated:
-    reply = read(EvaluatedReply, body)
-    return Evaluated(reply.mark, None if reply.held_by is None else holder(reply.held_by))
 
 
 # -- writers and notes ---------------------------------------------------------------------------------------
@@ -258,7 +237,7 @@ class NoteAnswer:
     late: bool
     floors: Mapping[str, int | None]
     marks: tuple[WireMark, ...]
-    held_by: Mapping[str, Holder] = field(default_factory=dict)
+    held_by: Mapping[str, HolderReply] = field(default_factory=dict)
 
     @property
     def floor(self) -> int | None:
@@ -342,11 +321,10 @@ def note_reply(
 def note_answer(reply: NoteReply | KeyedNoteReply) -> NoteAnswer:
     match reply:
         case NoteReply(late=late, floor=floor, marks=marks, held_by=held_by):
-            held = {DEFAULT_KEY: holder(held_by)} if isinstance(held_by, HolderReply) else {}
+            held = {} if isinstance(held_by, UnsetType) else {DEFAULT_KEY: held_by}
             return NoteAnswer(late, {DEFAULT_KEY: floor}, marks, held)
         case KeyedNoteReply(late=late, floors=floors, marks=marks, held_by=by_key):
-            held = {} if isinstance(by_key, UnsetType) else {key: holder(each) for key, each in by_key.items()}
-            return NoteAnswer(late, floors, marks, held)
+            return NoteAnswer(late, floors, marks, {} if isinstance(by_key, UnsetType) else by_key)
 
 
 def read_note_answer(body: bytes, *, keyed: bool = False) -> NoteAnswer:
@@ -470,7 +448,7 @@ class StreamDescription:
     sealed: bool
     latest_marks: Mapping[str, WireMark]
     writers: Mapping[str, int]
-    held_by: Mapping[str, Holder | None]
+    held_by: Mapping[str, HolderReply | None]
 
 
 def settings_by_name(config: StreamConfig) -> JsonObject:
@@ -524,7 +502,7 @@ def read_stream(body: bytes) -> StreamDescription:
         sealed=reply.sealed,
         latest_marks=reply.latest_marks,
         writers=reply.writers,
-        held_by={key: None if each is None else holder(each) for key, each in reply.held_by.items()},
+        held_by=reply.held_by,
     )
 
 
