@@ -63,7 +63,7 @@ class BlockingExchanges:
             finally:
                 answer.close()
             return _response(sent, answer)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             outcome = _outcome_of(error)
             return AnswerLost(_OVERDUE) if client.is_closed and isinstance(outcome, AnswerLost) else outcome
         except Exception:
@@ -137,7 +137,7 @@ async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged
         return _response(sent, answer)
     except TimeoutError:
         return AnswerLost(_OVERDUE) if is_sent else NotReached("connecting took too long")
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         return _outcome_of(error)
 
 
@@ -158,7 +158,7 @@ def _response(sent: Exchange, answer: httpx.Response) -> Response:
     return Response(answer.status_code, headers, bytes(sent.body))
 
 
-def _outcome_of(error: httpx.TransportError) -> Exchanged:
+def _outcome_of(error: httpx.RequestError) -> Exchanged:
     if isinstance(error, httpx.PoolTimeout):
         return AllInUse()
     if not isinstance(error, _UNSENT):

@@ -82,6 +82,13 @@ def test_whatever_breaks_after_the_request_was_sent_loses_the_answer(
     assert len(scripted.received) == 1
 
 
+def test_an_answer_that_a_proxy_compressed_wrong_is_lost(flavour: Flavour, scripted: Any) -> None:
+    scripted.then(scripted.answer(200, b"no gzip", Content_Encoding="gzip"))
+    outcome = flavour.send(scripted.url)
+    assert isinstance(outcome, AnswerLost)
+    assert "decompressing" in outcome.reason
+
+
 def test_an_answer_past_the_bound_is_not_read_to_its_end(flavour: Flavour, scripted: Any) -> None:
     scripted.then(scripted.answer(200, b"x" * 100_001))
     with pytest.raises(UnexpectedAnswer, match="larger than 100000 bytes"):
