@@ -179,8 +179,9 @@ class ReaderState:
             for key, watermark in watermarks.items():
                 check_time("watermark", watermark)
                 check_key(key)
-        if self.windows is not None and not isinstance(self.windows, Mapping):
-            raise InvalidConfig(name="windows", value=self.windows, wanted="the result of EventWindows.save()")
+        windows: object = self.windows
+        if windows is not None and not (isinstance(windows, Mapping) and "events" in windows):
+            raise InvalidConfig(name="windows", value=windows, wanted="the result of EventWindows.save()")
 
     @property
     def settled(self) -> Mapping[str, Mapping[str, int]]:
