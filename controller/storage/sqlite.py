@@ -104,7 +104,7 @@ def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
 
 
 def lock_path(path: str) -> str:
-    return f"{path}.lock"
+    return f"{os.path.realpath(path)}.lock"  # the same under every symbolic link to the file
 
 
 def inspecting_engine(path: str) -> Engine:

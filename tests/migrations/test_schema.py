@@ -207,6 +207,14 @@ def test_only_one_controller_serves_a_store(store_url: str) -> None:
     open_database(store_url).close()
 
 
+def test_an_sqlite_file_has_one_lock_under_all_its_names(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
+    with open_database(str(tmp_path / "store.db")), pytest.raises(AlreadyServed, match="another controller"):
+        open_database(str(tmp_path / "link.db"))
+    with open_database(str(tmp_path / "link.db")), pytest.raises(AlreadyServed, match="another controller"):
+        open_database(str(tmp_path / "store.db"))
+
+
 def test_a_database_that_is_not_there_is_named_without_its_password(postgres: Any) -> None:
     with pytest.raises(StoreAway, match=r"nowhere.* cannot be opened .*does not exist") as raised:
         open_database(f"postgresql://strandline:secret@127.0.0.1:{postgres.port}/nowhere")
