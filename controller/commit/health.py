@@ -52,6 +52,7 @@ class StoreHealth:
         self.under_way_since: float | None = None  # the start of the commit under way
         self._stopwatch = stopwatch
         self._committed_at: float | None = None
+        self._outage_logged = False
         self._paces: dict[tuple[str, object], RateLimit] = {}  # by event and cause
 
     @property
@@ -92,9 +93,9 @@ class StoreHealth:
         if self.outage is not None:
             away_ms, cause = round((now - self.outage.since) * 1000), self.outage.cause
             self.outage = None
-            paces = [self._paces.pop(at) for at in list(self._paces) if at[0] == "store_failed"]
-            untold = sum(pace.omitted for pace in paces)
-            log_event("store_recovered", logging.WARNING, away_ms=away_ms, cause=str(cause), untold=untold)
+            if self._outage_logged:
+                self._outage_logged = False
+                log_event("store_recovered", logging.WARNING, away_ms=away_ms, cause=str(cause))
         if seconds * 1000 >= SLOW_FLUSH_MS:
             self._log_rarely("slow_flush", logging.WARNING, now, ms=round(seconds * 1000), calls=calls)
 
@@ -120,7 +121,8 @@ class StoreHealth:
             log_event("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
         event = "store_read_failed" if operation == "read" else "store_failed"
         fields = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
-        self._log_rarely(event, logging.ERROR, now, error, **fields)
+        logged = self._log_rarely(event, logging.ERROR, now, error, **fields)
+        self._outage_logged = self._outage_logged or (logged and operation == "commit")
 
     def replace(self, error: Replaced) -> None:
         """Records why this controller may no longer serve."""
@@ -140,8 +142,8 @@ class StoreHealth:
 
     def _log_rarely(
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
-    ) -> None:
-        """Logs an event at a limited rate, with a limit of its own for each `cause`."""
+    ) -> bool:
+        """Logs an event at a limited rate, with a limit of its own for each `cause`; returns whether it did."""
         at, which = round(now * 1000), (event, fields.get("cause"))
         pace = self._paces.get(which)
         if pace is None:
@@ -149,3 +151,4 @@ class StoreHealth:
         untold = pace.let_in(at)
         if untold is not None:
             log_event(event, level, error=error, **fields, untold=untold)
+        return untold is not None
