@@ -6,6 +6,7 @@ problem instead of failing with a syntax error.
 """
 
 import argparse
+import ctypes
 import glob
 import os
 import re
@@ -29,6 +30,8 @@ PROGRAMS = (
     ("chromium", "the tests of the dashboard are skipped", ("chromium", "fonts-dejavu-core")),
     ("wrk", "make bench skips the rates over HTTP", ("wrk",)),
 )
+# Playwright brings a Node.js that is linked to it; with the recommended packages of others it mostly is there already.
+ATOMIC_LIBRARY = "libatomic.so.1"
 OPTIONS = {"mvn": "maven", "chromium": "chromium", "wrk": "wrk"}
 # Programs that single tests run, and their packages; that of javac is chosen as that of java is.
 SMALL_PROGRAMS = {"curl": "curl", "openssl": "openssl", "ps": "procps", "systemd-analyze": "systemd", "go": "golang-go"}
@@ -153,6 +156,15 @@ def postgres_is_there() -> bool:
     return bool(glob.glob(POSTGRES_PROGRAMS)) or shutil.which("initdb") is not None
 
 
+def library_is_there(name: str) -> bool:
+    """Whether programs find a shared library."""
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
 def lacks_for(python: "str | None", arguments: argparse.Namespace) -> "list[Lack]":
     """All that is missing for what was asked for, first that without which nothing runs."""
     found = [python_lack(python)]
@@ -163,6 +175,8 @@ def lacks_for(python: "str | None", arguments: argparse.Namespace) -> "list[Lack
     for program, without, packages in PROGRAMS:
         if getattr(arguments, OPTIONS[program]) and shutil.which(program) is None:
             found.append(Lack(f"without {program}, {without}", packages, False))
+    if arguments.chromium and sys.platform == "linux" and not library_is_there(ATOMIC_LIBRARY):
+        found.append(Lack(f"without {ATOMIC_LIBRARY}, the tests of the dashboard fail", ("libatomic1",), False))
     if arguments.programs:
         found.append(programs_lack())
     return [lack for lack in found if lack is not None]

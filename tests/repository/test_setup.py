@@ -301,15 +301,25 @@ def test_a_python_without_venv_is_named_first_with_the_command(root: Path, progr
     assert "apt-get install -y python3.11-venv" in first
 
 
-@pytest.fixture
-def environment(root: Path) -> ModuleType:
-    """The script that makes the virtual environment, as a module."""
-    specification = importlib.util.spec_from_file_location("environment", root / "tools" / "environment.py")
+def test_a_library_counts_as_there_if_a_program_could_load_it(root: Path) -> None:
+    is_there = tool("preflight", root).library_is_there
+    assert is_there("libc.so.6") and not is_there("libnone.so.9")
+
+
+def tool(name: str, root: Path) -> ModuleType:
+    """A script of tools, as a module."""
+    specification = importlib.util.spec_from_file_location(name, root / "tools" / f"{name}.py")
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def environment(root: Path) -> ModuleType:
+    """The script that makes the virtual environment."""
+    return tool("environment", root)
 
 
 def test_the_environment_is_made_again_when_a_pin_changes_and_only_then(
