@@ -18,7 +18,7 @@ from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
 from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body, well_made
 from controller.http.responses import to_json
-from controller.streams.notes import Answers, Noted, Notes
+from controller.streams.notes import Answers, Noted, Notes, as_result
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
@@ -175,7 +175,7 @@ def _checked(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str
     try:
         return named, note_of(given, stream)
     except StrandlineError as error:
-        return named, error
+        return named, as_result(error)
 
 
 def _allowed(

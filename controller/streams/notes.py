@@ -36,6 +36,12 @@ class Noted(msgspec.Struct, frozen=True, gc=False):  # five times faster to make
     held_by: dict[str, Holder]
 
 
+def as_result(error: StrandlineError) -> StrandlineError:
+    """An error that is kept among results, without the frames that it came through: they keep alive all that was at
+    work, and with it the results themselves."""
+    return error.with_traceback(None)
+
+
 class Answers(Generic[Answer]):
     """The answers to many notes, before these are durable."""
 
@@ -136,17 +142,18 @@ class Notes:
             for error in errors:
                 self.journal_refusal(stream, error, by)
             return errors, None
-        try:
-            if stream in request.missing:
-                raise request.missing[stream]
-            loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
-            failed = request.failure()  # asked after loading, which takes time
-            if failed is not None:
-                raise failed
-        except StrandlineError as error:
-            request.missing[stream] = error
-            return [each if isinstance(each, StrandlineError) else error for each in notes], None
-        return self._apply_run(loaded, notes, by, request, first)
+        if stream not in request.missing:
+            try:
+                loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
+            except StrandlineError as error:
+                request.missing[stream] = as_result(error)
+            else:
+                failed = request.failure()  # asked after loading, which takes time
+                if failed is None:
+                    return self._apply_run(loaded, notes, by, request, first)
+                request.missing[stream] = failed
+        missing = request.missing[stream]
+        return [each if isinstance(each, StrandlineError) else missing for each in notes], None
 
     async def _load_together(
         self, piece: Sequence[tuple[str, Note | StrandlineError]], turn: Turn
@@ -159,7 +166,11 @@ class Notes:
         turn.end()
         loads = await asyncio.gather(*map(self._streams.get, cold), return_exceptions=True)
         await turn.next()
-        return {name: error for name, error in zip(cold, loads, strict=True) if isinstance(error, StrandlineError)}
+        return {
+            name: as_result(error)
+            for name, error in zip(cold, loads, strict=True)
+            if isinstance(error, StrandlineError)
+        }
 
     async def _fetch(self, stream: str, turn: Turn) -> LoadedStream:
         """Loads a stream. Other callers have their turn meanwhile."""
@@ -207,7 +218,7 @@ class Notes:
                 try:
                     answer = self._apply(loaded, note, now, False, by, request, place)
                 except StrandlineError as error:
-                    results.append(error)
+                    results.append(as_result(error))
                     continue
                 taken += 1
                 keys = () if answer.marks else tuple(note.times)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -104,6 +105,23 @@ def test_many_notes_results_stand_in_order_and_errors_stay_separate(large: InPro
     assert len(results) == MANY and refused == {7: "invalid_note", MANY // 2: "time_went_back"}
     assert results[7]["detail"] == large.call("POST", "/v1/streams/s/notes", given[7], expect=422)["detail"]
     assert large.call("GET", "/v1/streams/s")["writers"] == {"active": MANY - 2}
+
+
+def test_refused_notes_leave_nothing_behind_that_only_a_search_for_cycles_would_free(large: InProcess) -> None:
+    good = {"writer": "w", "time": NOON, "position": {"0": 1}}
+    notes: list[dict[str, Any]] = []
+    for number in range(200):
+        notes += [{**good, "stream": f"none-{number}"}, {**good, "stream": "none"}]
+        notes += [{**good, "stream": "s", "position": {"none": 1}}, {"stream": "s", "writer": "w"}]
+    gc.collect()
+    gc.disable()
+    try:
+        refused = large.call("POST", "/v1/notes", {"notes": notes})["results"]
+        left = [each for each in gc.get_objects() if isinstance(each, StrandlineError)]
+    finally:
+        gc.enable()
+    assert {each["code"] for each in refused} == {"unknown_stream", "unknown_segment", "invalid_note"}
+    assert len(left) < 10
 
 
 def test_a_request_that_is_sent_again_while_it_is_at_work_is_harmless(large: InProcess) -> None:
