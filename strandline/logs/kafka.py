@@ -529,7 +529,7 @@ class TrackedProducer:
         self._origin.check()
         self._producer.begin_transaction()
         self._in_transaction = True
-        for each in self._deliveries.values():
+        for each in list(self._deliveries.values()):
             each.begin()
 
     def commit_transaction(self, *timeout: float) -> None:
@@ -537,14 +537,14 @@ class TrackedProducer:
         self._origin.check()
         self._producer.commit_transaction(*timeout)
         self._in_transaction = False
-        for each in self._deliveries.values():
+        for each in list(self._deliveries.values()):
             each.commit()
 
     def abort_transaction(self, *timeout: float) -> None:
         self._origin.check()
         self._producer.abort_transaction(*timeout)
         self._in_transaction = False
-        for each in self._deliveries.values():
+        for each in list(self._deliveries.values()):
             each.abort()
 
     def __getattr__(self, name: str) -> Any:
