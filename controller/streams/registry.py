@@ -207,7 +207,9 @@ class Streams:
 
         Raises StoreCorrupt if it was not removed.
         """
-        await self._committer.join(loaded)
+        pending = self._committer.pending(loaded)
+        if pending is not None:
+            await pending
         loaded = await self.get(loaded.name)
         chain = loaded.chains.get(key)
         if chain is not None and loaded.oldest_seqs[key] <= seq <= chain.last_seq:

@@ -31,7 +31,7 @@ from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from strandline.core.note import Note
 from strandline.core.served_time import Unserved
-from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided, StreamLoading
+from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided, StreamLoading, UnknownStream
 from strandline.testing import ManualClock
 from strandline.wire.groups import GroupSettings
 from tests.served import NOON
@@ -183,6 +183,22 @@ def test_what_changed_under_a_tenure_that_is_over_is_not_written(store_url: str)
             await first
         assert (await world.time("a0"), await world.time("b1")) == (None, None)
         await (await world.note("a0", 6))
+
+    play(store_url, scene)
+
+
+def test_a_read_of_a_stream_that_is_deleted_meanwhile_fails_no_call_of_others(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        for stream in ("a0", "b1"):
+            await world.streams.create(stream, 1, CONFIG)
+        loaded = await world.streams.get("a0")
+        await world.streams.delete("a0")
+        reading = asyncio.create_task(world.streams.check_again(loaded, "", 1))  # its marks were not found
+        await asyncio.sleep(0)
+
+        await (await world.note("b1", 5))
+        with pytest.raises(UnknownStream):
+            await reading
 
     play(store_url, scene)
 
