@@ -323,7 +323,8 @@ class Groups:
     async def _bounds(
         self, members: Membership, places: Iterable[SegmentRef], *, exact: bool
     ) -> Mapping[str, StreamView]:
-        """Views with a lower bound of the times of all events of these segments that were not read."""
+        """Views with a lower bound of the times of all events of these segments that were not read. A stream that the
+        group has left meanwhile is looked at like any other."""
         offsets: dict[str, dict[str, int]] = {}
         for stream, segment in places:
             offsets.setdefault(stream, {})[segment] = members.offsets.get((stream, segment), 0)
@@ -331,7 +332,7 @@ class Groups:
         return await self._ask(
             members.name,
             {
-                stream: StreamQuestion(identity=known[stream], bounds=each, exact_bounds=exact)
+                stream: StreamQuestion(identity=known.get(stream), bounds=each, exact_bounds=exact)
                 for stream, each in offsets.items()
             },
         )

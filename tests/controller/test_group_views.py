@@ -62,10 +62,11 @@ def test_a_window_of_before_lags_further_behind_the_clock() -> None:
 
 
 class Interrupted:
-    """Views of the controller's own streams; something happens once while they are asked."""
+    """Views of the controller's own streams; something happens once while they are asked, or their graphs are."""
 
-    def __init__(self, own: StreamViews, happens: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, own: StreamViews, happens: Callable[[], Awaitable[object]], *, of_graphs: bool = False) -> None:
         self._own = own
+        self._of_graphs = of_graphs
         self._happens = [happens]
 
     def ready(self, streams: Iterable[str]) -> bool:
@@ -74,13 +75,20 @@ class Interrupted:
     async def graphs(
         self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
     ) -> Mapping[str, SegmentGraph]:
-        return await self._own.graphs(identities, positions, again=again)
+        found = await self._own.graphs(identities, positions, again=again)
+        if self._of_graphs:
+            await self._happen()
+        return found
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         found = await self._own.ask(questions)
+        if not self._of_graphs:
+            await self._happen()
+        return found
+
+    async def _happen(self) -> None:
         while self._happens:
             await self._happens.pop()()
-        return found
 
 
 async def read_to_5(world: World) -> None:
@@ -97,6 +105,28 @@ def test_a_window_is_asked_for_again_if_the_group_went_back(store_url: str) -> N
         own = world.groups.views
         world.groups.views = Interrupted(own, lambda: world.groups.offline("g0", "r", {"s1": {"0": 0}}))
         assert (await world.groups.window("g0")).watermarks == {"": None}
+
+    play(store_url, scene)
+
+
+@pytest.mark.parametrize("acquires", [True, False])
+def test_a_stream_that_is_removed_while_a_group_asks_is_no_fault(store_url: str, acquires: bool) -> None:
+    async def scene(world: World) -> None:
+        groups = world.groups
+        for stream in ("s1", "t1"):
+            await world.streams.create(stream, 1, CONFIG)
+        await groups.create("g0", GroupSettings(streams=("s1", "t1")))
+        epoch = (await groups.register("g0", "r", {})).epoch
+
+        async def remove() -> None:
+            await groups.configure("g0", {"streams": ("s1",)}, None)
+
+        own = groups.views
+        groups.views = Interrupted(own, remove, of_graphs=True)
+        if acquires:
+            assert (await groups.acquire("g0", "r", epoch, 9)).owned == {"s1": {"0": 0}}
+        else:
+            assert (await groups.lag("g0")).streams["s1"].keys() == {"0"}
 
     play(store_url, scene)
 
