@@ -19,9 +19,10 @@ def command(file: Path, database: str) -> None:
         from controller.cli.check import fault_of
         from controller.storage.backup import back_up
         from controller.storage.kinds import parse_url
+        from controller.storage.refusals import shown
 
         fault = fault_of(back_up(database, file))
-        store = parse_url(database).render_as_string(hide_password=True)
+        store = shown(parse_url(database))
     say(f"{file} has {store}: {file.stat().st_size:,} bytes")
     if fault is not None:
         raise Failure(

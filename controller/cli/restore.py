@@ -29,9 +29,10 @@ def command(file: Path | None, database: str) -> None:
         from controller.cli.check import fault_of
         from controller.storage.backup import restore
         from controller.storage.kinds import parse_url
+        from controller.storage.refusals import shown
 
         restored = restore(database, file, time.time_ns() // 1_000_000)
-        store = parse_url(database).render_as_string(hide_password=True)
+        store = shown(parse_url(database))
         fault = fault_of(database)
     moment = "it was made, and never served"
     if restored.served_until is not None:
