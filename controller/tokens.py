@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from typing import Final
 
 from controller.clock import Clock
-from controller.commit.store import Store
+from controller.commit.store import Store, after_commit
 from controller.records.operator_log import log_event
 from controller.storage.tokens import (
     StoredToken,
@@ -20,7 +21,7 @@ from controller.storage.tokens import (
     stored_tokens,
 )
 from strandline.access import Grant
-from strandline.errors import Unauthenticated
+from strandline.errors import StoreUnavailable, Unauthenticated
 
 NONE_SHOWN: Final = "no token was shown"
 NOT_KNOWN: Final = "the token is not known here, or was revoked"
@@ -90,11 +91,13 @@ class Tokens:
         token = new_token()
         await self._store.write(store_token, grant, digest_of(token.encode()), self._clock.now())
         log_event("token_created", by=by, token=grant.name, role=str(grant.role), pattern=grant.pattern)
-        await self.refresh()
+        with suppress(StoreUnavailable):  # it is stored, and refreshing goes on by itself
+            await self.refresh()
         return token
 
     async def revoke(self, name: str, by: str | None) -> None:
         """Revokes a token. Raises TokenRefused for an unknown name, StoreUnavailable and StoreUndecided."""
         await self._store.write(end_token, name, self._clock.now())
         log_event("token_revoked", by=by, token=name)
-        await self.refresh()
+        with after_commit():
+            await self.refresh()

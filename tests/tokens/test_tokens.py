@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.clock import Clock
+from controller.commit.store import Store
 from controller.records.cadence import NEW_STILL_MS
+from controller.storage.database import open_database
 from controller.storage.tokens import list_tokens, open_tokens
-from strandline.errors import Unauthenticated
+from controller.tokens import Tokens
+from strandline.access import Grant, Role
+from strandline.errors import StoreUnavailable, StoreUndecided, Unauthenticated
+from strandline.redaction import TOKEN_PREFIX
 from tests.served import NOON, InProcess, ManualClock
+from tests.terms import FIRST
 
 STREAMS = ("orders-eu", "orders-us", "payments")
 
@@ -106,6 +114,26 @@ def test_the_store_has_no_token(keyed: Any) -> None:
 
     files = [file for file in Path(keyed.database).parent.iterdir() if file.is_file()]
     assert files and all(token.encode() not in file.read_bytes() for file in files)
+
+
+class OnlyWrites(Store):
+    """A store that takes what is written, and then does not answer."""
+
+    async def read(self, *_: Any, **__: Any) -> Any:
+        raise StoreUnavailable(reason="away")
+
+
+def test_a_token_that_was_stored_is_shown_although_the_store_is_away_then(tmp_path: Path) -> None:
+    async def scene() -> None:
+        store = OnlyWrites(open_database(str(tmp_path / "store.db")), FIRST)
+        tokens = Tokens(store, Clock(ManualClock(NOON), by_hand=True))
+        made = await tokens.create(Grant(name="anna", role=Role.ADMIN), None)
+        assert made.startswith(TOKEN_PREFIX)
+        with pytest.raises(StoreUndecided, match="it is stored"):
+            await tokens.revoke("anna", None)
+        await store.close(2)
+
+    asyncio.run(scene())
 
 
 # -- who else needs one ------------------------------------------------------------------------------------------
