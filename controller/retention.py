@@ -1,7 +1,7 @@
 """Removes marks below the head of a stream, and marks older than its `mark_retention_ms`.
 
 Seqs have no gaps, so the oldest marks are removed first. The newest mark at or below the head stays, and so does the
-newest of all. A mark that an active reader group stands on, or has not reached yet, is not removed for its age.
+newest of all. The mark that an active reader group has passed last, and those after it, are not removed for their age.
 """
 
 from __future__ import annotations
@@ -93,9 +93,11 @@ class Retention:
         """Removes old marks of a stream; returns when to check again, None if only after a change of the stream."""
         moments = []
         loaded = self._streams.find_loaded(name)
-        for key in list(loaded.chains) if loaded is not None else ():
-            loaded = self._streams.find_loaded(name)
-            if loaded is None or (retention := loaded.stream.config.mark_retention_ms) is None:
+        if loaded is None:
+            return None
+        for key in list(loaded.chains):
+            retention = loaded.stream.config.mark_retention_ms
+            if retention is None:
                 return None
             first, last = loaded.oldest_seqs[key], loaded.chains[key].last_seq
             if first >= last:
@@ -105,8 +107,9 @@ class Retention:
             moments.append(max(created_at + retention + 1, now + RETENTION_CHECK_MS))
             if seq > first and (needed := await self._least_needed(name, key, now - retention)) is not None:
                 seq = min(seq, needed)
-            loaded = self._streams.find_loaded(name)
-            if loaded is not None and seq > first:
+            if self._streams.find_loaded(name) is not loaded:
+                return now + RETENTION_CHECK_MS  # it was loaded again, or is another stream of this name
+            if seq > first:
                 loaded.prune(key, seq)
                 self._committer.keep(loaded)
         return min(moments, default=None)

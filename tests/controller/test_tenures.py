@@ -101,7 +101,7 @@ class World:
     def __init__(self, database: Database, shards: Shards) -> None:
         self.shards = shards
         self.clock = ManualClock(NOON)
-        clock = Clock(self.clock, by_hand=True)
+        clock = self.clock_of_streams = Clock(self.clock, by_hand=True)
         self.store = Store(database, FIRST)
         self.health = StoreHealth(perf_counter)
         self.committer = Committer(self.store.commit, shards, health=self.health)
