@@ -190,21 +190,21 @@ class History:
 
     async def _shared(self, of: Hashable, read: Callable[[], Awaitable[T]], refresh_ms: int = PAST_REFRESH_MS) -> T:
         """What is read, once for all who ask for it while it is fresh."""
-        shown = self._read.get(of)
-        if shown is None or (shown.until is not None and self._now() >= shown.until):
+        known = self._read.get(of)
+        if known is None or (known.until is not None and self._now() >= known.until):
             began = self._now()
             self._read.pop(of, None)
-            shown = self._read[of] = _Read(asyncio.ensure_future(read()))
+            known = self._read[of] = _Read(asyncio.ensure_future(read()))
 
-            def over(task: asyncio.Future[Any], shown: _Read = shown) -> None:
+            def over(task: asyncio.Future[Any], known: _Read = known) -> None:
                 failed = task.cancelled() or task.exception() is not None
                 now = self._now()
-                shown.until = began if failed else now + max(refresh_ms, HISTORY_REST * (now - began))
+                known.until = began if failed else now + max(refresh_ms, HISTORY_REST * (now - began))
 
-            shown.task.add_done_callback(over)
+            known.task.add_done_callback(over)
             while len(self._read) > HISTORY_SHARED:
                 del self._read[next(iter(self._read))]
-        found: T = await asyncio.shield(shown.task)
+        found: T = await asyncio.shield(known.task)
         return found
 
 

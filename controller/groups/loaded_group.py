@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -86,7 +87,7 @@ class LoadedGroup:
         self,
         settings: GroupSettings,
         starts: Mapping[str, StreamStart],
-        last_window: Mapping[str, int | None],
+        watermarks: Mapping[str, int | None],
         moment: Moment,
     ) -> None:
         """Changes the settings, see `Membership.configure`. A new backlog threshold is evaluated again."""
@@ -94,7 +95,7 @@ class LoadedGroup:
             self._backlog = BacklogDetector(settings.backlog_threshold_ms)
             self.caught_up = False
         self.last_window = None
-        self.membership.configure(settings, starts, last_window, moment)
+        self.membership.configure(settings, starts, watermarks, moment)
 
     def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
         """Whether the group is in backlog; remembers whether it was found not to be."""
@@ -152,15 +153,14 @@ class LoadedGroup:
             put = commit.add_row if self._stored_fence is None else commit.put_row
             put(schema.reader_group, row)
         self._stored_fence = fence
-        last_window = self.journal.write(members.name, commit)
+        written = self.journal.write(members.name, commit)
         for name in sorted(touched.readers):
             reader = members.readers.get(name)
             key = {"group": members.name, "name": name}
             if reader is None:
                 commit.remove(schema.reader, key)
             else:
-                times_seen = {"heard_at": reader.heard_at, "served_at": reader.served_at}
-                commit.put_row(schema.reader, {**key, "epoch": reader.epoch, **times_seen})
+                commit.put_row(schema.reader, {**key, **asdict(reader)})
         for stream, segment in sorted(touched.places):
             place = (stream, segment)
             values = {
@@ -173,7 +173,7 @@ class LoadedGroup:
                 commit.put_row(schema.reader_position, key | values)
             else:
                 commit.remove(schema.reader_position, key)
-        return partial(log_entries, "group", members.name, last_window)  # windows are computed when they are requested
+        return partial(log_entries, "group", members.name, written)  # windows are computed when they are requested
 
     def discard(self) -> None:
         self._discarded = True

@@ -189,7 +189,7 @@ class Groups:
             if start is not None and not added:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
             starts = await self._starts(FromHead() if start is None else start, added)
-            last_window = (await self.window(name)).watermarks
+            watermarks = (await self.window(name)).watermarks
             loaded = await self.get(name)
             if loaded.membership.settings is before:  # else another call changed them meanwhile
                 break
@@ -198,7 +198,7 @@ class Groups:
             await self._committer.join(loaded)
             return
         moment = loaded.tenure.moment(self._clock.now())
-        loaded.configure(settings, starts, last_window, moment)
+        loaded.configure(settings, starts, watermarks, moment)
         loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), moment.now)
         await self._committer.join(loaded)
 

@@ -264,8 +264,8 @@ class Driver:
         found = diagnose(error)
         untold = self._pace.let_in(now)
         if untold is not None:
-            finish = {"cause": str(found.cause), "reason": found.reason, "untold": untold}
-            log_event("joint_request_failed", logging.ERROR, error=error, **finish)
+            why = {"cause": str(found.cause), "reason": found.reason}
+            log_event("joint_request_failed", logging.ERROR, error=error, **why, untold=untold)
 
 
 def _begin(sessions: JointSessions, begin: Begin, *, renew: bool) -> BeginAnswer | NameTaken:

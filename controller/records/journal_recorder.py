@@ -22,7 +22,7 @@ class _Hold:
 
     holder: Holder
     since: int
-    entries: bool = False  # an entry says that it has begun
+    is_journaled: bool = False  # an entry says that it has begun
 
 
 class JournalRecorder:
@@ -71,7 +71,7 @@ class JournalRecorder:
             began = _logged_since(entry, holder, marked_at.get(key, -1))
             since = noted.get(key) if began is None else began
             if since is not None:
-                self._held[key] = _Hold(holder, since, entries=began is not None)
+                self._held[key] = _Hold(holder, since, is_journaled=began is not None)
                 self._counts.hold(key, holder.writer, holder.state, now, since)
 
     def follow(self, changes: Changes, stream: Stream) -> None:
@@ -143,16 +143,16 @@ class JournalRecorder:
     def _log_holding(self, key: str, span: _Hold, stream: Stream) -> None:
         """Journals once that a span has lasted too long, so that whoever loads the stream next knows since when."""
         now = stream.clock
-        if span.entries or not self._is_too_long(key, span, now, stream):
+        if span.is_journaled or not self._is_too_long(key, span, now, stream):
             return
-        span.entries, holder = True, span.holder
+        span.is_journaled, holder = True, span.holder
         details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
         self._journal.tell(HOLDING, "holding", now, {**details, "from": span.since})
 
     def _release(self, key: str, now: int, stream: Stream) -> None:
         span = self._held.pop(key)
         self._counts.released(key, now)
-        if span.entries or self._is_too_long(key, span, now, stream):
+        if span.is_journaled or self._is_too_long(key, span, now, stream):
             holder = span.holder
             details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
             self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
@@ -211,9 +211,9 @@ def _earlier(first: Mark, entry: StoredEntry | None) -> Mark:
     """The first mark that leaves out the same writers: that of an entry, if it is the same span and earlier."""
     if entry is None or entry.kind != "incomplete":
         return first
-    entries, now = entry.details, _marks(first)
-    same = all(entries.get(name) == now[name] for name in ("excluded", "excluded_writers"))
-    seq, time, since = (entries.get(name) for name in ("from_seq", "from_time", "from"))
+    details, now = entry.details, _marks(first)
+    same = all(details.get(name) == now[name] for name in ("excluded", "excluded_writers"))
+    seq, time, since = (details.get(name) for name in ("from_seq", "from_time", "from"))
     if not (same and isinstance(seq, int) and isinstance(time, int) and isinstance(since, int) and 0 < seq < first.seq):
         return first
     return replace(first, seq=seq, time=time, created_at=since)
