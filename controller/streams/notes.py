@@ -14,7 +14,6 @@ import msgspec
 from controller.clock import Clock
 from controller.commit.group_commit import Committer, Durable
 from controller.limits import DEFAULT_LIMITS
-from controller.records.journal import record_refused
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from controller.streams.turns import Turn, Turns
@@ -188,10 +187,7 @@ class Notes:
         loaded = self._streams.find_loaded(stream)
         if loaded is None or not isinstance(error, Refused):
             return
-        loaded.counts.refuse(error.code)
-        if loaded.journal.refuse(error, self._clock.now(), by=by):
-            self._committer.keep(loaded)
-            record_refused("stream", stream, error)
+        self._streams.journal_refusal(loaded, error, self._clock.now(), by)
 
     def _apply_run(
         self,
@@ -247,10 +243,7 @@ class Notes:
             answer = loaded.stream.note(note, now, tail=tail)
         except Refused as error:
             if request is None or not request.had_done(place, error, loaded.stream, now):
-                loaded.counts.refuse(error.code, note.writer)
-                if loaded.journal.refuse(error, now, by=by, writer=note.writer):
-                    self._committer.keep(loaded)
-                    record_refused("stream", loaded.name, error, writer=note.writer)
+                self._streams.journal_refusal(loaded, error, now, by, writer=note.writer)
                 raise
             answer = NoteResult(False, dict.fromkeys(note.times), ())
         loaded.counts.notes += 1

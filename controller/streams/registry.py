@@ -148,6 +148,7 @@ class Streams:
         for loaded in self._cache.forget(tenures):
             loaded.discard()
             self.aging.discard(loaded.name)
+            self._forget_counts(loaded.name)
 
     async def stop(self) -> None:
         """Cancels all loading."""
@@ -245,8 +246,8 @@ class Streams:
             epochs = loaded.stream.epochs
             registered = loaded.stream.register(writer, keys, now, registration)
         if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
-            logged = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
-            loaded.journal.tell(REGISTRATIONS, "registered", now, logged, by=by)
+            details = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
+            loaded.journal.tell(REGISTRATIONS, "registered", now, details, by=by)
         await self._committer.join(loaded)
         return registered
 
@@ -257,14 +258,20 @@ class Streams:
         try:
             yield now
         except Refused as error:
-            loaded.counts.refuse(error.code)
-            more = {} if act is None else {"call": act.kind}
-            if loaded.journal.refuse(error, now, by=None if act is None else act.by, **more):
-                self._committer.keep(loaded)
-                record_refused("stream", loaded.name, error, **more)
+            if act is None:
+                self.journal_refusal(loaded, error, now, None)
+            else:
+                self.journal_refusal(loaded, error, now, act.by, call=act.kind)
             raise
         if act is not None:
             loaded.journal.act(act, now)
+
+    def journal_refusal(self, loaded: LoadedStream, error: Refused, now: int, by: str | None, **more: str) -> None:
+        """Counts, journals and logs a call that was refused; `more` has the `writer` of a note."""
+        loaded.counts.refuse(error.code, more.get("writer"))
+        if loaded.journal.refuse(error, now, by=by, **more):
+            self._committer.keep(loaded)
+            record_refused("stream", loaded.name, error, **more)
 
     async def drop_segment(self, name: str, segment: str, by: str | None = None) -> None:
         """Removes a segment that the log does not have from an open stream."""
@@ -307,12 +314,8 @@ class Streams:
         if found is not None:
             differs = "segments" if found.origin.segments != origin.segments else "time domain"
             if differs == "segments" or found.stream.config.time_domain is not config.time_domain:
-                exists = StreamExists(stream=name, differs=differs)
-                found.counts.refuse(exists.code)
-                if found.journal.refuse(exists, now, by=by, call="created"):
-                    self._committer.keep(found)
-                    record_refused("stream", name, exists, call="created")
-                raise exists
+                with self._journalled(found, AdminAction("created", by)):
+                    raise StreamExists(stream=name, differs=differs)
             await self._committer.join(found)
             return False
         stream = Stream(name, config, graph, now=max(now, tenure.clock_floor), unserved=tenure.unserved)
