@@ -90,7 +90,7 @@ async def names_page(
             return found[:limit], found[limit - 1]
         if len(names) < count:
             return found, None
-        after = next(reversed(list(names)))
+        after = list(names)[-1]
 
 
 async def read_as(

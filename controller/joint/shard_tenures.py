@@ -73,7 +73,7 @@ class ShardTenures:
 
     def close(self, shards: Collection[int]) -> list[Tenure]:
         """Marks the tenures of these shards as being handed over, and returns them."""
-        closing = [tenure for shard, tenure in self._present.items() if shard in shards]
+        closing = self.under(shards)
         for tenure in closing:
             tenure.closing = True
         return closing

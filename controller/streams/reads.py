@@ -204,9 +204,7 @@ class Reads:
         """How far a stream has come, by its newest mark or its idle advance. An older mark may be complete."""
         now = self._clock.now()
         chain = loaded.chains.get(key)
-        newest = chain.last if chain is not None else None
-        if key == DEFAULT_KEY:
-            newest = loaded.stream.resting(now) or newest
+        newest = self._resting(loaded, key) or (chain.last if chain is not None else None)
         reached = newest.time if newest is not None else None
         excluded = newest.excluded if newest is not None else ()
         there = loaded.sealed or (reached is not None and reached >= time)

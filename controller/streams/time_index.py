@@ -8,6 +8,7 @@ from controller.commit.store import Store
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
 from controller.streams.loaded_stream import LoadedStream
+from controller.streams.reads import newest_seq
 from controller.streams.registry import Streams
 from strandline.core.config import TimeDomain
 from strandline.core.note import check_key
@@ -45,7 +46,7 @@ class TimeIndexes:
         described = loaded.stream.graph[segment]
         created_at = described.ingested_from if loaded.stream.config.time_domain is TimeDomain.INGESTION else None
         chain = loaded.chains.get(key)
-        newest = chain.last_seq if chain is not None else 0
+        newest = newest_seq(loaded, key)
         if token is not None and token > newest:
             raise UnknownSeq(key=key, seq=token, newest=newest)
         if chain is None:
