@@ -38,11 +38,12 @@ from controller.storage import cluster
 from controller.storage.cluster import NameReused
 from controller.storage.database import Database, open_database, open_joint
 from controller.storage.diagnosis import Cause
-from controller.storage.kinds import kind_of, parse_url
+from controller.storage.kinds import parse_url
 from controller.storage.refusals import StoreAway, shown
-from controller.storage.session import StoreConnection, StoreFailed
+from controller.storage.session import StoreConnection
 from controller.storage.tenure import Tenures
 from controller.storage.terms import OneTerm, Term, begin_term
+from controller.storage.transaction import refusing
 from controller.storage.worker import in_thread
 from controller.streams.due_streams import DueStreams
 from controller.streams.mark_feed import MarkFeed
@@ -508,11 +509,8 @@ def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Term]:
     """Opens a store and begins to serve it; raises StoreRefused."""
     database = open_database(url)
     try:
-        return database, begin_term(database.writer, owner, host.wall())
-    except StoreFailed as error:
-        database.close()
-        parsed = parse_url(url)
-        raise kind_of(parsed).refusal(parsed, error) from error
+        with refusing(parse_url(url)):
+            return database, begin_term(database.writer, owner, host.wall())
     except BaseException:
         database.close()
         raise

@@ -39,7 +39,7 @@ from controller.storage.worker import within
 from controller.terminal import TAKEN_OVER_STATUS, Failure, say
 from strandline.client.addresses import check_addresses
 from strandline.errors import InvalidConfig, InvalidName
-from strandline.hosts import AllowedHosts
+from strandline.hosts import AllowedHosts, is_loopback
 from strandline.names import is_name
 
 EXAMPLE: Final = "like http://10.0.0.1:8433"  # of an address
@@ -262,7 +262,7 @@ def _check_store(settings: Settings) -> bool:
 
 def check_callers(settings: Settings) -> None:
     """Raises Failure if everybody who reaches the address could call, and StoreRefused for an unusable store."""
-    if _is_loopback(settings.host):
+    if is_loopback(settings.host):
         return
     if not settings.insecure and not has_tokens(settings.database):
         raise Failure(
@@ -353,13 +353,6 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise Failure(f"cannot listen on {host} port {port}: {error.strerror}; use another --host or --port") from None
     return listener
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def address(host: str, port: int, *, tls: bool) -> tuple[str, str]:

@@ -27,7 +27,6 @@ from controller.storage.postgresql import (
 )
 from controller.storage.refusals import (
     NoStore,
-    NotKnown,
     OneController,
     ShardsFixed,
     StoreAway,
@@ -38,7 +37,7 @@ from controller.storage.rewind import Rewound, rewind
 from controller.storage.schema import REVISION
 from controller.storage.session import Sessions, StoreSession, sessions_of
 from controller.storage.sqlite import ServedFiles
-from controller.storage.transaction import CommitUnknown, transaction
+from controller.storage.transaction import refusing, transaction
 from strandline.errors import StoreCorrupt
 
 MIGRATE_LOCK_MS: Final = 500  # PostgreSQL: how long a migration beside controllers waits for a lock, and they for it
@@ -86,22 +85,15 @@ def open_database(url: str) -> Database:
     """
     parsed = parse_url(url)
     kind = kind_of(parsed)
-    with ExitStack() as opened:
-        try:
-            engines = kind.serving(parsed, opened)
-            writer = opened.enter_context(engines.writing.connect())
-            with transaction(writer):
-                kind.check(writer, parsed)
-                fresh = _make_if_empty(writer, parsed)
-            reader = opened.enter_context(engines.reading.connect())
-            files = kind.files(parsed)
-            return Database(writer, reader, engines.loading, opened.pop_all(), fresh, engines.sessions, files)
-        except DBAPIError as error:
-            raise kind.refusal(parsed, error) from error
-        except CommitUnknown as error:
-            raise NotKnown(shown(parsed), error.reason) from error
-        except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
-            raise StoreAway(shown(parsed), "it is damaged: restore a backup") from error
+    with ExitStack() as opened, refusing(parsed):
+        engines = kind.serving(parsed, opened)
+        writer = opened.enter_context(engines.writing.connect())
+        with transaction(writer):
+            kind.check(writer, parsed)
+            fresh = _make_if_empty(writer, parsed)
+        reader = opened.enter_context(engines.reading.connect())
+        files = kind.files(parsed)
+        return Database(writer, reader, engines.loading, opened.pop_all(), fresh, engines.sessions, files)
 
 
 def _make_if_empty(writer: Connection, url: URL) -> bool:
@@ -145,30 +137,24 @@ def open_joint(url: str) -> tuple[Database, JointSessions]:
     Raises what `open_database` raises, and OneController for a store that takes no second one.
     """
     parsed = parse_url(url)
-    kind = kind_of(parsed)
-    if not kind.serves_many:
+    if not kind_of(parsed).serves_many:
         raise OneController(shown(parsed))
-    with ExitStack() as opened, ExitStack() as joint:
-        try:
-            timeline = Timeline()
-            engines = joint_engine(parsed, timeline, leading=True), joint_engine(parsed, timeline)
-            beats, requests = sessions_of(engines, joint)
-            first, second = (joint.enter_context(engine.connect()) for engine in engines)
-            writing = joint_engine(parsed, timeline)
-            reading, loading = (reading_engine(parsed, timeline=timeline) for _ in range(2))
-            sessions = Sessions(*sessions_of((writing, reading, loading), opened))
-            writer = opened.enter_context(writing.connect())
-            with transaction(writer):
-                upgrade.one_at_a_time(writer)
-                fresh = _make_if_empty(writer, parsed)
-            reader = opened.enter_context(reading.connect())
-            database = Database(writer, reader, loading, opened.pop_all(), fresh, sessions)
-            others = (requests, *sessions)
-            return database, JointSessions(first, second, beats, requests, timeline, others, joint.pop_all())
-        except DBAPIError as error:
-            raise kind.refusal(parsed, error) from error
-        except CommitUnknown as error:
-            raise NotKnown(shown(parsed), error.reason) from error
+    with ExitStack() as opened, ExitStack() as joint, refusing(parsed):
+        timeline = Timeline()
+        engines = joint_engine(parsed, timeline, leading=True), joint_engine(parsed, timeline)
+        beats, requests = sessions_of(engines, joint)
+        first, second = (joint.enter_context(engine.connect()) for engine in engines)
+        writing = joint_engine(parsed, timeline)
+        reading, loading = (reading_engine(parsed, timeline=timeline) for _ in range(2))
+        sessions = Sessions(*sessions_of((writing, reading, loading), opened))
+        writer = opened.enter_context(writing.connect())
+        with transaction(writer):
+            upgrade.one_at_a_time(writer)
+            fresh = _make_if_empty(writer, parsed)
+        reader = opened.enter_context(reading.connect())
+        database = Database(writer, reader, loading, opened.pop_all(), fresh, sessions)
+        others = (requests, *sessions)
+        return database, JointSessions(first, second, beats, requests, timeline, others, joint.pop_all())
 
 
 def check_store(url: str, *, joint: bool = False) -> bool:
@@ -206,20 +192,15 @@ def migrate(url: str, part: MigrationPart = MigrationPart.ALL, shards: int | Non
         raise OneController(shown(parsed))
     if not kind.serves_many and shards is not None:
         raise ShardsFixed(shown(parsed))
-    with ExitStack() as opened:
-        try:
-            if part is not MigrationPart.ALL:
-                return migrate_beside(parsed, part, shards)
-            engines = kind.serving(parsed, opened, statement_timeout_ms=0)  # a step may take its time
-            with engines.writing.connect() as connection, transaction(connection):
-                return _migrate(connection, parsed, part, shards)
-        except DBAPIError as error:
-            raise kind.refusal(parsed, error) from error
-        except CommitUnknown as error:
-            raise NotKnown(shown(parsed), error.reason) from error
+    with ExitStack() as opened, refusing(parsed):
+        if part is not MigrationPart.ALL:
+            return _migrate_beside(parsed, part, shards)
+        engines = kind.serving(parsed, opened, statement_timeout_ms=0)  # a step may take its time
+        with engines.writing.connect() as connection, transaction(connection):
+            return _migrate(connection, parsed, part, shards)
 
 
-def migrate_beside(url: URL, part: MigrationPart, shards: int | None) -> tuple[str | None, str]:
+def _migrate_beside(url: URL, part: MigrationPart, shards: int | None) -> tuple[str | None, str]:
     """Migrates a PostgreSQL store while controllers serve it. Whoever waits for a lock of ours waits for a moment."""
     engine = sharing_engine(url, statement_timeout_ms=0)
     for each in range(MIGRATE_TRIES):
@@ -270,16 +251,12 @@ def set_clock_back(url: str, now: int) -> Rewound:
     kind = kind_of(parsed)
     if not kind.exists(parsed):
         raise NoStore(shown(parsed))
-    with ExitStack() as opened:
+    with ExitStack() as opened, refusing(parsed):
+        engines = kind.serving(parsed, opened, statement_timeout_ms=0)
         try:
-            engines = kind.serving(parsed, opened, statement_timeout_ms=0)
             with engines.writing.connect() as connection, transaction(connection):
                 upgrade.check_ours(connection, shown(parsed))
                 upgrade.check(connection)
                 return rewind(connection, shown(parsed), now)
-        except DBAPIError as error:
-            raise kind.refusal(parsed, error) from error
-        except CommitUnknown as error:
-            raise NotKnown(shown(parsed), error.reason) from error
         except StoreCorrupt as error:
             raise StoreAway(shown(parsed), f"{error}: run `strandline check`") from error

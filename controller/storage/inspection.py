@@ -26,9 +26,10 @@ from controller.storage.diagnosis import diagnose
 from controller.storage.groups import parts_of
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.load import stream_of
-from controller.storage.refusals import StoreAway, shown
+from controller.storage.refusals import shown
 from controller.storage.rows import AnyRow, mark_of, segment_of
 from controller.storage.shards import KINDS, shard_of
+from controller.storage.transaction import refusing
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, printable
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
 from strandline.core.chain import check_follows
@@ -79,18 +80,13 @@ class StoreFault:
 def opened(url: str) -> Iterator[Connection]:
     """A read-only connection to an existing store, or to an SQLite backup. Raises StoreRefused."""
     parsed = parse_url(url)
-    kind = kind_of(parsed)
-    engine = kind.inspecting(parsed)
+    engine = kind_of(parsed).inspecting(parsed)
     try:
-        with engine.connect() as connection:
+        with refusing(parsed), engine.connect() as connection:
             with connection.begin():
                 upgrade.check_ours(connection, shown(parsed))
                 upgrade.check(connection)
             yield connection
-    except DBAPIError as error:
-        raise kind.refusal(parsed, error) from error
-    except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
-        raise StoreAway(shown(parsed), "it is damaged: restore a backup") from error
     finally:
         engine.dispose()
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, Row, func, insert, or_, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 
 from controller.cluster.records import SHARDS
 from controller.storage import upgrade
 from controller.storage.kinds import kind_of, parse_url
-from controller.storage.refusals import NoStore, NotKnown, StoreRefused, shown
+from controller.storage.refusals import NoStore, StoreRefused, shown
 from controller.storage.schema import token as table
-from controller.storage.transaction import CommitUnknown, transaction
+from controller.storage.transaction import refusing, transaction
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.redaction import TOKEN_PREFIX
 
@@ -119,20 +119,15 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
     kind = kind_of(parsed)
     if not make and not kind.exists(parsed):
         raise NoStore(shown(parsed))
-    with ExitStack() as opened:
-        try:
-            engine = kind.beside(parsed)
-            opened.callback(engine.dispose)
-            with engine.connect() as connection, transaction(connection):
-                upgrade.check_ours(connection, shown(parsed))
-                if make and upgrade.is_empty(connection):
-                    upgrade.make(connection, SHARDS if kind.serves_many else 1)
-                upgrade.check(connection)
-                yield connection
-        except DBAPIError as error:
-            raise kind.refusal(parsed, error) from error
-        except CommitUnknown as error:
-            raise NotKnown(shown(parsed), error.reason) from error
+    with ExitStack() as opened, refusing(parsed):
+        engine = kind.beside(parsed)
+        opened.callback(engine.dispose)
+        with engine.connect() as connection, transaction(connection):
+            upgrade.check_ours(connection, shown(parsed))
+            if make and upgrade.is_empty(connection):
+                upgrade.make(connection, SHARDS if kind.serves_many else 1)
+            upgrade.check(connection)
+            yield connection
 
 
 def has_tokens(url: str) -> bool:

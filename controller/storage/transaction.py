@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from sqlalchemy import Connection, RootTransaction
+from sqlalchemy import URL, Connection, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage.diagnosis import StoreTrouble
 from controller.storage.kinds import kind_of
+from controller.storage.refusals import NotKnown, StoreAway, shown
 from strandline.redaction import redact
 
 
@@ -49,6 +50,20 @@ def transaction(connection: Connection, may_commit: Callable[[], None] = lambda:
             raise CommitUnknown(_reason_of(error)) from error
     if warnings:
         raise CommitUnknown(warnings[0])
+
+
+@contextmanager
+def refusing(url: URL) -> Iterator[None]:
+    """Raises StoreRefused, whose sentence is for the operator, where the database of a store fails: NotKnown if COMMIT
+    was sent, and its outcome is unknown."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise kind_of(url).refusal(url, error) from error
+    except CommitUnknown as error:
+        raise NotKnown(shown(url), error.reason) from error
+    except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
+        raise StoreAway(shown(url), "it is damaged: restore a backup") from error
 
 
 def _abandon(connection: Connection, begun: RootTransaction) -> None:
