@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 from controller.records.counts import Distribution
@@ -53,7 +54,8 @@ class StoreHealth:
         self._stopwatch = stopwatch
         self._committed_at: float | None = None
         self._outage_logged = False
-        self._paces: dict[tuple[str, object], RateLimit] = {}  # by event and cause
+        # By event and cause.
+        self._paces: defaultdict[tuple[str, object], RateLimit] = defaultdict(partial(RateLimit, 1, STORE_LOG_MS))
 
     @property
     def up(self) -> bool:
@@ -144,11 +146,7 @@ class StoreHealth:
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
     ) -> bool:
         """Logs an event at a limited rate, with a limit of its own for each `cause`; returns whether it did."""
-        at, which = round(now * 1000), (event, fields.get("cause"))
-        pace = self._paces.get(which)
-        if pace is None:
-            pace = self._paces[which] = RateLimit(1, STORE_LOG_MS, at)
-        untold = pace.let_in(at)
+        untold = self._paces[event, fields.get("cause")].let_in(round(now * 1000))
         if untold is not None:
             log_event(event, level, error=error, **fields, untold=untold)
         return untold is not None

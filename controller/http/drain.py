@@ -22,7 +22,7 @@ async def drain(
     by: str | None,
     *,
     force: bool,
-    passed_on: bool = False,
+    passed_on: bool,
 ) -> None:
     """Returns once the controller of this name has begun to drain. `token` is the header with which it is asked, `by`
     the token's name; a call that was passed on is for this controller or for nobody.

@@ -74,7 +74,7 @@ class Driver:
         self._limits = limits
         self._beats = Lane("store-beats", sessions.beats, limits.cut_grace_s)
         self._requests = Lane("store-requests", sessions.requests, limits.cut_grace_s)
-        self._pace = RateLimit(1, STORE_LOG_MS, monotonic())
+        self._pace = RateLimit(1, STORE_LOG_MS)
         self._timer: asyncio.TimerHandle | None = None
         self._learning = False
         self._left_timeline = False

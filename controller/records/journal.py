@@ -97,10 +97,7 @@ class Journal:
 
     def _let_in(self, pace: str, at: int, burst: int, refill_ms: int) -> int | None:
         """How many entries were left out before this one; None if this one is left out too."""
-        paced = self._paces.get(pace)
-        if paced is None:
-            paced = self._paces[pace] = RateLimit(burst, refill_ms, at)
-        return paced.let_in(at)
+        return self._paces.setdefault(pace, RateLimit(burst, refill_ms)).let_in(at)
 
     def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
         if omitted:

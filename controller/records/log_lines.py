@@ -7,13 +7,16 @@ import logging
 import queue
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from logging.handlers import QueueHandler, QueueListener
 from typing import Any, Final, TextIO
 
 from controller.records.operator_log import LOGGER, request_id
+from controller.records.rate_limit import RateLimit
 from strandline.redaction import redact
 
 LOG_LINES: Final = 10_000  # waiting to be written; further lines are left out, and counted
@@ -31,20 +34,15 @@ class RateLimits(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._paces: dict[str, tuple[float, float, int]] = {}  # by event: room, at which time, how many were left out
+        self._paces = defaultdict[str, RateLimit](partial(RateLimit, LOG_BURST_LINES, 1_000 // LOG_REFILL_LINES_PER_S))
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name != LOGGER.name or record.levelno >= logging.ERROR:
             return True
-        room, since, left_out = self._paces.get(record.msg, (LOG_BURST_LINES, record.created, 0))
-        room = min(LOG_BURST_LINES, room + max(0.0, record.created - since) * LOG_REFILL_LINES_PER_S)
-        if room < 1:
-            self._paces[record.msg] = (room, record.created, left_out + 1)
-            return False
-        self._paces[record.msg] = (room - 1, record.created, 0)
+        left_out = self._paces[record.msg].let_in(round(record.created * 1000))
         if left_out:
             record.fields = {**fields_of(record), "left_out": left_out}
-        return True
+        return left_out is not None
 
 
 class _Bounded(QueueHandler):

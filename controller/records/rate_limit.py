@@ -8,12 +8,12 @@ class RateLimit:
 
     __slots__ = ("_burst", "_filled_at", "_refill_ms", "_room", "omitted")
 
-    def __init__(self, burst: int, refill_ms: int, now: int) -> None:
+    def __init__(self, burst: int, refill_ms: int) -> None:
         """Lets `burst` in at once, and then one for each `refill_ms`."""
         self.omitted = 0  # since the last event that was let in
         self._burst = self._room = burst
         self._refill_ms = refill_ms
-        self._filled_at = now
+        self._filled_at = 0  # set once an event comes: until then there is room for all
 
     def let_in(self, now: int) -> int | None:
         """How many events were left out before this one; None if this one is left out too."""

@@ -7,6 +7,8 @@ journal: who has no right to a stream must not write into what others read about
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from functools import partial
 from typing import Any, Final
 
 from controller.clock import Clock
@@ -24,15 +26,11 @@ class DeniedCalls:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._paces: dict[str, RateLimit] = {}
+        self._paces = defaultdict[str, RateLimit](partial(RateLimit, DENIALS_BURST_LINES, DENIALS_REFILL_MS))
 
     def tell(self, error: Denied, *, method: str, path: str, client: str | None, by: str | None) -> None:
         """Logs a refused call; `by` is the name of its token, if known, and `client` its address."""
-        now = self._clock.now()
-        pace = self._paces.get(error.code)
-        if pace is None:
-            pace = self._paces[error.code] = RateLimit(DENIALS_BURST_LINES, DENIALS_REFILL_MS, now)
-        omitted = pace.let_in(now)
+        omitted = self._paces[error.code].let_in(self._clock.now())
         if omitted is not None:
             fields: dict[str, Any] = {"code": error.code, "method": method, "path": path, "client": client, "by": by}
             log_event("denied", logging.WARNING, **fields, detail=error.detail, omitted=omitted or None)

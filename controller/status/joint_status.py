@@ -52,12 +52,6 @@ class JointStatus:
         self.others.speak_for(viewer)
         return JointView(self, viewer)
 
-    def forget(self) -> None:
-        """Drops all shared results."""
-        self.own.forget()
-        self.overviews.forget()
-        self.summaries.forget()
-
     async def of_all(
         self, viewer: Viewer, streams: Iterable[str], groups: Iterable[str], slices: Slices
     ) -> tuple[StatusPart, Mapping[str, str]]:

@@ -173,9 +173,9 @@ def _reason(error: Exception) -> str:
 class _Peer:
     """Another controller. Calls that wait for marks are counted by themselves: many of them keep none from others."""
 
-    def __init__(self, now: int) -> None:
+    def __init__(self) -> None:
         self.under_way: Counter[bool] = Counter()  # by whether they wait
-        self.pace = RateLimit(1, PEER_LOG_MS, now)
+        self.pace = RateLimit(1, PEER_LOG_MS)
 
 
 class Peers:
@@ -238,7 +238,8 @@ class Peers:
         try:
             return await _in_time(self._begin(owner, call), call.within_s)
         except NotTaken as error:
-            if (untold := peer.pace.let_in(_now())) is not None:
+            now = round(asyncio.get_running_loop().time() * 1000)
+            if (untold := peer.pace.let_in(now)) is not None:
                 log_event("peer_not_reached", logging.WARNING, address=owner.address, reason=str(error), untold=untold)
             raise
 
@@ -251,14 +252,10 @@ class Peers:
             await pool.aclose()
 
     def _peer(self, address: str) -> _Peer:
-        peer = self._by_address.pop(address, None) or _Peer(_now())
+        peer = self._by_address.pop(address, None) or _Peer()
         self._by_address[address] = peer
         if len(self._by_address) > PEERS_KEPT:
             unused = next((each for each, known in self._by_address.items() if not known.under_way.total()), address)
             if unused != address:
                 del self._by_address[unused]
         return peer
-
-
-def _now() -> int:
-    return round(asyncio.get_running_loop().time() * 1000)
