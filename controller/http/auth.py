@@ -39,11 +39,10 @@ class _PathNode:
 
 
 class Rules:
-    """The rules of declared routes. `by_route` has them by method and path, `open` has the paths that need no token."""
+    """The rules of declared routes. `open` has the paths that need no token."""
 
     def __init__(self, routes: Iterable[DeclaredRoute]) -> None:
         declared = list(routes)
-        self.by_route = {each.name: each.rule for each in declared if each.rule is not None}
         self.open = PAGES | {each.path for each in declared if each.rule is None}
         # The first parts of the API's paths. If there is a dashboard, all other paths are its own, and it checks tokens
         # itself.

@@ -16,10 +16,9 @@ from controller.streams.loaded_stream import LoadedStream
 
 ADVANCE_PAUSE_MS: Final = 10  # between two checks of one stream's deadlines
 EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream is then woken for nothing
+ROOM_ENTRIES: Final = 1_024  # in the heap, before those that were replaced are removed
 
 log = logging.getLogger(__name__)
-
-ROOM_ENTRIES: Final = 1_024
 
 
 class Timers:

@@ -9,12 +9,14 @@ from fastapi import Response
 
 from controller.app import create_app
 from controller.http.auth import Rules
-from controller.http.declared import Routes, Rule, RuleScope
+from controller.http.declared import Routes
 from controller.http.openapi import examples_by_route
 from controller.http.responses import answer
 from controller.http.routes import ROUTERS, declared_by
 from controller.settings import Settings
-from strandline.access import Role
+from controller.tokens import Tokens
+from strandline.access import Grant, Role
+from strandline.errors import Forbidden
 from strandline.wire.operations import Health
 from tests.answers import check_shape
 from tools.reference.routes import http
@@ -48,6 +50,16 @@ def test_an_answer_of_another_shape_does_not_pass(answer: Any, why: str) -> None
         check_shape(health, answer)
 
 
+class OfAReader(Tokens):
+    """Every token is a reader's."""
+
+    def __init__(self) -> None:
+        """There is no store."""
+
+    def check(self, token: bytes) -> Grant:
+        return Grant(name="anna", role=Role.READER)
+
+
 def test_a_route_declared_once_is_in_auth_openapi_and_reference() -> None:
     extra = Routes("more", prefix="/v1/more")
 
@@ -56,7 +68,9 @@ def test_a_route_declared_once_is_in_auth_openapi_and_reference() -> None:
         return answer(Health())
 
     routers = [*ROUTERS, extra]
-    assert Rules(declared_by(routers)).by_route["GET /v1/more/{stream}"] == Rule(Role.ADMIN, RuleScope.STREAM)
+    called = {"method": "GET", "path": "/v1/more/orders", "headers": []}
+    with pytest.raises(Forbidden, match="admin"):
+        Rules(declared_by(routers)).admit(called, {b"authorization": b"Bearer x"}, OfAReader())
     document = create_app(Settings(), routers=routers).openapi()
     operation = document["paths"]["/v1/more/{stream}"]["get"]
     assert operation["summary"] == "More about a stream" and "`admin`" in operation["description"]
