@@ -28,8 +28,19 @@ query = counts.writeStream.format("noop").option("checkpointLocation", checkpoin
 BLOCK
 while query.lastProgress is None:
     query.awaitTermination(0.1)
-print("it runs", flush=True)
-until_interrupted(query)
+
+class Awaited:
+    # The query, which says that it is awaited: from then on the script can be interrupted.
+
+    def awaitTermination(self, seconds):
+        print("it runs", flush=True)
+        self.awaitTermination = query.awaitTermination
+        return self.awaitTermination(seconds)
+
+    def stop(self):
+        query.stop()
+
+until_interrupted(Awaited())
 """
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
