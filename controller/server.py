@@ -144,6 +144,8 @@ class Server(uvicorn.Server):
             await controller.hand_over()  # until then it takes calls, and passes them on
             self.config.timeout_graceful_shutdown = controller.calls_end_in_s
         await super().shutdown(sockets)
+        if self.force_exit:  # after a second Ctrl-C uvicorn waits for nobody; the store is left in order all the same
+            await self.lifespan.shutdown()
         log_event("stopped")
 
 

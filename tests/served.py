@@ -133,9 +133,10 @@ class OwnProcess:
         self.process.kill()
         self._finish()
 
-    def stop(self) -> int:
-        """Ends it in order; returns what it exits with."""
-        self.process.send_signal(signal.SIGTERM)
+    def stop(self, *signals: signal.Signals) -> int:
+        """Ends it in order, by SIGTERM unless these are given; returns what it exits with."""
+        for each in signals or (signal.SIGTERM,):
+            self.process.send_signal(each)
         return self._finish()
 
     def _finish(self) -> int:

@@ -1,5 +1,6 @@
 """`strandline serve` as a process: how it starts, what it refuses, how it ends."""
 
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -30,6 +31,11 @@ def test_serving_a_fresh_file_just_works_and_ends_in_order(serve: Any, tmp_path:
     assert server.client.get("/readyz").json()["status"] == "ready"
     assert server.stop() == 0 and server.errors == ""
     assert (tmp_path / "store.db").exists()
+
+
+def test_a_second_ctrl_c_leaves_the_store_in_order_as_well(serve: Any) -> None:
+    server = serve()
+    assert server.stop(signal.SIGINT, signal.SIGINT) == 130 and server.errors == ""
 
 
 def test_a_reader_that_waits_is_answered_when_it_stops(serve: Any) -> None:
