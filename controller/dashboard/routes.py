@@ -321,6 +321,14 @@ async def plan(request: Request, name: str) -> Response:
     return answer(act.plan(_sent(dict[str, str], body)))
 
 
+def _sent(kind: type[Value], body: bytes) -> Value:
+    """What a page sent. Raises BadJson."""
+    try:
+        return decode(decoder_of(kind), body)
+    except msgspec.ValidationError as error:
+        raise BadJson(reason=str(error)) from None
+
+
 async def _act(request: Request, name: str) -> Act:
     who, about = visitor_of(request), dict(request.query_params)
     ZONE.set(_zone_of(request))
@@ -357,14 +365,6 @@ async def _act(request: Request, name: str) -> Act:
 
 
 # -- tokens, for which the API has no calls ----------------------------------------------------------------------------
-
-
-def _sent(kind: type[Value], body: bytes) -> Value:
-    """What a page sent. Raises BadJson."""
-    try:
-        return decode(decoder_of(kind), body)
-    except msgspec.ValidationError as error:
-        raise BadJson(reason=str(error)) from None
 
 
 class _NewToken(msgspec.Struct, forbid_unknown_fields=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -160,7 +159,8 @@ class LoadedGroup:
             if reader is None:
                 commit.remove(schema.reader, key)
             else:
-                commit.put_row(schema.reader, {**key, **asdict(reader)})
+                heard = {"heard_at": reader.heard_at, "served_at": reader.served_at}
+                commit.put_row(schema.reader, {**key, "epoch": reader.epoch, **heard})
         for stream, segment in sorted(touched.places):
             place = (stream, segment)
             values = {

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from controller.dashboard.charts import Point, curve, lag_chart
 from controller.dashboard.journal import TOPICS, journals_table
 from controller.dashboard.limits import LAG_LINES
-from controller.dashboard.pages.page import Page, View, state_cell
+from controller.dashboard.pages.page import Page, View, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.topology import Flows, lines
-from controller.dashboard.words import lag_of, stream_link
+from controller.dashboard.words import lag_of, state_of, stream_link
 from controller.format import NOTHING, moment, span
 from controller.status.journal_reads import JOURNAL_WORDS
 from controller.storage.journal import Wanted
@@ -67,7 +67,7 @@ def _to_its_end(status: StreamStatus, points: Sequence[Point], over: Range) -> S
 
 def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Table[_Line]:
     def state(line: _Line) -> Cell:
-        return state_cell(line.status)
+        return word_cell(state_of(line.status))
 
     def over_time(line: _Line) -> Cell:
         if len(line.points) < 2 or line.peak is None:

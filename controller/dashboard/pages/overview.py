@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controller.dashboard.limits import ATTENTION_STREAMS
-from controller.dashboard.pages.page import Page, Tile, View, backlog_cell, state_cell
+from controller.dashboard.pages.page import Page, Tile, View, word_cell
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import (
     COLOURS,
     group_lag,
     group_link,
+    group_state,
     holder_name,
     in_trouble,
     is_held_back,
@@ -104,12 +105,15 @@ def _attention(status: StreamStatus) -> dict[str, Any]:
 
 
 def _streams_table(view: View, streams: Sequence[StreamStatus], served_by: Mapping[str, str]) -> Table[StreamStatus]:
+    def state(each: StreamStatus) -> Cell:
+        return word_cell(state_of(each))
+
     def name(each: StreamStatus) -> Cell:
         server = served_by.get(each.stream)
         return Cell(each.stream, stream_link(each.stream), more="" if server is None else f"served by {server}")
 
     columns: list[Column[StreamStatus]] = [
-        Column("state", "State", state_cell, sort=lambda each: 1 if each.sealed else -each.state.gravity),
+        Column("state", "State", state, sort=lambda each: 1 if each.sealed else -each.state.gravity),
         Column("name", "Stream", name, sort=lambda each: each.stream),
         Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
         Column("held", "Held by", _held_cell, sort=_silence),
@@ -186,7 +190,7 @@ def _unknown_table(
 
 def _groups_table(view: View, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:
     columns: list[Column[GroupStatus]] = [
-        Column("backlog", "Backlog", backlog_cell, sort=lambda each: not each.backlog),
+        Column("backlog", "Backlog", lambda each: word_cell(group_state(each)), sort=lambda each: not each.backlog),
         Column("name", "Reader group", lambda each: Cell(each.group, group_link(each.group)), lambda each: each.group),
         Column("lag", "Lag", group_lag, sort=_group_behind, right=True),
         Column("readers", "Readers", lambda each: each.readers, lambda each: each.readers, right=True, essential=False),

@@ -13,9 +13,8 @@ from controller.controller import Controller
 from controller.dashboard.history import History
 from controller.dashboard.tables import Address, Cell, Table
 from controller.dashboard.visitors import Visitor
-from controller.dashboard.words import group_state, state_of
+from controller.dashboard.words import Word
 from controller.status.status_view import StatusView, StatusViews
-from strandline.wire.status import GroupStatus, StreamStatus
 
 
 class Tile(NamedTuple):
@@ -66,11 +65,6 @@ class View:
         return f"curl -X {method} {self.base}{path}{token} -H 'content-type: application/json' -d '{json.dumps(body)}'"
 
 
-def state_cell(status: StreamStatus) -> Cell:
-    word = state_of(status)
-    return Cell(word.text, colour=f"{word.colour} strong")
-
-
-def backlog_cell(status: GroupStatus) -> Cell:
-    word = group_state(status)
-    return Cell(word.text, colour=f"{word.colour} strong")
+def word_cell(word: Word, more: str = "", more_colour: str = "soft") -> Cell:
+    """A word in its colour, with small print."""
+    return Cell(word.text, colour=f"{word.colour} strong", more=more, more_colour=more_colour)

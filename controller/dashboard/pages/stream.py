@@ -11,7 +11,7 @@ from controller.cluster.records import Kind
 from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
 from controller.dashboard.limits import CHART_GROUPS, FLOW_WAIT_S, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
-from controller.dashboard.pages.page import Page, Tile, View, backlog_cell
+from controller.dashboard.pages.page import Page, Tile, View, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.segments import segments_picture
 from controller.dashboard.tables import Cell, Column, Table
@@ -20,6 +20,7 @@ from controller.dashboard.words import (
     COLOURS,
     below_marks,
     group_link,
+    group_state,
     hold_story,
     holder_name,
     key_label,
@@ -214,7 +215,7 @@ def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[
         word = writer_word(each.state, silence(each.heard_at, key, now, holds=each.holds), key)
         holds = ("◔ holds" if held else "◔ slowest") if each.holds else ""
         more = "  ".join(filter(None, (below_marks(each, key.time), holds)))
-        return Cell(word.text, colour=f"{word.colour} strong", more=more, more_colour="bad" if held else "soft")
+        return word_cell(word, more, "bad" if held else "soft")
 
     def ago(each: WriterStatus) -> str:
         return f"{span(max(0, now - each.heard_at))} ago"
@@ -253,6 +254,9 @@ def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: Key
     """The reader groups of a stream: their windows against its marks."""
     bounds = partial(_bounds, stream, key.key)
 
+    def backlog(each: GroupStatus) -> Cell:
+        return word_cell(group_state(each))
+
     def lower(each: GroupStatus) -> int | None:
         return bounds(each)[0]
 
@@ -272,7 +276,7 @@ def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: Key
         Column("behind", "Behind the marks", behind_text, sort=behind, right=True),
         Column("lower", "Read up to", lambda each: Times().show(bounds(each)[0]), lower, moment=True),
         Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), upper, essential=False, moment=True),
-        Column("backlog", "Backlog", backlog_cell, sort=lambda each: not each.backlog, essential=False),
+        Column("backlog", "Backlog", backlog, sort=lambda each: not each.backlog, essential=False),
     ]
     return Table(view.address, "groups", columns, groups, id=lambda each: each.group, text=_name_of_group, rows=10)
 
