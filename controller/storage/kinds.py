@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -85,11 +86,13 @@ def kind_of(store: URL | Connection) -> StoreKind:
 
 
 def parse_url(url: str) -> URL:
-    """A database URL, or the path of an SQLite file; raises BadDatabaseUrl."""
+    """A database URL, or the path of an SQLite file, or of a symbolic link to one; raises BadDatabaseUrl."""
     try:
         parsed = make_url(url if "://" in url else f"sqlite:///{url}")
     except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise BadDatabaseUrl(url) from None
     if parsed.get_backend_name() not in KINDS or not parsed.database or parsed.database == ":memory:":
         raise BadDatabaseUrl(shown(parsed))
+    if parsed.get_backend_name() == SqliteStore.name and os.path.islink(parsed.database):
+        return parsed.set(database=os.path.realpath(parsed.database))  # SQLite has its other files beside that one
     return parsed

@@ -330,7 +330,7 @@ def test_neither_a_backup_nor_a_restore_prints_a_password(
 
 
 @pytest.mark.parametrize("left", ["-wal", "-journal"])
-@pytest.mark.parametrize("made", ["a restored store", "a backup", "an empty store"])
+@pytest.mark.parametrize("made", ["a restored store", "a backup", "an empty store", "an empty store by a link"])
 def test_what_sqlite_left_beside_an_earlier_file_is_neither_put_over_the_new_one_nor_removed(
     store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, left: str
 ) -> None:
@@ -340,7 +340,9 @@ def test_what_sqlite_left_beside_an_earlier_file_is_neither_put_over_the_new_one
         "a restored store": ["restore", str(kept), "--database", again],
         "a backup": ["backup", again, "--database", store],
         "an empty store": ["migrate", "--database", again],
+        "an empty store by a link": ["migrate", "--database", str(tmp_path / "link")],
     }[made]
+    (tmp_path / "link").symlink_to(again)
     beside = Path(again + left)
     beside.write_bytes(b"of the store before")
     assert main(words) == 1

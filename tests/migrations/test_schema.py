@@ -21,6 +21,7 @@ from controller.cluster.shards import shard_of
 from controller.storage import upgrade
 from controller.storage.cluster import begin as begin_controller
 from controller.storage.database import MigrationPart, migrate, open_database, open_joint
+from controller.storage.diagnosis import StoreMoved
 from controller.storage.kinds import parse_url
 from controller.storage.postgresql import sharing_engine, writing_engine
 from controller.storage.refusals import (
@@ -213,6 +214,17 @@ def test_an_sqlite_file_has_one_lock_under_all_its_names(tmp_path: Path) -> None
         open_database(str(tmp_path / "link.db"))
     with open_database(str(tmp_path / "link.db")), pytest.raises(AlreadyServed, match="another controller"):
         open_database(str(tmp_path / "store.db"))
+
+
+@pytest.mark.parametrize("served", ["store.db", "link.db"])
+def test_the_log_beside_the_real_file_is_watched_under_all_its_names(tmp_path: Path, served: str) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
+    with open_database(str(tmp_path / served)) as database:
+        assert database.files
+        database.files.check()
+        (tmp_path / "store.db-wal").unlink()
+        with pytest.raises(StoreMoved):
+            database.files.check()
 
 
 def test_a_database_that_is_not_there_is_named_without_its_password(postgres: Any) -> None:

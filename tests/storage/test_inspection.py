@@ -241,15 +241,16 @@ def test_a_file_whose_own_description_is_damaged_is_refused_in_a_sentence(file: 
         faults(str(file))
 
 
-def test_what_a_crash_left_beside_the_file_is_seen_and_stays(file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["left.db", "link"])
+def test_what_a_crash_left_beside_the_file_is_seen_and_stays(file: Path, tmp_path: Path, name: str) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as crashed:
         crashed.execute("PRAGMA wal_autocheckpoint = 0")
         crashed.execute("UPDATE mark SET cut = '{' WHERE stream = 's' AND key = '' AND seq = 4")
         for suffix in ("", "-wal"):
             (tmp_path / f"left.db{suffix}").write_bytes(Path(f"{file}{suffix}").read_bytes())
-    left = tmp_path / "left.db"
+    (tmp_path / "link").symlink_to("left.db")
     before = {path.name: path.read_bytes() for path in tmp_path.glob("left.db*")}
-    (fault,) = faults(str(left))
+    (fault,) = faults(str(tmp_path / name))
     assert (fault.table, fault.row) == ("mark", "stream 's', key '', seq 4")
     assert {path.name: path.read_bytes() for path in tmp_path.glob("left.db*") if "shm" not in path.name} == before
 
