@@ -32,7 +32,7 @@ jars: ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the test
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
 
-bench: servers environment ## Measure everything beside its ceiling or rival, in twenty-five minutes; BENCH="--only notes,marks" measures some of it
+bench: servers environment ## Measure everything beside its ceiling or rival, in half an hour; BENCH="--only notes,marks" measures some of it
 	$(BIN)/python -m benchmarks $(BENCH)
 
 growth: servers environment ## Measure how costs grow, and draw the pictures of docs/growth.md, in five minutes

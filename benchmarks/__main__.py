@@ -3,7 +3,7 @@
     python -m benchmarks [--only notes,marks] [--quick] [--record]
 
 Each part is a program of its own (`python -m benchmarks.notes --help`), runs for itself, and is ended when its time is
-over; all of them together take some twenty-five minutes on two quiet cores. `--quick` runs those that need neither
+over; all of them together take half an hour on two quiet cores. `--quick` runs those that need neither
 Spark nor PostgreSQL for a moment, and as many at once as there are cores: that shows that they work, and its figures
 say nothing.
 `--record` keeps what was measured in docs/measured.json, and writes the tables of the pages that are made from it.
