@@ -288,7 +288,10 @@ class Member:
         sent, self._beat_sent = self._beat_sent, None
         own = answer.row_of(self.id)
         if own is None or own.ended_at is not None:
-            self.start_over()  # which finds out whether another one has the name
+            if isinstance(self._asked, Leave):
+                self.left(monotonic, self._asked)  # its own answer is still to come
+            else:
+                self.start_over()  # which finds out whether another one has the name
             return
         if not self._learn_time(answer.store_now, monotonic):
             return
@@ -402,10 +405,11 @@ class Member:
     def begin_commit(self, monotonic: int, shards: set[int]) -> CommitParts | None:
         """A commit of what changed in these shards, with the release of those that are to be handed over.
 
-        None if it would be refused: the lease is over, a lost session is not settled, or a shard is not owned. What
-        was to be committed is dropped then, as after a commit that failed.
+        None if it would be refused: the lease is over, a lost session is not settled, a shard is not owned, or this
+        controller leaves. What was to be committed is dropped then, as after a commit that failed.
         """
-        if not self.may_serve(monotonic) or self._unsettled or self._commit is not None:
+        is_leaving = isinstance(self._asked, Leave)
+        if not self.may_serve(monotonic) or self._unsettled or self._commit is not None or is_leaving:
             return None
         closing = [tenure.shard for tenure in self.owned.closing()]
         tenures = [self.owned.get(shard) for shard in sorted({*shards, *closing})]

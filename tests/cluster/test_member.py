@@ -249,6 +249,21 @@ def test_a_release_is_part_of_the_next_commit() -> None:
     assert driver.at(40) == (Stop(None),)
 
 
+@pytest.mark.parametrize("first", ["leave", "beat"])
+def test_who_leaves_commits_nothing_more_and_ends_by_whichever_answer_comes_first(first: str) -> None:
+    driver = Driver()
+    driver.member.drain(0)
+    beat, leave = driver.at(10)
+    assert isinstance(beat, Beat) and isinstance(leave, Leave)
+    assert driver.member.begin_commit(20, set()) is None  # the store may have ended it already
+    if first == "leave":
+        driver.member.left(30, leave)
+    else:
+        driver.member.beat_answered(30, beat, driver.answer(own=replace(row(1), ended_at=STORE + 20)))
+    assert driver.at(30) == (Stop(None),)
+    assert driver.events[-1] == Drained()
+
+
 def test_who_drains_hands_over_a_part_at_a_time() -> None:
     driver = Driver(*(shard(number, 1) for number in range(2 * DRAIN_PARTS)), others=(row(2),))
     driver.member.drain(0)
