@@ -72,7 +72,7 @@ class SqliteLock:
         if not folder.is_dir():
             raise UnusableFile(path, f"there is no folder {str(folder)!r}", "make it first, or name another file")
         try:
-            self._file: int | None = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file: int | None = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise unusable(path, error) from error
         try:
@@ -101,6 +101,10 @@ def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin_writing if writing_at_once else _begin)
     return engine
+
+
+def lock_path(path: str) -> str:
+    return f"{path}.lock"
 
 
 def inspecting_engine(path: str) -> Engine:
@@ -300,7 +304,7 @@ class SqliteStore:
         path = str(url.database)
         if not os.path.exists(path):
             check_nothing_left(Path(path))
-        if not os.path.isfile(path) or not os.path.getsize(path) or os.path.exists(f"{path}.lock"):
+        if not os.path.isfile(path) or not os.path.getsize(path) or os.path.exists(lock_path(path)):
             return  # a new store, or one that was served before
         engine = inspecting_engine(path)
         try:
