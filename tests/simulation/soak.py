@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from multiprocessing import Pool
+from multiprocessing import get_context
 from time import monotonic
 
 from tests.simulation.world import World
@@ -77,7 +77,7 @@ def main(words: Sequence[str] | None = None) -> int:
     begun, count = monotonic(), arguments.processes
     until = begun + arguments.minutes * 60
     run = partial(run_share, until=until, transactions=arguments.transactions, keep_going=arguments.keep_going)
-    with Pool(count) as pool:  # ends all of them at the first failure
+    with get_context("spawn").Pool(count) as pool:  # ends all of them at the first failure
         shares = list(pool.imap_unordered(run, [range(first + number, last, count) for number in range(count)]))
     done, failed = sum(each for each, _ in shares), sum(len(failures) for _, failures in shares)
     say(f"{done} seeds in {monotonic() - begun:.1f} s, {failed} failed")
