@@ -16,7 +16,7 @@ from tests.simulation.world import World
 BATCH = 100
 # The same histories each time. `make soak` has 10 000 of them, and then those of an hour.
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "500"))
-# What soaks found, one history in ten thousand.
+# What soaks found, one history in ten thousand or in a million.
 FOUND = {
     "a writer that was forgotten comes back in one of its keys": 3_006_674,
     "another one, while nobody is forgotten any more": 3_046_496,
@@ -32,6 +32,11 @@ FOUND = {
     "all are idle while the controller's clock is ahead of the host's": 43_336,
     "the host's clock is set forward while the controller's goes slower, and the controller stands still": 692_871,
     "a writer registers without a key in a stream that has other keys, and one was forgotten": 897_707,
+    "an operator shortens the timeout, and a writer is lost at once": 31_504_313,
+}
+FOUND_IN_TRANSACTIONS = {
+    "a plan is given up in an open transaction": 20_024_201,
+    "an operator shortens the timeout, and a writer is forgotten earlier": 41_136_275,
 }
 
 
@@ -49,6 +54,11 @@ def test_no_history_claims_falsely_and_time_resumes_after_faults(first: int) -> 
 @pytest.mark.parametrize("seed", FOUND.values(), ids=FOUND)
 def test_a_rare_history_claims_nothing_falsely(seed: int) -> None:
     run_seed(seed)
+
+
+@pytest.mark.parametrize("seed", FOUND_IN_TRANSACTIONS.values(), ids=FOUND_IN_TRANSACTIONS)
+def test_a_rare_history_with_transactions_claims_nothing_falsely(seed: int) -> None:
+    run_seed(seed, transactions=True)
 
 
 def test_the_histories_hold_all_that_there_is_to_prove() -> None:
