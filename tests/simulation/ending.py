@@ -77,7 +77,7 @@ def newest(world: World) -> list[Process]:
 
 def settle(world: World) -> None:
     """Everything under way arrives, whatever was lost is sent again, and what was begun is finished."""
-    for _ in range(12):
+    for _ in range(12 + len(world.log.end())):  # a writer learns of one segment at a time that it noted more before
         while world.flying:
             event = world.flying[0]
             if event.landed:

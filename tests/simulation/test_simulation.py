@@ -37,6 +37,7 @@ FOUND = {
 FOUND_IN_TRANSACTIONS = {
     "a plan is given up in an open transaction": 20_024_201,
     "an operator shortens the timeout, and a writer is forgotten earlier": 41_136_275,
+    "at the end, a writer is told of one segment after another that it noted more before": 41_482_645,
 }
 
 
