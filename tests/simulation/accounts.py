@@ -106,9 +106,8 @@ class Accounts:
     def reconfigured(self, now: int) -> None:
         timeout = self.config.writer_timeout_ms
         for account in self._accounts.values():
-            for key, moment in list(account.silent_from.items()):
-                if moment > now:  # noticed before this, which was in force by then, was durable
-                    del account.silent_from[key]
+            # Later moments were noticed by the old timeout, before it was known that this one was in force by then.
+            account.silent_from = {key: moment for key, moment in account.silent_from.items() if moment <= now}
             self._notice_silence(account, now)
             if timeout is not None and (account.least_timeout is None or timeout < account.least_timeout):
                 account.least_timeout = timeout
