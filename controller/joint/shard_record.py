@@ -56,7 +56,7 @@ class ShardRecord:
         now = self._now()
         for tenure in self._tenures.all():
             tenure.unserved.begin(now)
-        self._grown = self._tenures.grown()
+        self._grown = self._tenures.grown(self._member.owned.all())
         return ShardCheck(commit.check, commit.release, self._grown, commit.served_until)
 
     def succeed(self) -> None:

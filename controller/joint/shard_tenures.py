@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Kind
@@ -62,10 +62,18 @@ class ShardTenures:
         )
         self._stored[owned.shard] = owned.unserved_ms
 
-    def grown(self) -> dict[int, int]:
-        """By shard, its unserved time where the store has less: commits failed or hung, and callers were not heard."""
-        totals = ((shard, tenure.unserved.total_ms) for shard, tenure in self._present.items())
-        return {shard: total for shard, total in totals if total > self._stored[shard]}
+    def grown(self, owned: Iterable[OwnedShard]) -> dict[int, int]:
+        """By owned shard, its unserved time where the store has less: commits failed or hung, and callers were not
+        heard.
+
+        A shard whose release was not done may be released again before its tenure comes back.
+        """
+        totals: dict[int, int] = {}
+        for each in owned:
+            tenure = self._present.get(each.shard) or self._ended.get(each.shard)
+            if tenure is not None and tenure.fence == each.fence:
+                totals[each.shard] = tenure.unserved.total_ms
+        return {shard: total for shard, total in totals.items() if total > self._stored[shard]}
 
     def stored(self, unserved: Mapping[int, int]) -> None:
         """Records that a commit has stored these unserved times."""

@@ -227,7 +227,7 @@ class Process:
             tenure.unserved.begin(now)
         bad = {shard: memory.bad for shard, memory in self.memory.items() if memory.bad is not None}
         heard_at = {who: at for shard in dirty for who, at in self.memory[shard].heard_at.items()}
-        session = Session(commit, writes, bad, heard_at, self.tenures.grown())
+        session = Session(commit, writes, bad, heard_at, self.tenures.grown(self.member.owned.all()))
         calls, self.waiting = self.waiting, []
         for shard in dirty:
             memory = self.memory[shard]

@@ -18,9 +18,23 @@ def test_a_shard_that_comes_back_has_the_silence_of_commits_that_failed(fence: i
     tenures.end([3])  # its release went with a commit of which nobody knows the end
     assert tenure.over and not tenures.serves(tenure)
 
-    tenures.begin(OwnedShard(3, fence, clock_floor=0, unserved_ms=500 if fence == 7 else 3_000), ())
+    owned = OwnedShard(3, fence, clock_floor=0, unserved_ms=500 if fence == 7 else 3_000)
+    tenures.begin(owned, ())
     (again,) = tenures.all()
     again.unserved.begin(9_900)
     again.unserved.succeed(10_000)
     assert (again.unserved.total_ms, again is tenure) == (unserved_ms, False)
-    assert tenures.grown() == ({3: 9_500} if fence == 7 else {})
+    assert tenures.grown([owned]) == ({3: 9_500} if fence == 7 else {})
+
+
+@pytest.mark.parametrize(("fence", "grown"), [(7, {3: 9_500}), (8, {})])
+def test_a_shard_that_is_released_again_before_it_comes_back_has_it_too(fence: int, grown: dict[int, int]) -> None:
+    tenures = ShardTenures("one", lambda: True)
+    tenures.begin(OwnedShard(3, 7, clock_floor=0, unserved_ms=500), ())
+    (tenure,) = tenures.all()
+    tenure.unserved.begin(1_000)
+    tenure.unserved.fail()
+    tenure.unserved.begin(9_900)
+    tenure.unserved.succeed(10_000)
+    tenures.end([3])
+    assert tenures.grown([OwnedShard(3, fence, clock_floor=0, unserved_ms=500, closing=True)]) == grown
