@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from controller.storage.database import migrate
 from strandline.testing.log import ScriptedLog
 from tests.chaos import joint_faults
 from tests.chaos.checker import JUDGE, Violation, judge
@@ -262,14 +263,11 @@ class _World:
     async def _start(self) -> None:
         if self._several:
             make_clock(self._postgres_there, self._database)
-        first, *others = self.site.controllers
-        first.start()
-        await first.ready(measured=False)
-        if self._several:
+            migrate(self._database)
             record_tenancies(self._postgres_there, self._database)
-        for served in others:
+        for served in self.site.controllers:
             served.start()
-        for served in others:
+        for served in self.site.controllers:
             await served.ready(measured=False)
 
     async def _create(self) -> None:

@@ -137,7 +137,8 @@ def _seeds(chance: random.Random, count: int) -> Iterator[int]:
 
 
 def record_tenancies(postgres: Postgres, database: str) -> None:
-    """From now on the store records who owns what. Its schema has to be there."""
+    """From now on the store records who owns what. Its schema has to be there, and no controller yet: its transactions
+    come by a proxy in the caller's loop, which this blocks while it waits for their locks."""
     postgres.execute(TENANCIES, database)
 
 
