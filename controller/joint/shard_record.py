@@ -53,22 +53,16 @@ class ShardRecord:
             self._on_change()
             raise NoLease
         self._commit = commit
-        now = self._now()
-        for tenure in self._tenures.all():
-            tenure.unserved.begin(now)
+        self._tenures.commit_begins(self._now())
         self._grown = self._tenures.grown(self._member.owned.all())
         return ShardCheck(commit.check, commit.release, self._grown, commit.served_until)
 
     def succeed(self) -> None:
-        now = self._now()
-        for tenure in self._tenures.all():
-            tenure.unserved.succeed(now)
-        self._tenures.stored(self._grown)
+        self._tenures.commit_is_done(self._now(), self._grown)
         self._end(CommitOutcome.DONE)
 
     def fail(self, error: Exception) -> None:
-        for tenure in self._tenures.all():
-            tenure.unserved.fail()
+        self._tenures.commit_failed()
         match error:
             case ControllerEnded() | ShardsLost():
                 self._end(CommitOutcome.REFUSED)

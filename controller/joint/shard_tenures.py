@@ -25,6 +25,7 @@ class ShardTenures:
         self._present: dict[int, Tenure] = {}
         self._ended: dict[int, Tenure] = {}  # the last one of each shard
         self._stored: dict[int, int] = {}  # by shard, its unserved time as the store has it
+        self._since: int | None = None  # when the first commit since one was done began
 
     def __len__(self) -> int:
         return len(self._present)
@@ -50,7 +51,8 @@ class ShardTenures:
     def begin(self, owned: OwnedShard, restores: Sequence[tuple[int, int]]) -> None:
         """Begins the tenure of a shard that is owned. `restores` are those of the store, for this shard.
 
-        A shard whose release was not done comes back with its fence: what failed before that is still not over.
+        A shard whose release was not done comes back with its fence: what failed before that is still not over. A
+        commit that is under way holds up the answers of a new tenure too.
         """
         before = self._ended.get(owned.shard)
         if before is not None and before.fence == owned.fence:
@@ -61,6 +63,25 @@ class ShardTenures:
             owned.fence, self._owner, owned.clock_floor, unserved, restores, shard=owned.shard
         )
         self._stored[owned.shard] = owned.unserved_ms
+        if self._since is not None:
+            unserved.begin(max(self._since, owned.clock_floor))  # its unserved time so far goes up to the floor
+
+    def commit_begins(self, now: int) -> None:
+        if self._since is None:
+            self._since = now
+        for tenure in self._present.values():
+            tenure.unserved.begin(now)
+
+    def commit_is_done(self, now: int, stored: Mapping[int, int]) -> None:
+        """`stored` are the unserved times that the commit has written, by shard."""
+        self._since = None
+        for tenure in self._present.values():
+            tenure.unserved.succeed(now)
+        self._stored.update((shard, total) for shard, total in stored.items() if shard in self._present)
+
+    def commit_failed(self) -> None:
+        for tenure in self._present.values():
+            tenure.unserved.fail()
 
     def grown(self, owned: Iterable[OwnedShard]) -> dict[int, int]:
         """By owned shard, its unserved time where the store has less: commits failed or hung, and callers were not
@@ -74,10 +95,6 @@ class ShardTenures:
             if tenure is not None and tenure.fence == each.fence:
                 totals[each.shard] = tenure.unserved.total_ms
         return {shard: total for shard, total in totals.items() if total > self._stored[shard]}
-
-    def stored(self, unserved: Mapping[int, int]) -> None:
-        """Records that a commit has stored these unserved times."""
-        self._stored.update((shard, total) for shard, total in unserved.items() if shard in self._present)
 
     def close(self, shards: Collection[int]) -> list[Tenure]:
         """Marks the tenures of these shards as being handed over, and returns them."""

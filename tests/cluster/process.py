@@ -222,9 +222,7 @@ class Process:
             self.discard()
             return
         writes = {shard: self.memory[shard].data.copy() for shard in dirty}
-        now = self.member.clock.now(self.monotonic)
-        for tenure in self.tenures.all():
-            tenure.unserved.begin(now)
+        self.tenures.commit_begins(self.member.clock.now(self.monotonic))
         bad = {shard: memory.bad for shard, memory in self.memory.items() if memory.bad is not None}
         heard_at = {who: at for shard in dirty for who, at in self.memory[shard].heard_at.items()}
         session = Session(commit, writes, bad, heard_at, self.tenures.grown(self.member.owned.all()))
@@ -262,16 +260,12 @@ class Process:
         now = self.monotonic
         shards = self.member.owned.shards()
         self.world.truth.commit_ended(session.commit.check.id, shards, self.world.time, outcome is CommitOutcome.DONE)
-        for tenure in self.tenures.all():
-            if outcome is CommitOutcome.DONE:
-                tenure.unserved.succeed(self.member.clock.now(now))
-            else:
-                tenure.unserved.fail()
         if outcome is not CommitOutcome.DONE:
+            self.tenures.commit_failed()
             self.discard_failed(session)
             self.member.commit_ended(now, session.commit, outcome)
             return
-        self.tenures.stored(session.unserved)
+        self.tenures.commit_is_done(self.member.clock.now(now), session.unserved)
         for shard, written in session.writes.items():
             if shard in self.memory:
                 self.memory[shard].durable = max(self.memory[shard].durable, len(written.marks))

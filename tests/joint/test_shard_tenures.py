@@ -8,22 +8,27 @@ from controller.cluster.owned_shards import OwnedShard
 from controller.joint.shard_tenures import ShardTenures
 
 
-@pytest.mark.parametrize(("fence", "unserved_ms"), [(7, 9_500), (8, 3_000)])
-def test_a_shard_that_comes_back_has_the_silence_of_commits_that_failed(fence: int, unserved_ms: int) -> None:
+def released_in_vain() -> ShardTenures:
+    """The release of shard 3 went with a commit of which nobody knows the end. It began at 1 000, and failed."""
     tenures = ShardTenures("one", lambda: True)
     tenures.begin(OwnedShard(3, 7, clock_floor=0, unserved_ms=500), ())
-    (tenure,) = tenures.all()
-    tenure.unserved.begin(1_000)
-    tenure.unserved.fail()
-    tenures.end([3])  # its release went with a commit of which nobody knows the end
+    tenures.commit_begins(1_000)
+    tenures.commit_failed()
+    (tenure,) = tenures.under([3])
+    tenures.end([3])
     assert tenure.over and not tenures.serves(tenure)
+    return tenures
 
-    owned = OwnedShard(3, fence, clock_floor=0, unserved_ms=500 if fence == 7 else 3_000)
+
+@pytest.mark.parametrize(("fence", "unserved_ms"), [(7, 9_500), (8, 3_000)])
+def test_a_shard_that_comes_back_has_the_silence_of_commits_that_failed(fence: int, unserved_ms: int) -> None:
+    tenures = released_in_vain()
+    owned = OwnedShard(3, fence, clock_floor=0 if fence == 7 else 9_950, unserved_ms=500 if fence == 7 else 3_000)
     tenures.begin(owned, ())
-    (again,) = tenures.all()
-    again.unserved.begin(9_900)
-    again.unserved.succeed(10_000)
-    assert (again.unserved.total_ms, again is tenure) == (unserved_ms, False)
+    (again,) = tenures.under([3])
+    tenures.commit_begins(9_900)
+    tenures.commit_is_done(10_000, {})
+    assert (again.unserved.total_ms, again.over) == (unserved_ms, False)
     assert tenures.grown([owned]) == ({3: 9_500} if fence == 7 else {})
 
 
@@ -31,10 +36,25 @@ def test_a_shard_that_comes_back_has_the_silence_of_commits_that_failed(fence: i
 def test_a_shard_that_is_released_again_before_it_comes_back_has_it_too(fence: int, grown: dict[int, int]) -> None:
     tenures = ShardTenures("one", lambda: True)
     tenures.begin(OwnedShard(3, 7, clock_floor=0, unserved_ms=500), ())
-    (tenure,) = tenures.all()
-    tenure.unserved.begin(1_000)
-    tenure.unserved.fail()
-    tenure.unserved.begin(9_900)
-    tenure.unserved.succeed(10_000)
+    tenures.commit_begins(1_000)
+    tenures.commit_failed()
+    tenures.commit_begins(9_900)
+    tenures.commit_is_done(10_000, {})
     tenures.end([3])
     assert tenures.grown([OwnedShard(3, fence, clock_floor=0, unserved_ms=500, closing=True)]) == grown
+
+
+@pytest.mark.parametrize(("done_at", "unserved_ms"), [(3_499, 800), (3_500, 1_800)])
+def test_a_commit_that_hangs_when_a_tenure_begins_is_nobodys_silence_from_its_floor(
+    done_at: int, unserved_ms: int
+) -> None:
+    tenures = ShardTenures("one", lambda: True)
+    tenures.commit_begins(1_000)
+    owned = OwnedShard(3, 7, clock_floor=2_500, unserved_ms=800)
+    tenures.begin(owned, ())
+    tenures.commit_is_done(done_at, {})
+    (tenure,) = tenures.under([3])
+    assert tenure.unserved.total_ms == unserved_ms
+    assert tenures.grown([owned]) == ({3: 1_800} if unserved_ms > 800 else {})
+    tenures.commit_is_done(done_at + 10, tenures.grown([owned]))
+    assert tenures.grown([owned]) == {}
