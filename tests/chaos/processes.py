@@ -131,11 +131,11 @@ class Served:
                     break
                 if isinstance(call.outcome, NotSent):
                     refused = call.began
-                if self.is_over and self._found_no_store:
+                if self.is_over:  # looked at once: it may end at any moment
+                    if not self._found_no_store:
+                        raise AssertionError(f"the controller ended by itself; its log is {self.log}")
                     os.close(self._handle)
                     self.start()
-                elif self.is_over:
-                    raise AssertionError(f"the controller ended by itself; its log is {self.log}")
                 if time.monotonic() > deadline:
                     raise AssertionError(f"the controller was not ready in {READY_S} s; its log is {self.log}")
                 await asyncio.sleep(READY_LOOK_S)
