@@ -51,7 +51,7 @@ soak: servers coverage ## Send a million broken requests, lose writers for a min
 	$(BIN)/python -m tests.chaos --controllers 3 --faults $(KILLS)
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
-	CLUSTER_SEEDS=10000 CLUSTER_MUTATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/cluster
+	CLUSTER_SEEDS=0:10000 CLUSTER_MUTATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/cluster
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest --timeout 3600 $(QUICK)
 	MODEL_SEEDS=10000 SIMULATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model tests/simulation/test_simulation.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
