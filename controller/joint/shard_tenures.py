@@ -25,7 +25,7 @@ class ShardTenures:
         self._present: dict[int, Tenure] = {}
         self._ended: dict[int, Tenure] = {}  # the last one of each shard
         self._stored: dict[int, int] = {}  # by shard, its unserved time as the store has it
-        self._since: int | None = None  # when the first commit since one was done began
+        self._undone = False  # whether a commit is under way, or the last one failed
 
     def __len__(self) -> int:
         return len(self._present)
@@ -59,22 +59,21 @@ class ShardTenures:
             unserved = before.unserved
         else:
             unserved = Unserved(owned.unserved_ms)
+            if self._undone:
+                unserved.begin(owned.clock_floor)  # up to which the unserved time so far goes
         self._present[owned.shard] = Tenure(
             owned.fence, self._owner, owned.clock_floor, unserved, restores, shard=owned.shard
         )
         self._stored[owned.shard] = owned.unserved_ms
-        if self._since is not None:
-            unserved.begin(max(self._since, owned.clock_floor))  # its unserved time so far goes up to the floor
 
     def commit_begins(self, now: int) -> None:
-        if self._since is None:
-            self._since = now
+        self._undone = True
         for tenure in self._present.values():
             tenure.unserved.begin(now)
 
     def commit_is_done(self, now: int, stored: Mapping[int, int]) -> None:
         """`stored` are the unserved times that the commit has written, by shard."""
-        self._since = None
+        self._undone = False
         for tenure in self._present.values():
             tenure.unserved.succeed(now)
         self._stored.update((shard, total) for shard, total in stored.items() if shard in self._present)
