@@ -258,8 +258,7 @@ class Process:
             return
         self.session = None
         now = self.monotonic
-        shards = self.member.owned.shards()
-        self.world.truth.commit_ended(session.commit.check.id, shards, self.world.time, outcome is CommitOutcome.DONE)
+        self.world.truth.commit_ended(session.commit.check.id, self.world.time, outcome is CommitOutcome.DONE)
         if outcome is not CommitOutcome.DONE:
             self.tenures.commit_failed()
             self.discard_failed(session)

@@ -162,7 +162,7 @@ class Store:
         return tuple(row for row in self.shards if row.owner == controller)
 
     def did(self, controller: int) -> None:
-        self.truth.did(controller, [row.id for row in self.owned(controller)], self.time)
+        self.truth.did(controller, self.time)
 
     def has_ended(self, controller: int) -> bool:
         row = self.rows.get(controller)  # one that was lost can write as little
@@ -261,7 +261,7 @@ class Store:
         )
         self.shards[shard.id] = taken
         self.version += 1
-        self.truth.took(shard.id, shard.owner, self.time)
+        self.truth.took(shard.id, controller, shard.owner, self.time)
         return taken
 
     def floor_of(self, shard: ShardRow, former: ControllerRow | None) -> int:

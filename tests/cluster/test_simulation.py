@@ -53,6 +53,8 @@ FOUND = {
     3679: Plan(),  # and the shard was released again before its tenure came back
     # A shard was taken seven times by who had a slow commit under way, which held up its answers:
     1004055: HAND_OVERS,
+    # A controller stopped during a commit, and went on when another one had long served its shards:
+    20010200: Plan(),  # the judge took that time for nobody's
 }
 
 

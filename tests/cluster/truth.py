@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.cluster.records import LEASE_MS, ShardRow
@@ -48,22 +49,22 @@ class Truth:
         self._failing: dict[int, float] = {}  # by controller: the begin of the first commit since one succeeded
         self._failed: set[int] = set()
         self._released = [0.0] * shards
+        self._tenures: list[list[tuple[int, float]]] = [[] for _ in range(shards)]  # who took it, and when
 
     # -- who served what, and when -------------------------------------------------------------------------------
 
-    def did(self, controller: int, owned: list[int], time: float) -> None:
+    def did(self, controller: int, time: float) -> None:
         """The store did something for a controller, which so can be heard. If it had been cut off for longer than its
-        lease, nobody could hear the writers of its shards meanwhile."""
+        lease, nobody could hear its writers meanwhile."""
         silent = time - self._did.get(controller, time)
         if silent > LEASE_MS:
-            for shard in owned:
-                self._nobody_served(shard, time - silent, time)
+            self._did_not_serve(controller, time - silent, time)
         self._did[controller] = time
 
     def commit_began(self, controller: int, time: float) -> None:
         self._failing.setdefault(controller, time)
 
-    def commit_ended(self, controller: int, owned: list[int], time: float, done: bool) -> None:
+    def commit_ended(self, controller: int, time: float, done: bool) -> None:
         """While commits fail, or one hangs, nobody gets an answer."""
         if not done:
             self._failed.add(controller)
@@ -71,17 +72,24 @@ class Truth:
         since = self._failing.pop(controller)
         if controller in self._failed or time - since >= COMMIT_HANGS_MS:
             self._failed.discard(controller)
-            for shard in owned:
-                self._nobody_served(shard, since, time)
+            self._did_not_serve(controller, since, time)
 
     def released(self, shard: int, time: float) -> None:
         self._released[shard] = time
 
-    def took(self, shard: int, former: int | None, time: float) -> None:
+    def took(self, shard: int, controller: int, former: int | None, time: float) -> None:
         served = self._released[shard] if former is None else self._did[former]
         if former in self._failed:
             served = min(served, self._failing[former])
         self._nobody_served(shard, served, time)
+        self._tenures[shard].append((controller, time))
+
+    def _did_not_serve(self, controller: int, since: float, until: float) -> None:
+        """Nobody could hear the writers of the shards that a controller had meanwhile."""
+        for shard, tenures in enumerate(self._tenures):
+            for (owner, begin), (_, end) in pairwise([*tenures, (0, until)]):
+                if owner == controller and end > since:
+                    self._nobody_served(shard, max(since, begin), min(until, end))
 
     def _nobody_served(self, shard: int, since: float, until: float) -> None:
         """That time is nobody's silence."""
