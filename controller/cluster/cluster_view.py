@@ -74,12 +74,15 @@ class ClusterView:
             self._seen[controller] = (self._seen[controller][0], monotonic)
 
     def was_taken(self, shard: ShardRow) -> None:
-        """Records a shard as a take made it."""
-        self._shards[shard.id] = shard
+        """Records a shard as a take made it, unless a beat has told of that take, and perhaps of what came after it."""
+        if shard.fence > self._shards[shard.id].fence:
+            self._shards[shard.id] = shard
 
     def was_released(self, shard: int) -> None:
-        """Records that nobody owns a shard, before a beat has told who does."""
-        self._shards[shard] = replace(self._shards[shard], owner=None)
+        """Records that nobody owns a shard of this controller, unless a beat has told who does."""
+        row = self._shards[shard]
+        if row.owner == self.own:
+            self._shards[shard] = replace(row, owner=None)
 
     # -- controllers ---------------------------------------------------------------------------------------------
 

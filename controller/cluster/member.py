@@ -217,9 +217,10 @@ class Member:
             return  # it was done long ago, and nobody could be heard since: the next begin counts that time as unserved
         self.phase = MemberPhase.SERVING
         self._lease = Lease.begun(sent)
-        self.clock, self._hearing = StoreClock(), Hearing()
+        self.clock = StoreClock()
         self.clock.learn(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
+        self._hearing = self._hearing.of_new_lease(self.clock.now(monotonic))
         self._view = ClusterView(self.id, answer, monotonic)
         self._observe_sharing()
         self.owned.take(self._view.shards_of(self.id))

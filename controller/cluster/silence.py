@@ -25,6 +25,14 @@ class Hearing:
         self._writing = 0  # the part of it that the commit under way writes
         self._since: int | None = None  # from here on the store does not know yet whether callers could be heard
 
+    def of_new_lease(self, now: int) -> Hearing:
+        """The one of the next lease. A commit that failed, or is still under way, holds up its answers too."""
+        hearing = Hearing()
+        if self._since is not None:
+            hearing.begin(now)
+            hearing.end(now, done=False)
+        return hearing
+
     def begin(self, now: int) -> int:
         """Records that a commit begins; returns until when callers could be heard, but for the time that it writes."""
         self._unserved.begin(now)

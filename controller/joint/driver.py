@@ -213,18 +213,19 @@ class Driver:
             return
         self._learning = True
 
-        def begin_new(found: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+        def begin_new(monotonic: int, found: Mapping[int, Sequence[tuple[int, int]]]) -> None:
             self._learning = False
+            now = self.member.clock.now(monotonic)
             for owned in new:
                 if self.member.owned.get(owned.shard) is owned and not owned.closing:
-                    self.tenures.begin(owned, found[owned.shard])
+                    self.tenures.begin(owned, found[owned.shard], now)
             self._taken()
 
         def failed() -> None:
             self._learning = False
 
         read = partial(cluster.restores, self._sessions.request_connection, [owned.shard for owned in new])
-        self._ask(self._requests, self._limits.commit_s, read, lambda _, found: begin_new(found), lambda _: failed())
+        self._ask(self._requests, self._limits.commit_s, read, begin_new, lambda _: failed())
 
     def _request(
         self, request: Request, call: Callable[[], Answer], answered: Callable[[int, Request, Answer], None]

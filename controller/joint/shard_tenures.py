@@ -48,19 +48,21 @@ class ShardTenures:
         tenure = self._present.get(owned.shard)
         return tenure is not None and tenure.fence == owned.fence
 
-    def begin(self, owned: OwnedShard, restores: Sequence[tuple[int, int]]) -> None:
+    def begin(self, owned: OwnedShard, restores: Sequence[tuple[int, int]], now: int) -> None:
         """Begins the tenure of a shard that is owned. `restores` are those of the store, for this shard.
 
-        A shard whose release was not done comes back with its fence: what failed before that is still not over. A
-        commit that is under way holds up the answers of a new tenure too.
+        A shard whose release was not done comes back with its fence: what failed before that is still not over. In a
+        new tenure nobody could be heard until now, or until the commit that is under way is done.
         """
         before = self._ended.get(owned.shard)
         if before is not None and before.fence == owned.fence:
             unserved = before.unserved
         else:
             unserved = Unserved(owned.unserved_ms)
-            if self._undone:
-                unserved.begin(owned.clock_floor)  # up to which the unserved time so far goes
+            unserved.begin(owned.clock_floor)  # up to which the unserved time so far goes
+            unserved.fail()
+            if not self._undone:
+                unserved.succeed(now)
         self._present[owned.shard] = Tenure(
             owned.fence, self._owner, owned.clock_floor, unserved, restores, shard=owned.shard
         )
@@ -69,13 +71,13 @@ class ShardTenures:
     def commit_begins(self, now: int) -> None:
         self._undone = True
         for tenure in self._present.values():
-            tenure.unserved.begin(now)
+            tenure.unserved.begin(max(now, tenure.clock_floor))
 
     def commit_is_done(self, now: int, stored: Mapping[int, int]) -> None:
         """`stored` are the unserved times that the commit has written, by shard."""
         self._undone = False
         for tenure in self._present.values():
-            tenure.unserved.succeed(now)
+            tenure.unserved.succeed(max(now, tenure.clock_floor))
         self._stored.update((shard, total) for shard, total in stored.items() if shard in self._present)
 
     def commit_failed(self) -> None:

@@ -22,7 +22,7 @@ from controller.storage.tenure import Tenure
 from tests.cluster import store as store_module
 from tests.cluster.process import Process
 from tests.cluster.store import START, Data, Store
-from tests.cluster.world import Plan
+from tests.cluster.world import FAULTS, Plan
 
 Patch = pytest.MonkeyPatch
 
@@ -32,6 +32,8 @@ HAND_OVERS = Plan(("hand_over",), shards=1, controllers=2, every_ms=300, note_ms
 LATE_BEATS = Plan(("slow", "cut", "cut"), shards=2, controllers=2, every_ms=600, note_ms=200, latency_ms=(1, 10))
 SUSPENDED = Plan(("suspend",), shards=2, controllers=2, every_ms=3_000, note_ms=250)
 ALONE_AND_SUSPENDED = Plan(("suspend",), shards=2, controllers=1, every_ms=6_000, note_ms=250)
+MUTED = Plan((*(each for each in FAULTS if each not in ("set_clock", "silence")), *["mute"] * 4), every_ms=1_200)
+MUTED_HAND_OVERS = Plan(("mute", "mute", "hand_over", "slow", "refuse"), shards=2, every_ms=700)
 FAIL_OVERS = Plan(("fail_over", "fail_over", "pause", "cut"), shards=2, note_ms=150)
 
 

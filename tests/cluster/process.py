@@ -128,7 +128,7 @@ class Process:
             self.perform(action)
         for owned in self.member.owned.all():
             if not owned.closing and not self.tenures.has(owned):
-                self.tenures.begin(owned, ())
+                self.tenures.begin(owned, (), self.member.clock.now(self.monotonic))
         self.flush()
         self._timer += 1
         at = self.member.next_due()

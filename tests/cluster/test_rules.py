@@ -183,6 +183,16 @@ def test_a_commit_that_hung_holds_back_what_beats_tell_until_the_next() -> None:
     assert hearing.until(7_000) == 7_000
 
 
+@pytest.mark.parametrize(("failed", "told"), [(True, 9_000), (False, 9_500)])
+def test_a_commit_that_failed_holds_back_what_the_beats_of_the_next_lease_tell(failed: bool, told: int) -> None:
+    hearing = Hearing()
+    hearing.begin(300)
+    hearing.end(400, done=not failed)
+    again = hearing.of_new_lease(9_000)
+    assert again.until(9_500) == told
+    assert again.begin(9_600) == (9_000 if failed else 9_600)
+
+
 # -- membership -------------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +282,18 @@ def test_the_controllers_that_ended_are_bounded() -> None:
 
 
 # -- tenures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_beat_that_told_of_a_take_or_a_release_is_newer_than_its_answer() -> None:
+    owned, released, others = shard(0, 1, fence=6), shard(0, None, fence=6), shard(0, 2, fence=7)
+    members = ClusterView(1, told(controller(1), controller(2), shards=(released,), version=14), 0)
+    members.was_taken(owned)  # it took the shard with this fence, and released it since
+    assert members.free() == [0]
+    members = ClusterView(1, told(controller(1), controller(2), shards=(others,), version=15), 0)
+    members.was_released(0)  # and another one has taken it since
+    assert members.last_owner_of(0) == 2
+    members.was_taken(owned)
+    assert members.last_owner_of(0) == 2
 
 
 def test_a_shard_that_was_released_comes_back_only_with_a_higher_fence() -> None:

@@ -10,7 +10,15 @@ import os
 import pytest
 
 from tests.cluster import directed
-from tests.cluster.mutations import ALONE_AND_SUSPENDED, FAIL_OVERS, HAND_OVERS, LATE_BEATS, SUSPENDED
+from tests.cluster.mutations import (
+    ALONE_AND_SUSPENDED,
+    FAIL_OVERS,
+    HAND_OVERS,
+    LATE_BEATS,
+    MUTED,
+    MUTED_HAND_OVERS,
+    SUSPENDED,
+)
 from tests.cluster.truth import Broken
 from tests.cluster.world import Plan, World
 
@@ -36,6 +44,8 @@ PLANS = {
     "hand_overs": HAND_OVERS,
     "late_beats": LATE_BEATS,
     "fail_overs": FAIL_OVERS,
+    "muted": MUTED,
+    "muted_hand_overs": MUTED_HAND_OVERS,
     "suspended": SUSPENDED,
     "alone_and_suspended": ALONE_AND_SUSPENDED,
 }
@@ -53,6 +63,8 @@ FOUND = {
     3679: Plan(),  # and the shard was released again before its tenure came back
     # A shard was taken seven times by who had a slow commit under way, which held up its answers:
     1004055: HAND_OVERS,
+    # The answer to a take came when the shard had been released again, and from then on nobody took it:
+    70001072: MUTED_HAND_OVERS,
     # A controller stopped during a commit, and went on when another one had long served its shards:
     20010200: Plan(),  # the judge took that time for nobody's
 }

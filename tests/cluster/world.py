@@ -21,7 +21,9 @@ from tests.cluster.truth import NOTHING_SHOWN, Broken, Truth
 
 HEALED_MS = 6_000  # after the last fault, everybody is served again
 ANSWERED_MS = 13_000  # after the last fault, every writer was answered since
+LET_GO_MS = 15_000  # after the last fault, every writer that says nothing was let go
 EVEN_MS = 9_000  # after the last controller came or went, shards are even
+FOR_EVER_MS = 10**9
 FAULTS = (
     "kill",
     "pause",
@@ -71,6 +73,7 @@ class World:
     down: bool = False
     refusing: bool = False  # commits fail, and beats do not
     quiet_until: float = 0.0  # writers say nothing
+    muted_until: dict[tuple[int, int], float] = field(init=False, default_factory=dict)  # one of a shard says nothing
     latency: tuple[int, int] = (1, 10)
     writers: int = 1
     _heap: list[tuple[float, int, Callable[[], None]]] = field(init=False, default_factory=list)
@@ -106,11 +109,17 @@ class World:
         self.run_until(plan.ms + ANSWERED_MS)
         for shard, times in enumerate(goal):
             for writer, time in enumerate(times):
-                if truth.answered[shard][writer] < time:
+                if truth.answered[shard][writer] < time and (shard, writer) not in self.muted_until:
                     raise Broken(f"writer {writer} of shard {shard} got no answer long after the last fault")
         while self.time < self.store.changed_at + EVEN_MS:
             self.run_until(self.store.changed_at + EVEN_MS)
         self.judge_shares()
+        if self.muted_until and not truth.store_clock_was_set:
+            self.run_until(max(self.time, plan.ms + LET_GO_MS))
+            for shard, writer in self.muted_until:
+                data = self.store.data[shard]
+                if data.notes[writer] and not data.out[writer]:
+                    raise Broken(f"writer {writer} of shard {shard} says nothing, and still holds time back")
 
     def run_until(self, time: float) -> None:
         heap = self._heap
@@ -229,6 +238,11 @@ class World:
 
     # -- clients -------------------------------------------------------------------------------------------------
 
+    def has(self, name: str) -> bool:
+        """Whether a controller with this name runs, or may go on."""
+        there = (process for process in self.processes.values() if not (self.calm and process.paused))
+        return any(process.member.identity.name == name for process in there)
+
     def anyone(self) -> int | None:
         """The controller that a client calls. While nothing is broken, it soon learns which ones are there."""
         numbers = [number for number, process in self.processes.items() if not (self.calm and process.paused)]
@@ -238,7 +252,7 @@ class World:
         """A writer says its time, until it is answered; then the next one."""
         self.after(self.plan.note_ms * self.random.uniform(0.5, 1.5), partial(self.note, shard, writer))
         said, answered, number = self.truth.said[shard], self.truth.answered[shard], self.anyone()
-        if number is None or self.time < self.quiet_until:
+        if number is None or self.time < max(self.quiet_until, self.muted_until.get((shard, writer), 0)):
             return
         if said[writer] == answered[writer]:
             said[writer] += 1
@@ -262,7 +276,7 @@ class World:
 
     def start(self, name: str, in_ms: float) -> None:
         def begin() -> None:
-            if self.calm and name in {process.member.identity.name for process in self.processes.values()}:
+            if self.calm and self.has(name):
                 return
             process = Process(self, name, next(self._numbers))
             self.processes[process.number] = process
@@ -277,7 +291,7 @@ class World:
         self.processes.pop(process.number, None)
         self.tell(f"{process.number} stopped")
         name = process.member.identity.name
-        if not any(each.member.identity.name == name for each in self.processes.values()):
+        if not self.has(name):
             self.start(name, 100 + self.random.randrange(5_000))
 
     def break_something(self) -> None:
@@ -302,7 +316,7 @@ class World:
 
     def pause(self, process: Process) -> None:
         process.paused = True
-        ms = self.random.choice([200, 1_500, 3_500, 6_000, 12_000, 10**9])
+        ms = self.random.choice([200, 1_500, 3_500, 6_000, 12_000, FOR_EVER_MS])
         if ms > 6_000 and self.random.random() < 0.4:  # somebody starts it again, although it is only paused
             self.start(process.member.identity.name, 4_500)
         self.after(ms, process.go_on)
@@ -369,10 +383,16 @@ class World:
     def silence(self, _: Process | None) -> None:
         self.quiet_until = self.time + self.random.choice([4_000, 9_000])
 
+    def mute(self, _: Process | None) -> None:
+        """One writer says nothing."""
+        who = self.random.randrange(len(self.store.shards)), self.random.randrange(self.writers)
+        self.muted_until[who] = self.time + self.random.choice([9_000, 14_000, FOR_EVER_MS])
+
     def heal(self) -> None:
         """No fault from now on, and what was broken is whole again; a process that is paused may stay so for ever."""
         self.calm = True
         self.lost, self.slowed, self.down, self.refusing, self.quiet_until = 0.0, 0.0, False, False, 0.0
+        self.muted_until = {who: until for who, until in self.muted_until.items() if until >= FOR_EVER_MS}
         self.latency = (1, 20)
         stays = self.random.random() < 0.5
         self.tell("no more faults")
@@ -380,7 +400,7 @@ class World:
             process.cut = False
             if process.paused and not stays:
                 process.go_on()
-        if not any(not process.paused for process in self.processes.values()):
+        if not any(not (process.paused or process.member.draining) for process in self.processes.values()):
             self.start("last", 0)
 
 
