@@ -53,8 +53,9 @@ class ShardRecord:
             self._on_change()
             raise NoLease
         self._commit = commit
-        self._tenures.commit_begins(self._now())
-        self._grown = self._tenures.grown(self._member.owned.all())
+        now = self._now()
+        self._tenures.commit_begins(now)
+        self._grown = self._tenures.grown(self._member.owned.all(), now)
         return ShardCheck(commit.check, commit.release, self._grown, commit.served_until)
 
     def succeed(self) -> None:

@@ -84,18 +84,22 @@ class ShardTenures:
         for tenure in self._present.values():
             tenure.unserved.fail()
 
-    def grown(self, owned: Iterable[OwnedShard]) -> dict[int, int]:
+    def grown(self, owned: Iterable[OwnedShard], now: int) -> dict[int, int]:
         """By owned shard, its unserved time where the store has less: commits failed or hung, and callers were not
         heard.
 
-        A shard whose release was not done may be released again before its tenure comes back.
+        A shard whose release was not done may be released again before its tenure comes back. In one that is released
+        before its tenure begins, nobody was ever heard.
         """
         totals: dict[int, int] = {}
         for each in owned:
             tenure = self._present.get(each.shard) or self._ended.get(each.shard)
             if tenure is not None and tenure.fence == each.fence:
-                totals[each.shard] = tenure.unserved.total_ms
-        return {shard: total for shard, total in totals.items() if total > self._stored[shard]}
+                if tenure.unserved.total_ms > self._stored[each.shard]:
+                    totals[each.shard] = tenure.unserved.total_ms
+            elif each.closing:
+                totals[each.shard] = each.unserved_ms + max(0, now - each.clock_floor)
+        return totals
 
     def close(self, shards: Collection[int]) -> list[Tenure]:
         """Marks the tenures of these shards as being handed over, and returns them."""

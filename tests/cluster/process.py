@@ -222,10 +222,11 @@ class Process:
             self.discard()
             return
         writes = {shard: self.memory[shard].data.copy() for shard in dirty}
-        self.tenures.commit_begins(self.member.clock.now(self.monotonic))
+        now = self.member.clock.now(self.monotonic)
+        self.tenures.commit_begins(now)
         bad = {shard: memory.bad for shard, memory in self.memory.items() if memory.bad is not None}
         heard_at = {who: at for shard in dirty for who, at in self.memory[shard].heard_at.items()}
-        session = Session(commit, writes, bad, heard_at, self.tenures.grown(self.member.owned.all()))
+        session = Session(commit, writes, bad, heard_at, self.tenures.grown(self.member.owned.all(), now))
         calls, self.waiting = self.waiting, []
         for shard in dirty:
             memory = self.memory[shard]

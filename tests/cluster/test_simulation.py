@@ -65,8 +65,12 @@ FOUND = {
     1004055: HAND_OVERS,
     # The answer to a take came when the shard had been released again, and from then on nobody took it:
     70001072: MUTED_HAND_OVERS,
+    # A shard was released before its tenure began, so nobody had been heard there:
+    90030194: MUTED,
     # A controller stopped during a commit, and went on when another one had long served its shards:
     20010200: Plan(),  # the judge took that time for nobody's
+    # Its commits had failed for long when it took a shard:
+    90054802: MUTED_HAND_OVERS,  # the judge took the time before for nobody's
 }
 
 

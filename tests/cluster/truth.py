@@ -81,7 +81,8 @@ class Truth:
     def took(self, shard: int, controller: int, former: int | None, time: float) -> None:
         served = self._released[shard] if former is None else self._did[former]
         if former in self._failed:
-            served = min(served, self._failing[former])
+            _, begin = self._tenures[shard][-1]
+            served = min(served, max(self._failing[former], begin))
         self._nobody_served(shard, served, time)
         self._tenures[shard].append((controller, time))
 

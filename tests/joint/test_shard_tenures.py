@@ -24,10 +24,10 @@ def test_a_shard_that_comes_back_has_the_silence_of_commits_that_failed(fence: i
     tenures.commit_begins(9_900)
     tenures.commit_is_done(10_000, {})
     assert (again.unserved.total_ms, again is tenure) == (unserved_ms, False)
-    assert tenures.grown([owned]) == {3: unserved_ms}
+    assert tenures.grown([owned], 0) == {3: unserved_ms}
 
 
-@pytest.mark.parametrize(("fence", "grown"), [(7, {3: 9_500}), (8, {})])
+@pytest.mark.parametrize(("fence", "grown"), [(7, {3: 9_500}), (8, {3: 11_000})])
 def test_a_shard_that_is_released_again_before_it_comes_back_has_it_too(fence: int, grown: dict[int, int]) -> None:
     tenures = ShardTenures("one", lambda: True)
     tenures.begin(OwnedShard(3, 7, clock_floor=0, unserved_ms=500), (), 0)
@@ -36,7 +36,7 @@ def test_a_shard_that_is_released_again_before_it_comes_back_has_it_too(fence: i
     tenures.commit_begins(9_900)
     tenures.commit_is_done(10_000, {})
     tenures.end([3])
-    assert tenures.grown([OwnedShard(3, fence, clock_floor=0, unserved_ms=500, closing=True)]) == grown
+    assert tenures.grown([OwnedShard(3, fence, clock_floor=0, unserved_ms=500, closing=True)], 10_500) == grown
 
 
 def test_a_commit_under_way_when_a_tenure_begins_is_nobodys_silence_from_its_floor() -> None:
@@ -47,16 +47,16 @@ def test_a_commit_under_way_when_a_tenure_begins_is_nobodys_silence_from_its_flo
     tenures.commit_is_done(2_900, {})
     (tenure,) = tenures.under([3])
     assert tenure.unserved.total_ms == 1_200
-    assert tenures.grown([owned]) == {3: 1_200}
-    tenures.commit_is_done(2_910, tenures.grown([owned]))
-    assert tenures.grown([owned]) == {}
+    assert tenures.grown([owned], 0) == {3: 1_200}
+    tenures.commit_is_done(2_910, tenures.grown([owned], 0))
+    assert tenures.grown([owned], 0) == {}
 
 
 def test_nobodys_silence_lasts_until_a_controller_has_heard_that_it_owns_the_shard() -> None:
     tenures = ShardTenures("one", lambda: True)
     owned = OwnedShard(3, 7, clock_floor=2_500, unserved_ms=800)
     tenures.begin(owned, (), 3_900)
-    assert tenures.grown([owned]) == {3: 2_200}
+    assert tenures.grown([owned], 0) == {3: 2_200}
 
 
 def test_a_commit_hangs_no_longer_for_a_stream_whose_time_stands_still() -> None:
