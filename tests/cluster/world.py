@@ -238,14 +238,17 @@ class World:
 
     # -- clients -------------------------------------------------------------------------------------------------
 
+    @property
+    def there(self) -> list[Process]:
+        """The controllers that run, or may go on."""
+        return [process for process in self.processes.values() if not (self.calm and process.paused)]
+
     def has(self, name: str) -> bool:
-        """Whether a controller with this name runs, or may go on."""
-        there = (process for process in self.processes.values() if not (self.calm and process.paused))
-        return any(process.member.identity.name == name for process in there)
+        return any(process.member.identity.name == name for process in self.there)
 
     def anyone(self) -> int | None:
         """The controller that a client calls. While nothing is broken, it soon learns which ones are there."""
-        numbers = [number for number, process in self.processes.items() if not (self.calm and process.paused)]
+        numbers = [process.number for process in self.there]
         return self.random.choice(numbers) if numbers else None
 
     def note(self, shard: int, writer: int) -> None:
