@@ -242,6 +242,7 @@ class Groups:
         stored = await self._store.read(load_group, name)
         if stored is None:
             return None
+        tenure.check_latest(Kind.GROUP, name, stored.fence)
         now = tenure.moment(self._clock.now()).now
         with self._store.made_of_rows(group=name):
             loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), tenure, now)

@@ -38,6 +38,13 @@ class Tenure:
         """What rows keep of the shard."""
         return ALONE if self.shard is None else InShard(self.shard, self.unserved.total_ms)
 
+    def check_latest(self, kind: Kind, name: str, fence: int) -> None:
+        """Raises NotOwner for what a later tenure wrote, with this fence. Its controller does not know yet that this
+        one is over. A caller would be shown it with a fence that is too low, and could be shown older things later."""
+        if fence > self.fence:
+            reason = f"it was written with fence {fence} since this controller took it with {self.fence}"
+            raise NotOwner(**{str(kind): name}, reason=reason)
+
     def restored_at(self, fence: int) -> int | None:
         """When the store was last restored after the tenure with this fence; None if it was not."""
         return max((moment for restored, moment in self.restores if restored > fence), default=None)

@@ -160,6 +160,7 @@ class Streams:
         stored = await self._loading.load(name, tenure.unserved)
         if stored is None:
             return None
+        tenure.check_latest(Kind.STREAM, name, stored.fence)
         with self._store.made_of_rows(stream=name):
             loaded = LoadedStream.loaded(stored, tenure, self._watch, self._counts_of(name, tenure))
         moment = tenure.moment(self._clock.now())

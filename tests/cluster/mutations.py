@@ -162,6 +162,11 @@ def same_tenure(patch: Patch) -> None:
     patch.setattr(ShardTenures, "serves", broken)
 
 
+def latest_tenure(patch: Patch) -> None:
+    """What a later tenure wrote is loaded under an earlier one, whose controller slept."""
+    patch.setattr(Tenure, "check_latest", lambda self, kind, name, fence: None)
+
+
 def settle_first(patch: Patch) -> None:
     patch.setattr(Process, "may_read", lambda self: True)
 
@@ -259,6 +264,7 @@ RULES: dict[str, tuple[Callable[[Patch], None], Plan, int]] = {
     "wait_lease": (wait_lease, Plan(), 0),
     "read_lease": (read_lease, Plan(("pause",), note_ms=250, shards=2, every_ms=3_000), 9),
     "fence_token": (fence_token, SUSPENDED, 0),
+    "latest_tenure": (latest_tenure, SUSPENDED, 120004448),
     "new_incarnation": (new_incarnation, Plan(), 4),
     "lapse_anew": (lapse_anew, Plan(("outage", "cut", "silence"), controllers=2), 9),
     "leap_anew": (leap_anew, ALONE_AND_SUSPENDED, 3),

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, PassOn, Refuse, Serve, Stop
 from controller.cluster.member import Member, MemberPhase
-from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
+from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Kind, Leave, Take
 from controller.commit.serving import HEARTBEAT_MS
 from controller.joint.shard_tenures import ShardTenures
 from controller.storage.tenure import Tenure
+from strandline.errors import NotOwner
 from tests.cluster.store import Data, Session
 from tests.cluster.truth import NOTHING_SHOWN, WRITER_TIMEOUT_MS, Shown
 
@@ -401,6 +402,10 @@ class Process:
     def loaded(self, shard: int, tenure: Tenure, data: Data) -> None:
         self._loading.discard(shard)
         if shard not in self.memory and self.tenures.serves(tenure):
+            try:
+                tenure.check_latest(Kind.STREAM, str(shard), data.fence)
+            except NotOwner:
+                return
             self.remember(shard, tenure, data)
 
     def remember(self, shard: int, tenure: Tenure, data: Data) -> None:

@@ -43,6 +43,7 @@ class Data:
     marks: list[int] = field(default_factory=list)
     clock: int = 0
     version: int = 0
+    fence: int = 0  # of the tenure that wrote it last
 
     def copy(self) -> Data:
         return replace(self, notes=[*self.notes], heard=[*self.heard], out=[*self.out], marks=[*self.marks])
@@ -294,6 +295,7 @@ class Store:
             self.truth.judge_write(self.shards[shard], self.data[shard], written, session, fences[shard])
             self.data[shard] = written.copy()
             self.data[shard].version += 1
+            self.data[shard].fence = fences[shard]
         for shard, unserved in session.unserved.items():
             row = self.shards[shard]
             if row.owner == session.commit.check.id:

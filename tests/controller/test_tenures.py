@@ -54,7 +54,10 @@ class Shards:
 
     def take(self, shard: str) -> Tenure:
         self._fences += 1
-        tenure = self._present[shard] = Tenure(self._fences, "test", NOON, Unserved(), shard=int(shard))
+        return self.begin_tenure(shard, self._fences)
+
+    def begin_tenure(self, shard: str, fence: int) -> Tenure:
+        tenure = self._present[shard] = Tenure(fence, "test", NOON, Unserved(), shard=int(shard))
         return tenure
 
     def lose(self, shard: str) -> None:
@@ -288,6 +291,27 @@ def test_a_group_has_the_tenure_of_its_own_name(store_url: str) -> None:
         tenure = world.shards.take("1")
         assert (await world.groups.get("g1")).tenure is tenure
         assert (await world.groups.report("g1", "r", epoch, {"a0": {"0": 4}})).owned == {"a0": {"0": 4}}
+
+    play(store_url, scene)
+
+
+def test_what_a_later_tenure_wrote_is_not_served_under_an_earlier_one(store_url: str) -> None:
+    """A host that slept does not know that it has lost its shard: what it loads now would have an old fence."""
+
+    async def scene(world: World) -> None:
+        await world.streams.create("a0", 1, CONFIG)
+        await world.groups.create("g0", GroupSettings(streams=("a0",)))
+        later = world.shards.of(Kind.STREAM, "a0").fence
+        world.shards.lose("0")
+        world.shards.begin_tenure("0", later - 1)
+        with pytest.raises(NotOwner, match=f"stream 'a0' .* written with fence {later} .* took it with {later - 1}"):
+            await world.streams.get("a0")
+        with pytest.raises(NotOwner, match=f"reader group 'g0' .* written with fence {later} "):
+            await world.groups.get("g0")
+        world.shards.lose("0")
+        world.shards.take("0")
+        await world.streams.get("a0")
+        await world.groups.get("g0")
 
     play(store_url, scene)
 

@@ -117,6 +117,22 @@ def test_a_host_that_was_suspended_shows_nothing_older_than_the_caller_saw(
     assert times(shown) == [1, 2] and int(shown.headers["strandline-fence"]) >= int(fence)
 
 
+def test_a_host_that_was_suspended_shows_nothing_that_a_later_owner_wrote(postgres_url: str, start: Start) -> None:
+    """Its fence would be too low for that, and another former owner could show the caller something older."""
+    one = start(postgres_url, "one")
+    until(lambda: one.ask("PUT", "/v1/streams/s", STREAM), lambda answer: answer.is_success)
+    one.host.suspend()
+    two = start(postgres_url, "two")
+    until(lambda: marks(two), lambda answer: answer.headers.get("strandline-owner") == two.url)
+    until(lambda: two.ask("PUT", "/v1/streams/t", STREAM), lambda answer: answer.is_success)
+
+    refused = one.ask("GET", "/v1/streams/t")
+    assert (refused.status_code, refused.json()["code"]) == (503, "not_owner"), refused.text
+    assert "written with fence" in refused.json()["detail"]
+    one.host.wake()
+    until(lambda: one.ask("GET", "/v1/streams/t"), lambda answer: answer.is_success)
+
+
 def test_a_fence_that_the_store_never_gave_is_answered_with_the_true_one(postgres_url: str, start: Start) -> None:
     one = start(postgres_url, "one")
     until(lambda: one.ask("PUT", "/v1/streams/s", STREAM), lambda answer: answer.is_success)
