@@ -167,7 +167,7 @@ def held_since(holder: HolderReply, since: int | None, now: int) -> str:
     if since is not None:
         parts.append(f"since {moment(since, now)}, for {span(now - since)}")
     if holder.last_heard_ms_ago is not None:
-        parts.append(f"last heard {span(holder.last_heard_ms_ago)} ago")
+        parts.append(f"silent for {span(holder.last_heard_ms_ago)}")
     return ", ".join([*parts, timeout_text(holder.released_in_ms)])
 
 

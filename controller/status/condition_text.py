@@ -54,11 +54,11 @@ def _stuck(key: KeyStatus, now: int) -> str:
     holder = key.held_by
     if holder is None or holder.writer is None:
         return f"all writers that note are behind the last mark{_for(key, now)}"
+    if key.held_since is None:
+        return f"{holder.writer} notes, and its time has not moved{_for(key, now)}"
     silent = holder.last_heard_ms_ago
-    heard = "" if silent is None else f", last heard {span(silent)} ago"
-    if key.held_since is not None:
-        return f"{holder.writer} holds the others back{_for(key, now)}{heard}"
-    return f"{holder.writer} notes, and its time has not moved{_for(key, now)}{heard}"
+    how_long = "" if silent is None else f", silent for {span(silent)}"
+    return f"{holder.writer} holds the others back{_for(key, now)}{how_long}"
 
 
 def _stalled(key: KeyStatus, now: int) -> str:

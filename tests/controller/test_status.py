@@ -115,7 +115,7 @@ def test_each_state_comes_with_its_age_and_a_reason(troubled: InProcess) -> None
         "calm": ("fine", NOON + 20_000, "time moves"),
         "incomplete": ("incomplete", NOON, "marks leave out lost"),
         "sealed": ("sealed", NOON, "the stream is sealed: no mark follows"),
-        "stuck": ("stuck", NOON, "slow holds the others back for 20 s, last heard 20 s ago"),
+        "stuck": ("stuck", NOON, "slow holds the others back for 20 s, silent for 20 s"),
     }
     key = by_name["stuck"]["keys"][""]
     assert (key["state"], key["usual_ms"], key["too_long_ms"]) == ("stuck", None, NEW_STILL_MS)
