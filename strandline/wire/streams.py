@@ -86,7 +86,10 @@ def window_reply(window: TimeWindow, identity: str) -> WindowReply:
 
 class HolderReply(msgspec.Struct, frozen=True, kw_only=True):
     """The writer that the next mark waits for, which has the least time of those that count, and until when. Whether it
-    holds others back, the status says with `held_back`. Without a name: fewer than `min_writers` have noted yet."""
+    holds others back, the status says with `held_back`. Without a name: fewer than `min_writers` have noted yet.
+
+    `last_heard_ms_ago` counts no time in which nobody could be heard, such as while no controller ran.
+    """
 
     writer: str | None
     state: str
