@@ -322,7 +322,15 @@ class World:
         ms = self.random.choice([200, 1_500, 3_500, 6_000, 12_000, FOR_EVER_MS])
         if ms > 6_000 and self.random.random() < 0.4:  # somebody starts it again, although it is only paused
             self.start(process.member.identity.name, 4_500)
-        self.after(ms, process.go_on)
+        self.after(ms, partial(self.go_on, process))
+
+    def go_on(self, process: Process) -> None:
+        """Lets a paused process go on, but not two of one name: then the one that begins ends the other at once."""
+        name = process.member.identity.name
+        if any(each.member.identity.name == name and not each.member.id for each in self.processes.values()):
+            self.after(500, partial(self.go_on, process))
+        else:
+            process.go_on()
 
     def suspend(self, process: Process) -> None:
         """Its host sleeps: its monotonic clock stands still meanwhile."""
