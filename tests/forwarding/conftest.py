@@ -18,6 +18,7 @@ from controller.cluster.actions import CallRoute, Hold, PassOn, Refusal, Refuse,
 from controller.cluster.member import HELD_CALL_MS
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import ControllerRow, Kind
+from controller.limits import DEFAULT_LIMITS, Limits
 from controller.settings import Settings
 from strandline.testing import ManualClock
 from tests.in_thread import InThread, url_of
@@ -127,6 +128,7 @@ class RealController(InThread):
         certificate: tuple[str, str] | None = None,
         peer_tls: ssl.SSLContext | None = None,
         dashboard: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """With a `certificate` and its key it serves TLS; `peer_tls` is whom it trusts, and whom the test does. `alone`
         means that there are no others. Clients may call it at its address if it is there `for_clients`."""
@@ -138,7 +140,12 @@ class RealController(InThread):
         cluster.add(id_, address, address if for_clients else client_address)
         directory = None if alone else self.directory
         app = create_app(
-            Settings(database=str(database)), directory=directory, clock=clock, peer_tls=peer_tls, dashboard=dashboard
+            Settings(database=str(database)),
+            directory=directory,
+            clock=clock,
+            peer_tls=peer_tls,
+            dashboard=dashboard,
+            limits=limits,
         )
         super().__init__(app, listener, certificate, peer_tls)
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from controller.http.forwarding.peers import PassOutcome
+from controller.limits import Limits
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
@@ -199,6 +200,27 @@ def test_notes_that_wait_when_a_controller_stops_are_unknown(make: Make, owner: 
     asking.join(30)
     assert not asking.is_alive()
     assert heard in ([], [504])
+
+
+def test_calls_whose_owner_says_nothing_are_answered_when_a_controller_stops(
+    make: Make, owner: Callable[[Talk], FalseOwner]
+) -> None:
+    asked = threading.Semaphore(0)
+    first, _ = make(1, limits=Limits(drain_s=3, stop_s=1, cut_grace_s=1)), owner(lambda _: asked.release())
+    heard: list[tuple[int, str]] = []
+
+    def ask(method: str, path: str, body: object) -> None:
+        answer = httpx.request(method, f"{first.url}{path}", json=body, timeout=30, trust_env=False)
+        heard.append((answer.status_code, answer.json()["code"]))
+
+    asking = [threading.Thread(target=ask, args=call) for call in CALLS]
+    for each in asking:
+        each.start()
+    assert all(asked.acquire(timeout=30) for _ in CALLS)
+    first.stop()
+    for each in asking:
+        each.join(30)
+    assert heard == [(504, "owner_undecided")] * len(CALLS)
 
 
 def test_our_clients_tell_nothing_done_from_not_known(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:

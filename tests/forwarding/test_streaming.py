@@ -52,6 +52,33 @@ def test_reading_goes_on_behind_the_last_event_id(two: Two) -> None:
         assert "id: 2" in next(line for line in events.iter_lines() if line.startswith("id:"))
 
 
+def test_waits_end_in_order_when_the_controller_that_passed_them_on_stops(two: Two) -> None:
+    first, second = two
+    polled: list[httpx.Response] = []
+    lines: list[str] = []
+
+    def poll() -> None:
+        polled.append(httpx.get(f"{first.url}/v1/streams/s/marks?wait_ms=30000", timeout=30, trust_env=False))
+
+    def follow() -> None:
+        with httpx.stream("GET", f"{first.url}/v1/streams/s/marks/live", timeout=30, trust_env=False) as events:
+            lines.extend(events.iter_lines())
+
+    calls = [threading.Thread(target=poll), threading.Thread(target=follow)]
+    for each in calls:
+        each.start()
+    while not (second.app.state.controller.reading.waiting and second.app.state.controller.following.readers):
+        assert second.ask("GET", "/healthz").is_success
+    first.stop()
+    for each in calls:
+        each.join(5)
+        assert not each.is_alive()
+    assert (polled[0].status_code, polled[0].json()["code"]) == (504, "owner_undecided")
+    assert 'data: {"reason":"stopping"}' in lines
+    while second.app.state.controller.reading.waiting or second.app.state.controller.following.readers:
+        assert second.ask("GET", "/healthz").is_success
+
+
 def test_the_events_of_a_sealed_stream_end(two: Two) -> None:
     first, _ = two
     first.ask("POST", "/v1/streams/s/notes", note(1))

@@ -44,6 +44,7 @@ from controller.http.forwarding.peers import (
     PassedCall,
     PeerAnswer,
     Peers,
+    Stopping,
     problem_head,
 )
 from controller.http.forwarding.stream_views import TOKEN, StreamsOfAll
@@ -52,7 +53,7 @@ from controller.http.notes import OF_SEVERAL_STREAMS, read_well_made
 from controller.http.problems import RETRY_AFTER_S
 from controller.http.request_bodies import SMALL_BODY_BYTES, read_body, until_left
 from controller.http.request_headers import sent_headers
-from controller.http.responses import JSON, headers_of, to_json
+from controller.http.responses import EVENTS, JSON, event_of_end, headers_of, to_json
 from controller.limits import Limits
 from controller.records.operator_log import log_event
 from strandline.errors import BadRequest, NotOwner, OwnerUndecided
@@ -76,6 +77,7 @@ _OF_THE_CONNECTION: Final = frozenset(
     }
 )
 _PASSED_ON: Final = "strandline.passed_on"  # in a scope
+_END: Final = event_of_end("stopping")
 _DIGITS: Final = 19  # of a number below 2**63
 
 Value = TypeVar("Value")
@@ -91,6 +93,7 @@ class _Call:
     send: Send
     request_id: bytes
     started: bool = False  # the answer
+    end: bytes | None = None  # of an answer that has begun, if it may end at this moment
 
     @property
     def token(self) -> bytes | None:
@@ -127,6 +130,7 @@ class Forwarding:
         self.peers = Peers(tls, limits)
         self._queue = NoteQueue(self.peers, limits.passed_notes)
         self._batches = NoteBatches(self._owners, self.peers)
+        self._answering_s = limits.cut_grace_s
         self.others = OtherControllers(self._owners, self.peers, name)
 
     @property
@@ -137,6 +141,10 @@ class Forwarding:
     def streams_of_all(self, own: StreamViews) -> StreamsOfAll:
         """Views of the streams of all controllers, from those of this one."""
         return StreamsOfAll(own, self._owners, self.peers)
+
+    def stop(self, calls_end_in_s: float) -> None:
+        """Ends the waits that were passed on, and the other calls in time for their answers."""
+        self.peers.stop(max(0.0, calls_end_in_s - self._answering_s))
 
     async def close(self) -> None:
         await self._queue.close()
@@ -238,6 +246,9 @@ class Forwarding:
                 if isinstance(error, NoAnswer):
                     raise OwnerUndecided(**subject.named, reason=str(error)) from None
                 raise
+            if isinstance(error, Stopping) and call.end is not None:
+                await call.send({"type": "http.response.body", "body": call.end})
+                return True
             log_event("passed_answer_broke_off", logging.WARNING, error=error, path=call.scope["path"])
             return True
 
@@ -254,8 +265,11 @@ async def _send_back(call: _Call, answer: PeerAnswer) -> None:
     headers = tuple((name, value) for name, value in answer.headers if name not in _OF_THE_CONNECTION)
     begun = answer.pieces()
     await call.begin(answer.status, headers)
+    has_events = dict(headers).get(b"content-type", b"").startswith(EVENTS)
     async for piece in begun:
         await call.send({"type": "http.response.body", "body": piece, "more_body": True})
+        if has_events:  # its client drops a last event that is not whole
+            call.end = _END if piece.endswith(b"\n\n") else b""
     await call.send({"type": "http.response.body", "body": b""})
 
 

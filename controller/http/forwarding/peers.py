@@ -55,6 +55,10 @@ class NoAnswer(Exception):
     """It is not known whether the call was carried out."""
 
 
+class Stopping(NoAnswer):
+    """This controller stops, and waits for the answer no longer."""
+
+
 class PassOutcome(StrEnum):
     """What came of a request to another controller."""
 
@@ -195,11 +199,13 @@ class Peers:
             for waits in (False, True)
         }
         self._turns = {waits: cycle(pools) for waits, pools in self._pools.items()}
+        self._limits: dict[asyncio.Timeout, bool] = {}  # of the calls under way, by whether they wait
+        self._over_at: float | None = None  # set once this controller stops
 
     @asynccontextmanager
     async def ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
-        """Sends a call; gives the answer when its head is there. Raises NotTaken, NoAnswer or Overloaded. Counts what
-        came of it, unless its caller left before."""
+        """Sends a call; gives the answer when its head is there. Raises NotTaken, NoAnswer or Overloaded, and Stopping
+        at any moment. Counts what came of it, unless its caller left before."""
         try:
             async with self._ask(owner, call) as answer:
                 yield answer
@@ -223,16 +229,40 @@ class Peers:
             raise Overloaded(waiting=limit, limit=limit, what="calls are passed on to another controller")
         peer.under_way[waits] += 1
         try:
-            answer = await self._send(owner, call, peer)
-            try:
-                given = PeerAnswer(answer, call.within_s, owner.client_address)
-                if given.status == NotOwner.status and problem_head(await given.whole()).code == NotOwner.code:
-                    raise NotTaken(NOT_ITS_OWN)
-                yield given
-            finally:
-                await answer.aclose()
+            async with self._until_stop(waits):
+                answer = await self._send(owner, call, peer)
+                try:
+                    given = PeerAnswer(answer, call.within_s, owner.client_address)
+                    if given.status == NotOwner.status and problem_head(await given.whole()).code == NotOwner.code:
+                        raise NotTaken(NOT_ITS_OWN)
+                    yield given
+                finally:
+                    await answer.aclose()
         finally:
             peer.under_way[waits] -= 1
+
+    def stop(self, within_s: float) -> None:
+        """Ends all calls that wait for marks, now and from now on, and the others within this time."""
+        self._over_at = asyncio.get_running_loop().time() + within_s
+        for limit, waits in self._limits.items():
+            limit.reschedule(self._call_ends_at(waits))
+
+    def _call_ends_at(self, waits: bool) -> float | None:
+        if self._over_at is None:
+            return None
+        return asyncio.get_running_loop().time() if waits else self._over_at
+
+    @asynccontextmanager
+    async def _until_stop(self, waits: bool) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout_at(self._call_ends_at(waits)) as limit:
+                self._limits[limit] = waits
+                try:
+                    yield
+                finally:
+                    del self._limits[limit]
+        except TimeoutError:
+            raise Stopping("the controller that passed it on is stopping") from None
 
     async def _send(self, owner: ControllerRow, call: PassedCall, peer: _Peer) -> httpx.Response:
         try:
