@@ -40,7 +40,8 @@ RETRY_AFTER_DIGITS = 6
 class Patience:
     """How long a call may try, how long one attempt may take, and how the pauses between attempts grow.
 
-    The time that the controller waits on purpose (`wait_ms`) is added to the deadline and to the attempt's time.
+    The time that the controller waits on purpose (`wait_ms`) is added to the deadline and to the attempt's time. An
+    attempt may take longer by the time that it takes to connect, up to two seconds, and its call with it.
     """
 
     deadline_ms: int = CALL_DEADLINE_DEFAULT_MS
