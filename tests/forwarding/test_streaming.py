@@ -75,8 +75,6 @@ def test_waits_end_in_order_when_the_controller_that_passed_them_on_stops(two: T
         assert not each.is_alive()
     assert (polled[0].status_code, polled[0].json()["code"]) == (504, "owner_undecided")
     assert 'data: {"reason":"stopping"}' in lines
-    while second.app.state.controller.reading.waiting or second.app.state.controller.following.readers:
-        assert second.ask("GET", "/healthz").is_success
 
 
 def test_the_events_of_a_sealed_stream_end(two: Two) -> None:
