@@ -56,7 +56,7 @@ class Session:
     commit: CommitParts
     writes: dict[int, Data]
     bad: dict[int, str]  # by shard: what would be untrue if it were written
-    heard_at: dict[tuple[int, int], float]  # by shard and writer: when its note was applied, in real time
+    heard_at: dict[tuple[int, int], float]  # by shard and writer: when its note was applied, in real time or earlier
     unserved: dict[int, int]  # by shard: how long nobody could be heard, where the store has less
     idle_since: float | None = None
     over: bool = False
