@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from functools import partial
 from typing import Any
 
 import httpx
@@ -12,9 +13,12 @@ import uvicorn
 import uvloop
 
 from controller.app import Application
+from controller.http.connection import Connections, HttpConnection
+from controller.limits import DEFAULT_LIMITS
 from controller.server import Listener, Server
 
 START_DEADLINE_S = 30
+CONNECTIONS = 1_000
 
 
 class InThread:
@@ -33,6 +37,7 @@ class InThread:
         self.url = url_of(listener, "http" if certificate is None else "https")
         config = uvicorn.Config(
             app,
+            http=partial(HttpConnection, Connections(DEFAULT_LIMITS, CONNECTIONS)),  # type: ignore[arg-type]  # as in serve
             ws="none",
             lifespan="on",
             log_config=None,

@@ -21,6 +21,7 @@ from controller.records.operator_log import log_event
 
 NEVER: Final = float("inf")
 LOG_PAUSE_S: Final = 10.0  # between two log lines about too many connections
+CONFIRMED_S: Final = 1.0  # how long a caller may take to confirm the end of a connection, as TLS has it
 
 
 class Connections:
@@ -105,6 +106,16 @@ class HttpConnection(HttpToolsProtocol):
         """Ends it now, in any state."""
         self._among.remove(self)
         self.transport.abort()
+
+    def shutdown(self) -> None:
+        """For the end of the process. A caller that is idle reads nothing, and so does not confirm the end."""
+        super().shutdown()
+        if self.transport.is_closing():
+            self.loop.call_later(CONFIRMED_S, self._end_unconfirmed)
+
+    def _end_unconfirmed(self) -> None:
+        if not self.transport.get_write_buffer_size():
+            self.end()
 
     def is_overdue(self, now: float) -> bool:
         """Whether its caller has taken too long."""

@@ -66,6 +66,19 @@ class Slow:
         return self._got
 
 
+def test_a_caller_that_is_idle_over_tls_does_not_hold_up_the_end(
+    serve: Callable[..., OwnProcess], certificate: Certificate
+) -> None:
+    """It reads nothing, so it does not confirm the end of its connection. Past its time, uvicorn would log an error."""
+    trusted = ssl.create_default_context(cafile=certificate.certificate)
+    secured = serve("--ssl-certfile", certificate.certificate, "--ssl-keyfile", certificate.key, trusted=trusted)
+    with Raw(secured, trusted) as idle:
+        idle.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert idle.socket.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        assert secured.stop() == 0
+    assert secured.errors == "", secured.errors
+
+
 def test_the_connection_of_who_is_slow_ends(serve: Callable[..., OwnProcess], certificate: Certificate) -> None:
     trusted = ssl.create_default_context(cafile=certificate.certificate)
     plain = serve(**LIMITS)
