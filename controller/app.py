@@ -193,7 +193,7 @@ def _provide(app: FastAPI, controller: Controller, forwarding: Forwarding | None
     if forwarding is not None:
         controller.groups.views = forwarding.streams_of_all(controller.groups.views)
         status = JointStatus(controller.status, forwarding.others, controller.clock)
-        controller.reading.stopping.add_done_callback(lambda _: forwarding.stop(controller.calls_end_in_s))
+        controller.reading.stopping.add_done_callback(lambda _: forwarding.peers.stop(controller.calls_end_in_s))
     app.state.controller = controller
     app.state.forwarding = forwarding
     app.state.status = status

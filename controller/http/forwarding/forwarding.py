@@ -130,7 +130,6 @@ class Forwarding:
         self.peers = Peers(tls, limits)
         self._queue = NoteQueue(self.peers, limits.passed_notes)
         self._batches = NoteBatches(self._owners, self.peers)
-        self._answering_s = limits.cut_grace_s
         self.others = OtherControllers(self._owners, self.peers, name)
 
     @property
@@ -141,10 +140,6 @@ class Forwarding:
     def streams_of_all(self, own: StreamViews) -> StreamsOfAll:
         """Views of the streams of all controllers, from those of this one."""
         return StreamsOfAll(own, self._owners, self.peers)
-
-    def stop(self, calls_end_in_s: float) -> None:
-        """Ends the waits that were passed on, and the other calls in time for their answers."""
-        self.peers.stop(max(0.0, calls_end_in_s - self._answering_s))
 
     async def close(self) -> None:
         await self._queue.close()

@@ -200,6 +200,7 @@ class Peers:
         }
         self._turns = {waits: cycle(pools) for waits, pools in self._pools.items()}
         self._limits: dict[asyncio.Timeout, bool] = {}  # of the calls under way, by whether they wait
+        self._answering_s = limits.cut_grace_s
         self._over_at: float | None = None  # set once this controller stops
 
     @asynccontextmanager
@@ -241,9 +242,9 @@ class Peers:
         finally:
             peer.under_way[waits] -= 1
 
-    def stop(self, within_s: float) -> None:
-        """Ends all calls that wait for marks, now and from now on, and the others within this time."""
-        self._over_at = asyncio.get_running_loop().time() + within_s
+    def stop(self, calls_end_in_s: float) -> None:
+        """Ends all calls that wait for marks, now and from now on, and the others in time for an answer."""
+        self._over_at = asyncio.get_running_loop().time() + max(0.0, calls_end_in_s - self._answering_s)
         for limit, waits in self._limits.items():
             limit.reschedule(self._call_ends_at(waits))
 
