@@ -59,7 +59,7 @@ PARTS: Final = (
         "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --pages 1 --streams 5 --updates 1",
         "--seconds 2",
     ),
-    Part("marks", 100, "--seconds 1 --rounds 1 --crowd 100 --postgres 0"),
+    Part("marks", 100, "--seconds 1 --rounds 1 --postgres 0"),
     Part("stops", 90, "--writers 100 --many 200 --rounds 1", "--rounds 2"),
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1", "--rounds 2"),
     Part("cold", 120, "--streams 50 --together 8"),
