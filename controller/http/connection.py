@@ -107,20 +107,12 @@ class HttpConnection(HttpToolsProtocol):
         self._among.remove(self)
         self.transport.abort()
 
-    def shutdown(self) -> None:
-        """For the end of the process. A caller that is idle reads nothing, and so does not confirm the end."""
-        super().shutdown()
-        if self.transport.is_closing():
-            self.loop.call_later(CONFIRMED_S, self._end_unconfirmed)
-
-    def _end_unconfirmed(self) -> None:
-        if not self.transport.get_write_buffer_size():
-            self.end()
-
     def is_overdue(self, now: float) -> bool:
         """Whether its caller has taken too long."""
-        if self._read_by == NEVER and self.transport.is_closing():
-            self._read_by = now + self._limits.unread_answer_s
+        if self.transport.is_closing():
+            # Over TLS this waits for the caller to confirm it, and a caller that reads no more does not do that.
+            unsent = self.transport.get_write_buffer_size()
+            self._read_by = min(self._read_by, now + (self._limits.unread_answer_s if unsent else CONFIRMED_S))
         if self.flow.read_paused and self._send_by != NEVER:
             self._send_by = now + self._limits.body_s  # what we do not read is not the caller's fault
         return now > self._send_by or now > self._read_by

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
+import pytest
+
 from tests.door.raw import PATIENCE_S, Raw
 from tests.served import OwnProcess
 from tests.tokens.test_serving import Certificate, certificate
@@ -66,15 +68,21 @@ class Slow:
         return self._got
 
 
-def test_a_caller_that_is_idle_over_tls_does_not_hold_up_the_end(
-    serve: Callable[..., OwnProcess], certificate: Certificate
+@pytest.mark.parametrize("asked", ["healthz", "v1/streams/s/marks/live", "v1/streams/s/marks?wait_ms=20000"])
+def test_who_reads_no_more_over_tls_does_not_hold_up_the_end(
+    serve: Callable[..., OwnProcess], certificate: Certificate, asked: str
 ) -> None:
-    """It reads nothing, so it does not confirm the end of its connection. Past its time, uvicorn would log an error."""
+    """Such a caller does not confirm the end of its connection. Past its time, uvicorn would log an error."""
     trusted = ssl.create_default_context(cafile=certificate.certificate)
     secured = serve("--ssl-certfile", certificate.certificate, "--ssl-keyfile", certificate.key, trusted=trusted)
-    with Raw(secured, trusted) as idle:
-        idle.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert idle.socket.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    secured.client.put("/v1/streams/s", json={"segments": 1})
+    with Raw(secured, trusted) as caller:
+        caller.send(f"GET /{asked} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        if "wait" in asked:
+            while "\nstrandline_waiting_readers 1" not in secured.client.get("/metrics").text:
+                pass
+        else:
+            assert caller.socket.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         assert secured.stop() == 0
     assert secured.errors == "", secured.errors
 
