@@ -41,6 +41,7 @@ class Limits:
     # The end
     drain_s: float = 20  # from the signal to stop until the end, whatever calls and the store do
     hand_over_s: float = 10  # of that, at most, for giving shards to other controllers; calls have the rest
+    callers_s: float = 5  # of that, at most, for callers that have to send the rest of a request or read an answer
     stop_s: float = 5  # of that, reserved for the last commit and for closing the store
 
 

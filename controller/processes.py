@@ -119,6 +119,7 @@ class _Parent:
         self._selector = selectors.DefaultSelector()
         self._waking, self._woken = socket.socketpair()  # each signal is a byte in it
         self._living, self._parent_lives = os.pipe()  # ends with this process
+        self._interrupted = False
 
     def __enter__(self) -> _Parent:
         for each in (self._waking, self._woken):
@@ -145,12 +146,15 @@ class _Parent:
         self._woken.close()
 
     def run(self) -> int:
-        """Until all have ended; returns the worst of their statuses."""
+        """Until all have ended; returns the worst of their statuses. Raises KeyboardInterrupt if all is well and
+        Ctrl-C ended them."""
         restarts = self._restarts
         while True:
             for number in restarts.due(time.monotonic()):
                 self._start(number)
             if restarts.over:
+                if self._interrupted and restarts.status == 0:
+                    raise KeyboardInterrupt
                 return restarts.status
             due = restarts.next_due()
             wait_s = None if due is None else max(0.0, due - time.monotonic())
@@ -163,7 +167,9 @@ class _Parent:
                 self._signal(signal.SIGKILL)
 
     def _wake(self) -> None:
-        if not _ENDING.isdisjoint(self._woken.recv(4_096)):
+        received = self._woken.recv(4_096)
+        self._interrupted |= signal.SIGINT in received
+        if not _ENDING.isdisjoint(received):
             self._stop()
 
     def _stop(self) -> None:

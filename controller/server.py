@@ -78,16 +78,16 @@ class Server(uvicorn.Server):
         listeners: Sequence[Listener],
         on_ready: Callable[[], None],
         parent: int | None,
-        handshake_s: float,
+        connections: Connections,
     ) -> None:
         """`on_ready` is called once it takes calls. `parent` is a file that ends with the process for which this one
-        works, None if it works for itself. A TLS handshake may take `handshake_s`."""
+        works, None if it works for itself."""
         super().__init__(config)
         self._strandline = app
         self._listeners = listeners
         self._on_ready = on_ready
         self._parent = parent
-        self._handshake_s = handshake_s
+        self._connections = connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
@@ -100,15 +100,12 @@ class Server(uvicorn.Server):
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(self._parent, self._end_without_parent)
         loop, state = asyncio.get_running_loop(), self.lifespan.state
-        connect: Callable[[], asyncio.Protocol] = partial(
-            self.config.http_protocol_class,
-            config=self.config,  # type: ignore[call-arg]  # as uvicorn calls it itself
-            server_state=self.server_state,
-            app_state=state,
+        connect = partial(
+            HttpConnection, self._connections, config=self.config, server_state=self.server_state, app_state=state
         )
         for listener in self._listeners if self.started else ():
             tls = self.config.ssl if listener.tls else None
-            handshake_s = self._handshake_s if listener.tls else None
+            handshake_s = self._connections.limits.first_byte_s if listener.tls else None
             server = await loop.create_server(
                 connect, sock=listener.socket, ssl=tls, backlog=self.config.backlog, ssl_handshake_timeout=handshake_s
             )
@@ -143,6 +140,7 @@ class Server(uvicorn.Server):
             controller.begin_stop()
             await controller.hand_over()  # until then it takes calls, and passes them on
             self.config.timeout_graceful_shutdown = controller.calls_end_in_s
+            self._connections.end_all(controller.calls_end_in_s - self._connections.limits.cut_grace_s)
         await super().shutdown(sockets)
         if self.force_exit:  # after a second Ctrl-C uvicorn waits for nobody; the store is left in order all the same
             await self.lifespan.shutdown()
@@ -216,7 +214,6 @@ def run(
     connections = Connections(limits, connections_bound(limits))
     config = uvicorn.Config(
         app,
-        http=partial(HttpConnection, connections),  # type: ignore[arg-type]  # it makes a protocol, as a class does
         timeout_keep_alive=limits.keep_alive_s,
         loop="uvloop",
         ws="none",
@@ -233,7 +230,7 @@ def run(
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
     logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # uvicorn set it to its own level
-    server = Server(config, app, listeners, on_ready, parent, limits.first_byte_s)
+    server = Server(config, app, listeners, on_ready, parent, connections)
     signal.signal(signal.SIGTERM, _end)
     with ExitStack() as closed:
         for listener in listeners:

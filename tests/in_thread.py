@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from functools import partial
 from typing import Any
 
 import httpx
@@ -13,7 +12,7 @@ import uvicorn
 import uvloop
 
 from controller.app import Application
-from controller.http.connection import Connections, HttpConnection
+from controller.http.connection import Connections
 from controller.limits import DEFAULT_LIMITS
 from controller.server import Listener, Server
 
@@ -37,7 +36,6 @@ class InThread:
         self.url = url_of(listener, "http" if certificate is None else "https")
         config = uvicorn.Config(
             app,
-            http=partial(HttpConnection, Connections(DEFAULT_LIMITS, CONNECTIONS)),  # type: ignore[arg-type]  # as in serve
             ws="none",
             lifespan="on",
             log_config=None,
@@ -49,7 +47,7 @@ class InThread:
             ssl_keyfile=None if certificate is None else certificate[1],
         )
         listeners = [Listener(listener, certificate is not None)]
-        self.server = Server(config, app, listeners, lambda: None, None, START_DEADLINE_S)
+        self.server = Server(config, app, listeners, lambda: None, None, Connections(DEFAULT_LIMITS, CONNECTIONS))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=trusted or True)

@@ -5,13 +5,15 @@
     requests on one connection    that wait for the answers before them
     time                          to the first request, of a head, of a body, and until a caller reads its answer
 
-A caller that breaks a bound is no client of this API: its connection ends without an answer.
+A caller that breaks a bound is no client of this API: its connection ends without an answer. At the end of the process
+callers have less time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -37,6 +39,16 @@ class Connections:
         self._checking = False
         self._made_room = self._turned_away = 0
         self._logged_at = -NEVER
+        self._stops_waiting_at: float | None = None  # for callers; set once the process ends
+
+    @property
+    def ending(self) -> bool:
+        """Whether the process ends."""
+        return self._stops_waiting_at is not None
+
+    def end_all(self, within_s: float) -> None:
+        """For the end of the process: callers have so long for what they have to send or to read."""
+        self._stops_waiting_at = asyncio.get_running_loop().time() + max(0.0, min(within_s, self.limits.callers_s))
 
     def add(self, connection: HttpConnection, now: float) -> None:
         """Adds one that has begun. Past the limit, one has to end: it, if no other has waited for long."""
@@ -68,8 +80,10 @@ class Connections:
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
+        stops_waiting = self._stops_waiting_at is not None and now > self._stops_waiting_at
         for connection in list(self._open):
-            if connection.is_overdue(now):
+            awaited_until = connection.awaited_until(now)
+            if now > awaited_until or (stops_waiting and awaited_until != NEVER):
                 connection.end()
         self._checking = bool(self._open)
         if self._checking:
@@ -101,21 +115,35 @@ class HttpConnection(HttpToolsProtocol):
         self._unwanted_bytes = 0  # of a body, after its answer
         self._answering: RequestResponseCycle | None = None  # others wait in the pipeline, and uvicorn has the last one
         self._send_by = self._read_by = NEVER  # when the caller has to have sent, and read, more
+        self._confirm_by = NEVER  # when it has to have confirmed the end of the connection, which it got
 
     def end(self) -> None:
         """Ends it now, in any state."""
         self._among.remove(self)
         self.transport.abort()
 
-    def is_overdue(self, now: float) -> bool:
-        """Whether its caller has taken too long."""
+    def awaited_until(self, now: float) -> float:
+        """Until when its caller has to have sent or read more; NEVER if it waits for the answer itself."""
         if self.transport.is_closing():
-            # Over TLS this waits for the caller to confirm it, and a caller that reads no more does not do that.
-            unsent = self.transport.get_write_buffer_size()
-            self._read_by = min(self._read_by, now + (self._limits.unread_answer_s if unsent else CONFIRMED_S))
+            if self._read_by == NEVER:
+                self._read_by = now + self._limits.unread_answer_s
+            if not self._all_is_sent():
+                self._confirm_by = NEVER
+            elif self._confirm_by == NEVER:
+                self._confirm_by = now + CONFIRMED_S
         if self.flow.read_paused and self._send_by != NEVER:
             self._send_by = now + self._limits.body_s  # what we do not read is not the caller's fault
-        return now > self._send_by or now > self._read_by
+        return min(self._send_by, self._read_by, self._confirm_by)
+
+    def _all_is_sent(self) -> bool:
+        """Whether the system has all that its caller is to get. Over TLS there is a buffer below the one that can be
+        asked: while something waits there, the socket takes no more."""
+        socket = self.transport.get_extra_info("socket")  # None if it has ended just now
+        if socket is None or self.transport.get_write_buffer_size():
+            return socket is None
+        poll = select.poll()
+        poll.register(socket.fileno(), select.POLLOUT)
+        return bool(poll.poll(0))
 
     def _exceeds(self) -> bool:
         limits = self._limits
@@ -132,6 +160,8 @@ class HttpConnection(HttpToolsProtocol):
         self._send_by = now + self._limits.first_byte_s
         self._among.waits(self, now)
         self._among.add(self, now)
+        if self._among.ending:
+            self.shutdown()  # its TLS handshake took until now
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._among.remove(self)

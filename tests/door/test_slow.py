@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import select
+import signal
 import socket
 import ssl
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
+from controller.app import create_app
+from controller.settings import Settings
 from tests.door.raw import PATIENCE_S, Raw
+from tests.in_thread import InThread
 from tests.served import OwnProcess
 from tests.tokens.test_serving import Certificate, certificate
 
@@ -85,6 +90,64 @@ def test_who_reads_no_more_over_tls_does_not_hold_up_the_end(
             assert caller.socket.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         assert secured.stop() == 0
     assert secured.errors == "", secured.errors
+
+
+def test_a_handshake_that_ends_after_the_controller_began_to_end_is_not_waited_for(
+    serve: Callable[..., OwnProcess], certificate: Certificate
+) -> None:
+    secured = serve("--ssl-certfile", certificate.certificate, "--ssl-keyfile", certificate.key)
+    with Raw(secured) as caller:
+        coming, going = ssl.MemoryBIO(), ssl.MemoryBIO()
+        secure = ssl.create_default_context(cafile=certificate.certificate)
+        session = secure.wrap_bio(coming, going, server_hostname="127.0.0.1")
+        with suppress(ssl.SSLWantReadError):
+            session.do_handshake()
+        caller.send(going.read())
+        while select.select([caller.socket], [], [], 0.3)[0]:
+            coming.write(caller.socket.recv(1 << 16))
+        session.do_handshake()
+        session.write(HEAD + b"\r\n")
+        secured.process.send_signal(signal.SIGTERM)
+        with suppress(ConnectionError):
+            while True:  # until it listens no more
+                Raw(secured).socket.close()
+        caller.send(going.read())
+        assert secured.stop() == 0
+    assert secured.errors == "", secured.errors
+
+
+def test_half_a_body_does_not_hold_up_the_end(serve: Callable[..., OwnProcess]) -> None:
+    plain = serve(callers_s=0.3)
+    with Raw(plain) as caller:
+        caller.send(BODY + b"{")
+        assert plain.client.get("/healthz").is_success
+        assert plain.stop() == 0
+    assert "ERROR" not in plain.log and "Traceback" not in plain.log, plain.errors
+
+
+def test_a_slow_reader_over_tls_gets_a_whole_answer_before_its_connection_ends(
+    tmp_path: Path, certificate: Certificate
+) -> None:
+    """All of the answer, which is below 64 KiB, waits in a buffer below TLS, which the controller cannot ask, for
+    longer than a caller has to confirm that the connection ends."""
+    trusted = ssl.create_default_context(cafile=certificate.certificate)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        app = create_app(Settings(database=f"sqlite:///{tmp_path / 'store.db'}"))
+        served = InThread(app, listener, (certificate.certificate, certificate.key), trusted)
+        assert served.client.put("/v1/streams/large", json={"segments": 400}).is_success
+        with socket.socket() as plain:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            plain.connect(listener.getsockname())
+            with trusted.wrap_socket(plain, server_hostname="127.0.0.1") as caller:
+                caller.sendall(LARGE + b"Connection: close\r\n\r\n")
+                got = b""
+                while more := caller.recv(2_048):
+                    got += more
+                    time.sleep(len(more) / 15_000)
+        served.stop()
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert f"content-length: {len(body)}".encode() in head, head
 
 
 def test_the_connection_of_who_is_slow_ends(serve: Callable[..., OwnProcess], certificate: Certificate) -> None:

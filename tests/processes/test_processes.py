@@ -180,7 +180,7 @@ def test_a_process_that_is_drained_stays_away_and_the_others_serve(postgres_url:
     until(lambda: list(controllers(postgres_url)) == ["host-2"])
     until(lambda: len(children(parent)) == PROCESSES - 1)
     until(lambda: parent.client.get("/readyz").is_success)
-    assert parent.stop() == 0
+    assert parent.stop(signal.SIGINT) == 130
     assert parent.log.count("process_started") == PROCESSES
     assert "process_ended controller=host-1 status=0" in parent.log
 
