@@ -39,12 +39,12 @@ class Connections:
         self._checking = False
         self._made_room = self._turned_away = 0
         self._logged_at = -NEVER
-        self._stops_waiting_at: float | None = None  # for callers; set once the process ends
+        self._stops_waiting_at = NEVER  # for callers; set once the process ends
 
     @property
     def ending(self) -> bool:
         """Whether the process ends."""
-        return self._stops_waiting_at is not None
+        return self._stops_waiting_at != NEVER
 
     def end_all(self, within_s: float) -> None:
         """For the end of the process: callers have so long for what they have to send or to read."""
@@ -80,10 +80,9 @@ class Connections:
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        stops_waiting = self._stops_waiting_at is not None and now > self._stops_waiting_at
         for connection in list(self._open):
             awaited_until = connection.awaited_until(now)
-            if now > awaited_until or (stops_waiting and awaited_until != NEVER):
+            if now > awaited_until or (now > self._stops_waiting_at and awaited_until != NEVER):
                 connection.end()
         self._checking = bool(self._open)
         if self._checking:
