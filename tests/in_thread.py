@@ -36,6 +36,7 @@ class InThread:
         self.url = url_of(listener, "http" if certificate is None else "https")
         config = uvicorn.Config(
             app,
+            timeout_keep_alive=DEFAULT_LIMITS.keep_alive_s,
             ws="none",
             lifespan="on",
             log_config=None,

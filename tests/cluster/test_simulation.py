@@ -73,6 +73,7 @@ FOUND = {
     201145981: MUTED,  # the judge did not know, and the silence looked too short
     # A paused controller went on while another one with its name could not reach the store to begin:
     200037637: FAIL_OVERS,  # the docs forbid that, and the simulation does not do it any more
+    210043067: FAIL_OVERS,  # nor when the faults end
     # Its commits had failed for long when it took a shard:
     90054802: MUTED_HAND_OVERS,  # the judge took the time before for nobody's
 }

@@ -410,7 +410,7 @@ class World:
         for process in list(self.processes.values()):
             process.cut = False
             if process.paused and not stays:
-                process.go_on()
+                self.go_on(process)
         if not any(not (process.paused or process.member.draining) for process in self.processes.values()):
             self.start("last", 0)
 
