@@ -140,7 +140,7 @@ class Server(uvicorn.Server):
             controller.begin_stop()
             await controller.hand_over()  # until then it takes calls, and passes them on
             self.config.timeout_graceful_shutdown = controller.calls_end_in_s
-            self._connections.end_all(controller.calls_end_in_s - self._connections.limits.cut_grace_s)
+            self._connections.stop(self.config.timeout_graceful_shutdown)
         await super().shutdown(sockets)
         if self.force_exit:  # after a second Ctrl-C uvicorn waits for nobody; the store is left in order all the same
             await self.lifespan.shutdown()

@@ -46,9 +46,10 @@ class Connections:
         """Whether the process ends."""
         return self._stops_waiting_at != NEVER
 
-    def end_all(self, within_s: float) -> None:
-        """For the end of the process: callers have so long for what they have to send or to read."""
-        self._stops_waiting_at = asyncio.get_running_loop().time() + max(0.0, min(within_s, self.limits.callers_s))
+    def stop(self, calls_end_in_s: float) -> None:
+        """For the end of the process: callers have less time for what they have to send or to read."""
+        within_s = min(calls_end_in_s - self.limits.cut_grace_s, self.limits.callers_s)
+        self._stops_waiting_at = asyncio.get_running_loop().time() + max(0.0, within_s)
 
     def add(self, connection: HttpConnection, now: float) -> None:
         """Adds one that has begun. Past the limit, one has to end: it, if no other has waited for long."""
