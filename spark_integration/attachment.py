@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions
@@ -81,10 +82,11 @@ def attach(
     _check_available_now(spark)
     _check(df, event_time)
     named = source if source is not None else stream
+    call = f"{named}-{uuid4().hex[:12]}"  # several queries of a session may read one source, each somewhere else
     given = {
         "controller": controller_text(controller), "stream": stream, "timeKey": time_key, "token": token,
         "tokenFile": token_file, "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group,
-        "source": named, "maxEventTimeLag": str(max_event_time_lag),
+        "source": call, "maxEventTimeLag": str(max_event_time_lag),
         BACKLOG_THRESHOLD: spark.conf.get(BACKLOG_THRESHOLD, None),
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value}
@@ -99,7 +101,7 @@ def attach(
     check_call(spark, access)
     register(spark)
     register_source(spark, MarkSource)
-    reporter(spark).attach(named, Attached(access, found, backlog))
+    reporter(spark).attach(call, Attached(access, found, backlog))
     marks = spark.readStream.format(MarkSource.name()).options(**options).load()
     return _joined(df, marks, event_time, "0 milliseconds" if only_windows else "1 millisecond")
 

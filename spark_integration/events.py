@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions
 from pyspark.sql.types import IntegralType, StructType, TimestampType
 
-from spark_integration.durations import time_ms
+from spark_integration.durations import time_us
 from spark_integration.environment import register
 from spark_integration.errors import WrongColumn
+from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions, controller_text
 from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark, field_within
 from spark_integration.window_calls import ControllerWindows, check_call
 from strandline.core.backlog import BacklogStrategy
+from strandline.core.time_units import milliseconds
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Moment = int | str | datetime  # epoch milliseconds, an ISO 8601 timestamp, or a datetime with a time zone
 
@@ -58,7 +60,8 @@ def read_events(
     given = {**known, **options, "controller": controller_text(controller), "stream": stream}
     check_call(spark, SourceOptions.parse(_texts(given)).access)
     reader = spark.readStream.format("strandline").options(**_texts(given))
-    parsed = _parsed(reader.load(), schema, event_time, keep=(MARK, FLOOR))
+    names_files = ("segment", "offset") if late_to is not None else ()
+    parsed = _parsed(reader.load(), schema, event_time, keep=(MARK, FLOOR), needed=names_files)
     return exact_watermark(
         parsed, event_time=event_time, only_windows=only_windows, observation=observation, late_to=late_to
     )
@@ -88,21 +91,17 @@ def read_between(
     `startingSlack` that is too short, and an incomplete mark in the range.
     """
     register(spark)
-    from_ms, to_ms = _moment("start", start), _moment("end", end)
     given = {
         **options,
         "controller": controller_text(controller),
         "stream": stream,
-        "startingTime": from_ms,
-        "endingTime": to_ms,
+        "startingTime": _moment("start", start),
+        "endingTime": _moment("end", end),
     }
     check_call(spark, SourceOptions.parse(_texts(given)).access)
     parsed = _parsed(spark.read.format("strandline").options(**_texts(given)).load(), schema, event_time, keep=())
     time = functions.col(event_time)
-    return parsed.where(
-        (time >= functions.timestamp_millis(functions.lit(from_ms)))
-        & (time < functions.timestamp_millis(functions.lit(to_ms)))
-    )
+    return parsed.where((time >= _timestamp("start", start)) & (time < _timestamp("end", end)))
 
 
 def read_range(
@@ -122,7 +121,9 @@ def read_range(
         windows.close()
 
 
-def _parsed(raw: DataFrame, schema: str | StructType, event_time: str, keep: tuple[str, ...]) -> DataFrame:
+def _parsed(
+    raw: DataFrame, schema: str | StructType, event_time: str, keep: tuple[str, ...], needed: tuple[str, ...] = ()
+) -> DataFrame:
     fields = functions.from_json(functions.col("value").cast("string"), schema)
     opened = raw.withColumn("value", fields)
     names = [field.name for field in _struct(opened, "value")]
@@ -130,6 +131,12 @@ def _parsed(raw: DataFrame, schema: str | StructType, event_time: str, keep: tup
         if name in (MARK, FLOOR):
             raise WrongColumn(
                 column=name, found="is a field of the schema", wanted="rename it: the watermark uses that name"
+            )
+        if name in needed:
+            raise WrongColumn(
+                column=name,
+                found="is a field of the schema",
+                wanted="rename it, or leave out late_to: that names its files after the log's column of this name",
             )
     if event_time not in names:
         path = field_within(_struct(opened, "value"), event_time)
@@ -147,7 +154,10 @@ def _parsed(raw: DataFrame, schema: str | StructType, event_time: str, keep: tup
     parsed = opened.select(*columns, *log_columns, *keep)
     kind = parsed.schema[event_time].dataType
     if isinstance(kind, IntegralType):
-        return parsed.withColumn(event_time, functions.timestamp_millis(functions.col(event_time)))
+        number = functions.col(event_time)
+        # A greater one, such as nanoseconds, is no time: to convert it would end the query.
+        is_time = number.between(-END_OF_TIME_MS, END_OF_TIME_MS)
+        return parsed.withColumn(event_time, functions.when(is_time, functions.timestamp_millis(number)))
     if not isinstance(kind, TimestampType):
         raise WrongColumn(
             column=event_time,
@@ -164,8 +174,17 @@ def _struct(df: DataFrame, column: str) -> StructType:
     return kind
 
 
-def _moment(name: str, moment: Moment) -> int:
-    return time_ms(name, moment.isoformat() if isinstance(moment, datetime) else str(moment))
+def _moment(name: str, moment: Moment) -> str:
+    """A moment as an option."""
+    if isinstance(moment, datetime):
+        milliseconds(name, moment)  # which refuses one without a time zone
+        return moment.isoformat()
+    return str(moment)
+
+
+def _timestamp(name: str, moment: Moment) -> Column:
+    """A moment as a timestamp, to the microsecond as Spark has them."""
+    return functions.timestamp_micros(functions.lit(time_us(name, _moment(name, moment))))
 
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:

@@ -41,12 +41,13 @@ class FilePositions:
         batch = _batch_of(source.endOffset)
         if batch is None or not source.description.endswith(self._ending):
             return None
+        folder = self._checkpoint / "sources" / str(index)
         known = self._sources.get(index)
-        if known is None or batch < known.batch:  # another query, with another checkpoint in the same folder
-            known = self._sources[index] = _FilesRead()
-        for name in _files(self._checkpoint / "sources" / str(index), known.batch + 1, batch):
+        if known is None or batch < known.batch or _identity(_list_of(folder, known.batch)) != known.list:
+            known = self._sources[index] = _FilesRead()  # at first, and for another checkpoint in the same folder
+        for name in _files(folder, known.batch + 1, batch):
             known.take(name)
-        known.batch = batch
+        known.batch, known.list = batch, _identity(_list_of(folder, batch))
         return dict(known.positions)
 
 
@@ -55,6 +56,7 @@ class _FilesRead:
 
     def __init__(self) -> None:
         self.batch = -1  # the last batch that was read, by Spark's numbers for this source
+        self.list: tuple[int, int] | None = None  # the identity of that batch's list of files
         self.positions: dict[str, int] = {}
         self._beyond: dict[str, set[int]] = {}  # the files read beyond the positions
 
@@ -83,6 +85,17 @@ def _batch_of(offset: str | None) -> int | None:
     return batch if isinstance(batch, int) else None
 
 
+def _list_of(folder: Path, batch: int) -> Path | None:
+    """The list of a batch's files, or of those of all batches up to it; None if there is none."""
+    return next((path for name in (f"{batch}.compact", str(batch)) if (path := folder / name).is_file()), None)
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    """What tells a file from a later one of the same name."""
+    found = None if path is None else path.stat()
+    return None if found is None else (found.st_ino, found.st_mtime_ns)
+
+
 def _files(folder: Path, first: int, last: int) -> Iterator[str]:
     """Yields the names of the files in the batches `first` to `last`. A compaction may have merged the first ones."""
     start = first
@@ -97,11 +110,12 @@ def _files(folder: Path, first: int, last: int) -> Iterator[str]:
 
 
 def _lines(folder: Path, batch: int) -> list[str]:
-    for name in (f"{batch}.compact", str(batch)):
-        path = folder / name
-        if path.is_file():
-            version, *lines = path.read_text().splitlines()
-            if version != "v1":
-                raise InvalidOffset(offset=version, wanted=f"{path} has an unknown version: v1 is known")
-            return lines
-    raise InvalidOffset(offset=batch, wanted=f"the checkpoint's list of files should be in {folder}: check the path")
+    path = _list_of(folder, batch)
+    if path is None:
+        raise InvalidOffset(
+            offset=batch, wanted=f"the checkpoint's list of files should be in {folder}: check the path"
+        )
+    version, *lines = path.read_text().splitlines()
+    if version != "v1":
+        raise InvalidOffset(offset=version, wanted=f"{path} has an unknown version: v1 is known")
+    return lines

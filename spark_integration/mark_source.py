@@ -7,13 +7,14 @@ early.
 
 Its offset in Spark's checkpoint:
 
-    {"v": 1, "group": "spark-3f…", "stream": "orders", "source": "orders", "created_at": 1699999900000, "epoch": 2,
-     "run": 2, "mark": 1700000000000}
+    {"v": 1, "group": "spark-3f…", "stream": "orders", "source": "orders-8c1f…", "created_at": 1699999900000,
+     "epoch": 2, "run": 2, "mark": 1700000000000, "identity": "8d1f20c94be07a35"}
 
 The group belongs to the checkpoint: a query with a new checkpoint gets a new group, or moves the named group back to
 the head. `run` counts the starts of the query, and `epoch` is the run's registration with the group, which was created
 at `created_at`. Each start makes a batch, even an empty one, so that the listener gets the query's positions. `source`
-names the other source, whose positions the listener reports.
+names the call of `attach`, and with it the other source, whose positions the listener reports. `identity` is that of
+the stream: a checkpoint of an earlier one of the same name is refused.
 
 The checkpoint may be older than the group: a copy from a backup, or one beside which another query runs. So a run
 trusts only what its own listener reported. It begins where the first batch of the run before ended, which is settled in
@@ -85,6 +86,7 @@ class MarkOffset:
     epoch: int = 0
     run: int = 0
     mark: int | None = None
+    identity: str | None = None  # none before the first batch
 
     def to_json(self) -> dict[str, Any]:
         return {"v": VERSION, **asdict(self)}
@@ -125,7 +127,7 @@ class MarkOptions:
                 raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}")
         return cls(
             access=StreamAccess.parse(given),
-            source=required(given, "source", "the topic or source whose events these marks are for"),
+            source=required(given, "source", "the call of attach whose source these marks are for"),
             group=given.get("group") or None,
             max_event_time_lag_ms=duration(given, "maxEventTimeLag"),
             backlog_threshold_ms=backlog_threshold(given),
@@ -214,11 +216,13 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def _register(self, begin: MarkOffset, end: MarkOffset) -> MarkOffset:
         """Registers this run with the group, at positions that the checkpoint certainly has."""
         windows, threshold_ms = self._windows(), self._options.backlog_threshold_ms
+        _, identity = windows.window_of({}, begin.identity)
         before = _registered(begin, self._describe(begin.group))
         follower = GroupFollower(windows, begin.group, begin.stream, backlog_threshold_ms=threshold_ms)
         epoch = follower.register({} if before is None else before.settled.get(begin.stream, {}))
         found = self._describe(begin.group)
-        end = replace(end, created_at=None if found is None else found.created_at, epoch=epoch, run=begin.run + 1)
+        created_at = None if found is None else found.created_at
+        end = replace(end, created_at=created_at, epoch=epoch, run=begin.run + 1, identity=identity)
         self._last_seen_at = self._check(end).last_heard_at
         return end
 

@@ -271,7 +271,7 @@ def _start(options: Mapping[str, str]) -> ReadStart:
 def _end(options: Mapping[str, str]) -> ReadEnd:
     time, positions = _one_of(options, "endingTime", "endingPositions")
     if time is not None:
-        return AtTime(time_ms("endingTime", time))
+        return AtTime(time_ms("endingTime", time, up=True))
     if positions is None or positions == "end":
         return AtEnd()
     return AtPositions(_positions("endingPositions", positions, "end"))

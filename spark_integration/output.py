@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from spark_integration.errors import WrongColumn
+from spark_integration.errors import InvalidOption, WrongColumn
 from spark_integration.listener import listen
 from spark_integration.offsets import END_OF_TIME_MS, begun
 from spark_integration.options import StreamAccess, controller_text, location_of
@@ -130,7 +130,7 @@ class OutputNotes(StreamingQueryListener):
             access.controller, token=access.token, token_file=access.token_file, ca_file=access.ca_file
         )
         self._writer = Writer(self._connection, access.stream, writer)
-        self._followed: set[str] = set()
+        self._followed: str | None = None  # the id of a query, which is that of its checkpoint
         self._noted: int | None = None
         self._may_have_noted: int | None = None  # includes notes whose answers were lost
         self._ended = self._end_is_noted = False
@@ -153,8 +153,12 @@ class OutputNotes(StreamingQueryListener):
             self._opened.callback(self._listening.close)
 
     def follow(self, query: StreamingQuery) -> None:
-        """Notes this query's time from now on, including its last batch."""
-        self._followed.add(str(query.id))
+        """Notes this query's time from now on, including its last batch. Raises InvalidOption for a second query: the
+        output's time would be that of one of them."""
+        if self._followed not in (None, str(query.id)):
+            wanted = f"these notes follow query {self._followed}: this one needs others, with a writer of their own"
+            raise InvalidOption(name="query", value=str(query.id), wanted=wanted)
+        self._followed = str(query.id)
         self._listening.follow(query)
         last = query.lastProgress
         if last is not None:
@@ -176,7 +180,7 @@ class OutputNotes(StreamingQueryListener):
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
         """Repeats the last note, so that the controller does not time out the idle job."""
-        if str(event.id) in self._followed and self._noted is not None and not self._ended:
+        if str(event.id) == self._followed and self._noted is not None and not self._ended:
             self._outbox.put("idle", self._repeat)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
@@ -185,7 +189,7 @@ class OutputNotes(StreamingQueryListener):
     def handle_progress(self, progress: StreamingQueryProgress) -> None:
         """Notes the watermark of a finished batch: all later output is younger."""
         watermark = watermark_of(progress)
-        if str(progress.id) not in self._followed or watermark is None or self._ended:
+        if str(progress.id) != self._followed or watermark is None or self._ended:
             return
         if watermark == END_OF_TIME_MS:
             self._outbox.put("time", self._end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
@@ -84,13 +84,13 @@ class PositionReporter(StreamingQueryListener):
     """
 
     def __init__(self) -> None:
-        self._attached: dict[tuple[str, str], Attached] = {}  # by stream, and source within a query
+        self._attached: dict[str, Attached] = {}  # by what their mark offsets name as `source`
         self._windows: dict[StreamAccess, ControllerWindows] = {}  # used in the outbox's thread only
         self._outbox = ReportSender("strandline positions")
 
     def attach(self, source: str, attached: Attached) -> None:
-        """Reports queries that read this source from now on."""
-        self._attached[attached.access.stream, source] = attached
+        """Reports queries whose mark offsets name this source from now on."""
+        self._attached[source] = attached
 
     def settle(self, timeout_s: float) -> bool:
         """Waits until every finished batch is reported. Returns False on timeout."""
@@ -98,6 +98,8 @@ class PositionReporter(StreamingQueryListener):
 
     def close(self) -> None:
         self._outbox.close()
+        for windows in self._windows.values():
+            windows.close()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         """Does nothing: the first batch has the position."""
@@ -118,7 +120,7 @@ class PositionReporter(StreamingQueryListener):
             marks, before = offset_of(source.endOffset), offset_of(source.startOffset)
             if marks is None:
                 continue
-            found = self._attached.get((marks.stream, marks.source))
+            found = self._attached.get(marks.source)
             if found is not None:
                 self._put(marks, found, progress, is_first=before is None or before.epoch != marks.epoch)
 
@@ -153,7 +155,8 @@ class PositionReporter(StreamingQueryListener):
         """Reports a position. That of a run's first batch is settled: the next run begins there."""
         access = attached.access
         if access not in self._windows:
-            self._windows[access] = ControllerWindows(access)
+            # It asks once: the sender repeats a report, and sends those of other queries in between.
+            self._windows[access] = ControllerWindows(replace(access, wait_ms=1))
         settled = position if is_first else {}
         window = report(self._windows[access], marks.group, marks.stream, marks.epoch, position, settled)
         if attached.backlog is not None:

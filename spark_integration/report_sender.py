@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from strandline.errors import Refused, StrandlineError, TooMany
+from strandline.paced_log import PacedLog
 
 REPORT_PAUSE_MS: Final = 500  # between attempts to report to the controller what a query has read, or its time
 
@@ -27,6 +28,7 @@ class ReportSender:
 
     def __init__(self, name: str) -> None:
         self._waiting: Final[dict[Hashable, Send]] = {}
+        self._paced = PacedLog(__name__)
         self._changed = threading.Condition()
         self._busy = False
         self._closed = False
@@ -61,7 +63,7 @@ class ReportSender:
                 subject = next(iter(self._waiting))
                 send = self._waiting.pop(subject)
                 self._busy = True
-            again = not self._sent(send)
+            again = not self._sent(subject, send)
             with self._changed:
                 self._busy = False
                 if again:
@@ -69,13 +71,14 @@ class ReportSender:
                     self._changed.wait_for(lambda: self._closed, REPORT_PAUSE_MS / 1000)
                 self._changed.notify_all()
 
-    def _sent(self, send: Send) -> bool:
+    def _sent(self, subject: Hashable, send: Send) -> bool:
         try:
             send()
         except Refused as error:  # it would be refused again
             _log.error("the controller refused a query's report: %s", error)
         except StrandlineError as error:
-            _log.warning("a query's report could not be sent, and is repeated: %s", error)
+            reason = error.__cause__ or error
+            self._paced.warn(str(subject), f"a query's report could not be sent, and is repeated: {reason}")
             return False
         except Exception:
             _log.exception("a query's report failed")

@@ -37,7 +37,7 @@ def folder(controller: Any, tmp_path: Path) -> Folder:
 
 @pytest.fixture
 def attached(spark: SparkSession, folder: Folder, tmp_path: Path) -> Iterator[Callable[..., DataFrame]]:
-    def attached(session: SparkSession = spark, **options: Any) -> DataFrame:
+    def attached(session: SparkSession = spark, checkpoint: str = "checkpoint", **options: Any) -> DataFrame:
         raw = session.readStream.schema("time bigint").option("maxFilesPerTrigger", "2").json(str(folder.path))
         events = raw.withColumn("event_time", functions.timestamp_millis("time"))
         exact = attach(
@@ -46,7 +46,7 @@ def attached(spark: SparkSession, folder: Folder, tmp_path: Path) -> Iterator[Ca
             controller=folder.stream.url,
             stream=folder.stream.name,
             event_time="event_time",
-            positions=FilePositions(tmp_path / "checkpoint"),
+            positions=FilePositions(tmp_path / checkpoint),
             **options,
         )
         return exact.groupBy(functions.window("event_time", f"{WIDTH_MS} milliseconds")).count()
@@ -67,6 +67,23 @@ def test_no_filter_goes_below_the_columns_that_a_query_computes(
         "Project", "Filter", "EventTimeWatermark", "StreamingRelationV2",
     ]  # fmt: skip
     assert operators[-3].startswith("Filter isnull(mark")
+
+
+def test_two_queries_of_a_session_that_attach_one_stream_have_positions_of_their_own(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
+) -> None:
+    slow = attached()
+    fast = attached(checkpoint="fast")
+    folder.put("one", [1_000, 12_000])
+    folder.mark(11_000)
+    with running(slow) as run:
+        settle(spark, run)
+        for time in (21_000, 31_000, 41_000):
+            folder.put("one", [time - 1_000, time])
+            folder.mark(time)
+        with running(fast, "fast") as other:
+            assert settle(spark, other) == {0: 1, 10_000: 1, 20_000: 2, 30_000: 2}
+        assert settle(spark, run) == {0: 1, 10_000: 1, 20_000: 2, 30_000: 2}
 
 
 @pytest.mark.full

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_integration import LogSink, OutputNotes, exact_watermark, output, read_events
-from spark_integration.errors import WrongColumn
+from spark_integration.errors import InvalidOption, WrongColumn
 from strandline.client import calls
 from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
 from strandline.logs.sqlite import SqliteLog
@@ -224,3 +224,20 @@ def test_output_notes_that_cannot_listen_leave_nothing_open(
     assert not notes._outbox._thread.is_alive()
     with pytest.raises(RuntimeError, match="is closed"):
         notes._connection.run(calls.describe(stream.name))
+
+
+def test_output_notes_follow_one_query(spark: SparkSession, stream: Any, tmp_path: Path) -> None:
+    path = tmp_path / "output.db"
+    SqliteLog.create(path, 1).close()
+    notes = OutputNotes(spark, controller=stream.url, stream=stream.name, writer="job", path=path)
+    first, second = (
+        Query(spark.readStream.format("rate").load().writeStream.format("noop").queryName(name).start)
+        for name in ("first", "second")
+    )
+    notes.follow(first.now)
+    notes.follow(first.now)
+    with pytest.raises(InvalidOption, match=f"these notes follow query {first.now.id}"):
+        notes.follow(second.now)
+    for query in (first, second):
+        query.stop()
+    notes.close()

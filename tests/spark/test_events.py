@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from spark_integration.options import BACKLOG_THRESHOLD
 from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
-from strandline.errors import UnknownStream
+from strandline.errors import InvalidConfig, UnknownStream
 from strandline.logs import Event
 
 WIDTH_MS = 10_000
@@ -82,14 +83,15 @@ def test_late_rows_are_kept_and_counted_and_the_group_advances(
         stream.mark(10_500, {"0": 2})
         assert run.settle() == {0: 1}
         append("1", 10_500, 9_000, 10_499)  # the second and the third break the promise that the mark was made of
-        event_log.log.append([Event(b"nonsense", segment="2")])
+        nanoseconds = b'{"at": 1767225600000000000}'
+        event_log.log.append([Event(b"nonsense", segment="2"), Event(nanoseconds, segment="2")])
         run.settle()
-        stream.mark(20_001, {"0": 2, "1": 3, "2": 1})
+        stream.mark(20_001, {"0": 2, "1": 3, "2": 2})
         assert run.settle() == {0: 1, 10_000: 3}  # a window takes what is late for as long as it is open
         late = [one["late"] for one in metrics(run)]
-        assert (sum(late), sum(one["unreadable"] for one in metrics(run))) == (2, 1)
+        assert (sum(late), sum(one["unreadable"] for one in metrics(run))) == (2, 2)
         with ReaderGroup(stream.controller.connection, "jobs") as group:
-            assert group.get_time_window().streams[stream.name].position == {"0": 2, "1": 3, "2": 1}
+            assert group.get_time_window().streams[stream.name].position == {"0": 2, "1": 3, "2": 2}
     kept = spark.read.parquet(str(side)).orderBy("offset").collect()
     assert [(row["segment"], row["offset"], row["at"].timestamp(), row["device"]) for row in kept] == [
         ("1", 1, 9.0, "d0"),
@@ -107,10 +109,19 @@ def test_read_between_gives_exactly_the_events_and_refuses_incomplete_ranges(
     found = read_between(spark, **place, start=10_000, end=20_000)
     times = sorted(row["at"].timestamp() for row in found.collect())
     assert times == [10.0, 11.0, 19.999]
+    second = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=10)
+    found = read_between(
+        spark, **place, start=second + timedelta(microseconds=500), end=second + timedelta(microseconds=9_998_500)
+    )
+    assert sorted(row["at"].timestamp() for row in found.collect()) == [11.0]
+    with pytest.raises(InvalidConfig, match="a datetime with a time zone"):
+        read_between(spark, **place, start=datetime(1970, 1, 1), end=second)  # noqa: DTZ001  # what is refused
     with pytest.raises(AnalysisException, match=r"not complete up to 20001: its marks have reached 20000, and w holds"):
         read_between(spark, **place, start=10_000, end=20_001).collect()
     with pytest.raises(WrongColumn, match="'when' is not there: the schema has at, device"):
         read_between(spark, **{**place, "event_time": "when"}, start=0, end=1)
+    with pytest.raises(WrongColumn, match="'offset' is a field of the schema: rename it, or leave out late_to"):
+        read_events(spark, **{**place, "schema": "at bigint, offset bigint"}, late_to="late")
     for schema, wanted in (
         (
             "device string, sale struct<when: timestamp>",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +15,15 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from reader_client import ReaderGroup
-from spark_integration.durations import duration_ms, time_ms
+from spark_integration.durations import duration_ms, time_ms, time_us
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.file_positions import FilePositions
 from spark_integration.group_reports import GroupFollower, report
 from spark_integration.mark_source import MarkOffset, MarkOptions, MarkReader
+from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import BACKLOG_THRESHOLD, StreamAccess
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter
+from spark_integration.progress import CYCLE_MS, epoch_ms, watermark_of
 from spark_integration.report_sender import ReportSender
 from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
@@ -28,7 +31,7 @@ from spark_integration.window_calls import ControllerWindows
 from strandline.client import calls
 from strandline.client.group_calls import delete_group
 from strandline.core.segment import NewSegment
-from strandline.errors import Fenced, StoreUnavailable
+from strandline.errors import Fenced, StoreUnavailable, StreamRecreated
 
 
 def source(offset: object, description: str = "FileStreamSource[file:/in]") -> Any:
@@ -61,6 +64,15 @@ class TestFiles:
         (folder / "9.compact").unlink()
         with pytest.raises(InvalidOffset, match="check the path"):
             FilePositions(tmp_path)(source({"logOffset": 10}), 1)
+
+    @pytest.mark.parametrize("name", ["0", "0.compact"])
+    def test_a_new_checkpoint_in_the_same_folder_begins_anew(self, name: str, folder: Path, tmp_path: Path) -> None:
+        positions = FilePositions(tmp_path)
+        self.batch(folder, name, "a-0.json", "a-1.json", "a-2.json")
+        assert positions(source({"logOffset": 0}), 1) == {"a": 3}
+        (folder / name).rename(tmp_path / "earlier")
+        self.batch(folder, name, "a-0.json")
+        assert positions(source({"logOffset": 0}), 1) == {"a": 1}
 
     def test_each_source_of_a_query_is_followed_by_itself(self, folder: Path, tmp_path: Path) -> None:
         positions = FilePositions(tmp_path)
@@ -131,6 +143,25 @@ class TestReporter:
         assert "query job: Kafka[orders, bills] and Kafka[orders] give positions of 'orders'" in caplog.text
         assert self.handle_progress(stream) == {}
         assert "query job: none of its sources give positions of 'orders'" in caplog.text
+
+    def test_a_report_that_cannot_be_sent_holds_up_no_other_query(self, controller: Any) -> None:
+        reporter, reported = PositionReporter(), threading.Event()
+        backlog: Any = SimpleNamespace(update=lambda *_: reported.set())
+        for segment in ("unknown", "0"):
+            stream = controller.stream()
+            access = StreamAccess(controller=stream.url, stream=stream.name, wait_ms=300_000)
+            epoch = GroupFollower(ControllerWindows(access), stream.name, stream.name).register({})
+            reporter.attach(stream.name, Attached(access, KafkaPositions("orders"), backlog))
+            offset = MarkOffset(group=stream.name, stream=stream.name, source=stream.name, epoch=epoch)
+            ends = {"Kafka[orders]": {"orders": {segment: 5}}, "marks": offset.to_json()}
+            sources = [
+                SimpleNamespace(description=name, startOffset=None, endOffset=json.dumps(end), latestOffset=None)
+                for name, end in ends.items()
+            ]
+            progress: Any = SimpleNamespace(name="job", id="7", sources=sources)
+            reporter.handle_progress(progress)
+        assert reported.wait(60)
+        reporter.close()
 
 
 class TestGroups:
@@ -265,6 +296,19 @@ class TestGroups:
             first.read(begun)
         assert self.next_of(self.marks(stream), begun)["mark"] is None
 
+    def test_a_checkpoint_of_an_earlier_stream_of_that_name_is_refused(self, stream: Any) -> None:
+        first = self.marks(stream)
+        stream.mark(500, {"0": 5})
+        begun = self.next_of(first, first.initialOffset())
+        self.handle_progress(stream, begun, {"0": 5}, first=True)
+        told = self.next_of(first, begun)
+        assert told["mark"] == 500
+        stream.run(delete_group(stream.name))
+        stream.run(calls.delete_stream(stream.name))
+        stream.run(calls.create_stream(stream.name, 1))
+        with pytest.raises(StreamRecreated, match="deleted and created again"):
+            self.next_of(self.marks(stream), told)
+
     def test_a_query_ends_when_another_one_registers_with_its_group(self, stream: Any) -> None:
         first, copy = self.marks(stream), self.marks(stream)
         begun = self.next_of(first, first.initialOffset())
@@ -331,3 +375,26 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 )
 def test_a_time_is_milliseconds_or_a_moment(text: str, time: int) -> None:
     assert time_ms("x", text) == time
+
+
+def test_a_time_between_two_milliseconds_goes_to_the_one_that_is_meant() -> None:
+    moment = "1970-01-01T00:00:00.001500Z"
+    assert (time_ms("x", moment), time_ms("x", moment, up=True), time_us("x", moment)) == (1, 2, 1_500)
+
+
+@given(st.integers(-62_135_596_800_000, END_OF_TIME_MS))
+def test_a_time_of_spark_is_understood_whatever_its_year(time: int) -> None:
+    cycles = max(0, time // CYCLE_MS - 15)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time - cycles * CYCLE_MS)
+    year = moment.year + 400 * cycles
+    text = f"{'+' if year > 9999 else ''}{year:04}{moment.strftime('-%m-%dT%H:%M:%S')}.{moment.microsecond // 1000:03}Z"
+    assert epoch_ms(text) == time
+
+
+def test_only_the_end_of_a_stream_is_the_end_of_time() -> None:
+    def watermark(text: str) -> int | None:
+        progress: Any = SimpleNamespace(eventTime={"watermark": text})
+        return watermark_of(progress)
+
+    assert watermark("+287396-10-12T08:59:00.990Z") == watermark("+287396-10-12T08:59:00.991Z") == END_OF_TIME_MS
+    assert watermark("+11000-01-01T00:00:00.000Z") == 284_959_296_000_000
