@@ -376,7 +376,10 @@ class UnknownSeq(Invalid):
 
 
 class BeyondFinalOffset(Invalid):
-    says = "offset {offset} lies beyond segment {segment!r}, which is sealed at {final_offset}: go on in its successors"
+    says = (
+        "offset {offset} lies beyond segment {segment!r}, which is sealed at {final_offset}: go on in its successors, "
+        "or, if the stream is sealed, it was sealed below its last event"
+    )
     segment: str
     offset: int
     final_offset: int

@@ -41,15 +41,14 @@ from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from strandline.access import EVERYTHING, fits
 from strandline.errors import (
-    Denied,
     NotOwner,
     OwnerUndecided,
+    Refused,
     StoreCorrupt,
     StoreUnavailable,
     StrandlineError,
     StreamAway,
     StreamLoading,
-    StreamRecreated,
     UnknownGroup,
     UnknownStream,
 )
@@ -295,7 +294,7 @@ class StatusReader:
                 found.append((await self._of_groups.get(name)).status)
             except (UnknownGroup, UnknownStream):
                 continue  # it, or one of its streams, was deleted
-            except (StreamLoading, StoreCorrupt, NotOwner, StreamAway, StreamRecreated, Denied) as error:
+            except (StreamLoading, StoreCorrupt, NotOwner, StreamAway, Refused) as error:
                 unread[name] = UnreadGroup(error.code, streams)
         return GroupsFound(groups=tuple(found), unread=unread)
 

@@ -341,8 +341,8 @@ class Stream:
         if self.sealed:
             return []  # `_check_finals` refuses other offsets than those stored
         self._store_rest(now)
-        noted = self._noted_end()
-        ends = {segment.id: noted.offset(segment.id) for segment in self.graph}
+        known = self._known_end()
+        ends = {segment.id: known.offset(segment.id) for segment in self.graph}
         peaks = {key: aggregate.peak() for key, aggregate in self._aggregates.items()}
         for writer in self.writers.values():
             writer.close(None if writer.lost else writer.epoch, now)
@@ -609,20 +609,22 @@ class Stream:
         if self.sealed:
             raise StreamSealed(stream=self.name)
 
-    def _noted_end(self) -> Cut:
-        """The greatest offsets that were ever noted. The last marks cover what forgotten writers noted."""
+    def _known_end(self) -> Cut:
+        """What the log has for sure: the greatest offsets that were ever noted, and its head. The last marks cover what
+        forgotten writers noted."""
         last_cuts = (mark.cut for mark in self.last_marks.values())
-        return join_all(chain((writer.position for writer in self.writers.values()), last_cuts))
+        return join_all(chain((writer.position for writer in self.writers.values()), last_cuts, (self.head,)))
 
     def _check_finals(self, final: Mapping[str, int]) -> None:
-        noted = self._noted_end()
+        known = self._known_end()
         for name, offset in final.items():
             segment = self.graph[name]
             if segment.final_offset is not None and segment.final_offset != offset:
                 raise InvalidScale(segment=name, reason=f"it is sealed already, at {segment.final_offset}")
-            if offset < noted.offset(name):
+            if offset < known.offset(name):
                 raise InvalidScale(
-                    segment=name, reason=f"the final offset {offset} is below {noted.offset(name)}, which was noted"
+                    segment=name,
+                    reason=f"the final offset {offset} is below {known.offset(name)}, which was noted or truncated",
                 )
 
     # -- writers, and who counts --------------------------------------------------------------------------------

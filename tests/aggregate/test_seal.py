@@ -38,6 +38,18 @@ def test_a_segment_that_is_not_named_ends_at_its_highest_noted_offset() -> None:
     assert dict(end.items()) == {"0": 3, "1": 9}
 
 
+def test_a_stream_does_not_end_below_its_head() -> None:
+    book = Book()
+    book.note("a", 100, {"0": 3})
+    book.stream.truncate({"0": 8}, book.now)
+    with pytest.raises(InvalidScale, match="the final offset 5 is below 8, which was noted or truncated"):
+        book.call("seal", {"0": 5})
+    book.call("seal", {})
+    end = book.stream.graph.end
+    assert end is not None
+    assert dict(end.items()) == {"0": 8}
+
+
 def test_an_end_below_what_was_noted_is_refused_and_changes_nothing() -> None:
     book = Book()
     book.note("a", 100, {"0": 3})

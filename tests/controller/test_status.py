@@ -267,6 +267,20 @@ def test_a_stream_that_cannot_be_read_is_named_and_the_others_are_shown(start: A
     assert second["controller"]["ready"]
 
 
+def test_a_group_that_has_read_beyond_its_streams_end_hides_nothing_else(controller: InProcess) -> None:
+    create(controller, "s", segments=1)
+    controller.note("w", NOON, {"0": 1})
+    for group in ("whole", "beyond"):
+        controller.call("PUT", f"/v1/reader-groups/{group}", {"streams": ["s"]})
+    position = {"s": {"0": 3}}  # of events that were written, and not noted
+    controller.call("PUT", "/v1/reader-groups/beyond/readers/r", {"positions": position})
+    controller.call("POST", "/v1/streams/s/seal")
+    told = status(controller)
+    assert names(told) == ["s"]
+    assert [each["group"] for each in told["groups"]] == ["whole"]
+    assert told["unread_groups"] == {"beyond": "beyond_final_offset"}
+
+
 def test_status_without_a_store_says_why_and_shows_memory(controller: InProcess, database: Path) -> None:
     create(controller, "a", "b")
     controller.note("w", NOON, {}, "a")

@@ -447,7 +447,7 @@ def closing_is_refused_when_it_is_repeated_for_a_forgotten_writer(patch: Patch) 
 
 
 def a_stream_ends_below_what_forgotten_writers_noted(patch: Patch) -> None:
-    patch.setattr(Stream, "_noted_end", lambda self: join_all(writer.position for writer in self.writers.values()))
+    patch.setattr(Stream, "_known_end", lambda self: join_all(writer.position for writer in self.writers.values()))
 
 
 LEADING_TO_FALSE_CLAIMS: Sequence[Mutation] = (
