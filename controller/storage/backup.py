@@ -12,14 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import URL, Connection, func, inspect, select
 
-from controller.storage import schema
+from controller.storage import schema, upgrade
 from controller.storage.cluster import restore_shards
 from controller.storage.files import new_file
 from controller.storage.kinds import kind_of, parse_url
-from controller.storage.refusals import NoBackup
+from controller.storage.refusals import NoBackup, WrongSchema, shown
 from controller.storage.terms import start_over
+from controller.storage.transaction import refusing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,21 @@ def back_up(url: str, file: Path) -> str:
     StoreRefused, also if the file exists. An attempt that fails or is interrupted leaves no file of that name.
     """
     parsed = parse_url(url)
+    _check_is_store(parsed)
     with new_file(file) as part:
         return str(file) if kind_of(parsed).back_up(parsed, part, file) else url
+
+
+def _check_is_store(url: URL) -> None:
+    """Raises WrongSchema for an empty database, and ForeignStore for another application's; older schemas are fine."""
+    engine = kind_of(url).inspecting(url)
+    try:
+        with refusing(url), engine.connect() as connection:
+            upgrade.check_ours(connection, shown(url))
+            if not inspect(connection).get_table_names():
+                raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
+    finally:
+        engine.dispose()
 
 
 def restore(url: str, file: Path | None, now: int) -> Restored:

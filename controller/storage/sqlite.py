@@ -18,18 +18,16 @@ from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from controller.storage import schema, upgrade
+from controller.storage import upgrade
 from controller.storage.diagnosis import Cause, Diagnosis, StoreMoved, diagnose
 from controller.storage.files import check_nothing_left, folder_in_the_way, new_file, unusable
 from controller.storage.refusals import (
     AlreadyServed,
-    ForeignStore,
     IsBackup,
     NoBackup,
     StoreAway,
     StoreRefused,
     UnusableFile,
-    WrongSchema,
     shown,
 )
 from controller.storage.session import Engines, Sessions
@@ -345,12 +343,7 @@ def _open(path: str, mode: str = "rw") -> sqlite3.Connection:
 
 
 def _check_whole(connection: sqlite3.Connection, path: str) -> None:
-    """Raises WrongSchema or ForeignStore for a file that is not a store, and NoBackup for a damaged one."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    if not tables:
-        raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
-    if not upgrade.OURS.issubset(tables):
-        raise ForeignStore(path, sorted(tables))
+    """Raises NoBackup for a damaged store."""
     ((found, *_), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if found != "ok":
         raise NoBackup(path, f"it is damaged: {found}")

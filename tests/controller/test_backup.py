@@ -352,6 +352,24 @@ def test_what_sqlite_left_beside_an_earlier_file_is_neither_put_over_the_new_one
     assert main(words) == 0
 
 
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (None, "schema is not Strandline’s"),
+        ("CREATE TABLE customers (name text)", "another application (its tables: customers)"),
+    ],
+    ids=["empty", "foreign"],
+)
+def test_a_database_that_is_no_store_gets_no_backup(
+    postgres: Any, postgres_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str | None, told: str
+) -> None:
+    if made is not None:
+        postgres.execute(made, postgres_url)
+    assert main(["backup", str(tmp_path / "kept"), "--database", postgres_url]) == 1
+    assert told in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_of_several_backups_of_one_name_at_once_one_is_made_whole(store: str, tmp_path: Path) -> None:
     for turn in range(10):
         file, together = tmp_path / f"{turn}.backup", threading.Barrier(4)
