@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from strandline.errors import (
     ControllerAway,
     Denied,
     InvalidConfig,
+    Refused,
     StrandlineError,
     Unauthenticated,
     UnexpectedAnswer,
@@ -87,6 +90,21 @@ class ControllerClient:
     def ask(self, call: Call[Value]) -> Answered[Value]:
         """Makes a call; returns its whole answer."""
         return self._connection.run(answered(call))
+
+    def until_answered(self, ask: Callable[[], Value]) -> Value:
+        """What `ask` gives, however long the controller is away: for a command that goes on with what it has shown."""
+        told = False
+        while True:
+            try:
+                return ask()
+            except Refused:
+                raise
+            except StrandlineError as error:
+                if not told:
+                    sys.stderr.write(f"waiting: {self.explain(error)}\n")
+                    sys.stderr.flush()
+                told = True
+                time.sleep(REFRESH_MS / 1000)
 
     def every(self, page: Callable[[str, int], Call[Any]], what: str, bound: int | None = None) -> list[Any]:
         """The entries of all pages as they stand, up to a bound. `what` is the name of the list in a page."""

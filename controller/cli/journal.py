@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -86,7 +87,7 @@ def command(
         for each in shown:
             say(compact(each) if as_json else "  ".join(_row(each, times)))
         time.sleep(REFRESH_MS / 1000)
-        found, _ = _entries(client, stream, group, seen)
+        found, _ = client.until_answered(partial(_entries, client, stream, group, seen))
         seen = found[-1]["seq"] if found else seen
         shown = [each for each in found if topic in (None, each["topic"])]
 
@@ -120,8 +121,14 @@ def _show_all(
                 newest, seen = each["at"], set()
             seen.add((each["stream"], each["seq"]))
         time.sleep(REFRESH_MS / 1000)
-        asked = journals(topics=topics, search=search, since=newest, limit=PAGE_ENTRIES)
-        shown = [each for each in client.ask(asked).json["entries"][::-1] if (each["stream"], each["seq"]) not in seen]
+        found = client.until_answered(partial(_newest, client, topics, search, newest))
+        shown = [each for each in found if (each["stream"], each["seq"]) not in seen]
+
+
+def _newest(client: ControllerClient, topics: Sequence[str], search: str, since: int) -> list[dict[str, Any]]:
+    """The entries of all streams from a moment on, oldest first."""
+    page = client.ask(journals(topics=topics, search=search, since=since, limit=PAGE_ENTRIES)).json
+    return list(page["entries"][::-1])
 
 
 def _folded(entries: Sequence[dict[str, Any]]) -> list[Folded[JournalEntry]]:

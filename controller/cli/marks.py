@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import click
@@ -75,11 +76,15 @@ def _follow(
         if marked.value.marks:
             after = marked.value.marks[-1].seq
             yield marked
-        elif client.run(describe(stream)).sealed:
+        elif client.until_answered(lambda: client.run(describe(stream))).sealed:
             return
         else:
             time.sleep(FOLLOW_PAUSE_MS / 1000)  # a controller that is about to stop answers at once
-        marked = client.ask(marks(stream, key=key, after=after, wait_ms=FOLLOW_WAIT_MS))
+        marked = client.until_answered(partial(_next, client, stream, key, after))
+
+
+def _next(client: ControllerClient, stream: str, key: str, after: int) -> Answered[MarksPage]:
+    return client.ask(marks(stream, key=key, after=after, wait_ms=FOLLOW_WAIT_MS))
 
 
 def _rest(page: MarksPage, times: Times) -> list[str]:

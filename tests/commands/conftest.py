@@ -30,8 +30,8 @@ def environment(**given: str) -> dict[str, str]:
 class Served:
     """`strandline serve` on a free port, and calls to bring about what commands then show."""
 
-    def __init__(self, folder: Path) -> None:
-        self._serving = OwnProcess(folder / "store.db")
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        self._serving = OwnProcess(folder / "store.db", port=port)
         self.process, self.url, self._client = self._serving.process, self._serving.url, self._serving.client
         self._names = (f"orders-{number}" for number in count(1))
 
@@ -87,12 +87,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[], Served]]:
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Starts a controller on a store of the test's own."""
     started: list[Served] = []
 
-    def begin() -> Served:
-        started.append(Served(tmp_path))
+    def begin(port: int = 0) -> Served:
+        started.append(Served(tmp_path, port))
         return started[-1]
 
     yield begin

@@ -181,6 +181,33 @@ def test_following_prints_each_mark_and_ends_with_the_stream(
     assert (process.returncode, err) == (0, "")
 
 
+def test_following_goes_on_when_the_controller_is_back(
+    serve: Callable[..., Any], start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    own = serve()
+    stream = two_marks(own)
+    followed = {
+        "marks": ("marks", stream, "--after", "1"),
+        "journal": ("journal", stream, "--topic", "action"),
+        "journals": ("journal", "--all", "--topic", "action"),
+    }
+    processes = {what: start(*words, "--follow", "--json", controller=own.url) for what, words in followed.items()}
+    lines: dict[str, Callable[[], str]] = {}
+    for what, process in processes.items():
+        assert process.stdout is not None and process.stderr is not None
+        lines[what] = process.stdout.readline
+        lines[what]()
+    own.kill()
+    for process in processes.values():
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("waiting: ")
+    again = serve(port=int(own.url.rpartition(":")[2]))
+    again.note(stream, "w1", NOON + 300, s0=10)
+    again.call("POST", f"/v1/streams/{stream}/writers/w1/exclude")
+    assert json.loads(lines["marks"]())["time"] == NOON + 300
+    assert [json.loads(lines[what]())["kind"] for what in ("journal", "journals")] == ["excluded", "excluded"]
+
+
 def test_ctrl_c_ends_following(served: Any, start: Callable[..., subprocess.Popen[str]]) -> None:
     process = start("marks", two_marks(served), "--follow")
     assert process.stdout is not None
