@@ -45,6 +45,7 @@ from strandline.logs.kafka_topic import (
     QUIET,
     Settings,
     Topic,
+    client_of,
     connecting,
 )
 from strandline.paced_log import PacedLog, Waiting
@@ -441,7 +442,7 @@ class TrackedProducer:
         self.settings = dict(settings)
         _check(self.settings)
         self._callback: Callback | None = self.settings.get("on_delivery")
-        self._producer = Producer(_at_a_pace(self.settings)) if producer is None else producer
+        self._producer = client_of(Producer, _at_a_pace(self.settings)) if producer is None else producer
         self._origin = OwningProcess(f"a Kafka producer for {self.settings.get('bootstrap.servers', '')}")
         self._origin.keep(self._producer)
         self._deliveries: dict[str, Deliveries] = {}

@@ -29,7 +29,7 @@ from strandline.logs import (
 )
 from strandline.logs.columns import event_schema
 from strandline.logs.errors import LogUnavailable, NotInLog
-from strandline.logs.kafka_topic import QUIET, Settings, Topic, connecting
+from strandline.logs.kafka_topic import QUIET, Settings, Topic, client_of, connecting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -170,7 +170,8 @@ class KafkaLogReader:
         that gets its first partition some milliseconds after it was made takes a second to connect to its broker."""
         self._origin.check()
         if self._consumer is None:
-            self._consumer = Consumer({"reconnect.backoff.ms": KAFKA_RECONNECT_MS, **QUIET, **self._given, **READING})
+            settings = {"reconnect.backoff.ms": KAFKA_RECONNECT_MS, **QUIET, **self._given, **READING}
+            self._consumer = client_of(Consumer, settings)
             self._origin.keep(self._consumer)
         self._consumer.assign([place])
         return self._consumer

@@ -25,7 +25,7 @@ from confluent_kafka.cimpl import RESOURCE_TOPIC
 
 from strandline.fork import OwningProcess
 from strandline.logs import Position, check_head
-from strandline.logs.errors import LogUnavailable, TopicMissing
+from strandline.logs.errors import InvalidSetting, LogUnavailable, TopicMissing
 from strandline.paced_log import WAIT_LOGGED_AFTER_MS, PacedLog, Waiting
 
 KAFKA_ASK_MS: Final = 30_000  # how long a request about a topic is repeated, as while a partition has no leader
@@ -36,6 +36,7 @@ KAFKA_DELETE_MS: Final = 30_000  # how long a broker may take to remove records
 KAFKA_MISSING_MS: Final = 1_000  # how long a topic counts as not yet known to every broker
 
 Value = TypeVar("Value")
+Client = TypeVar("Client")
 Settings = Mapping[str, Any]  # librdkafka's configuration properties
 
 # The settings of a producer or consumer that any client of the cluster needs: how to reach it.
@@ -54,6 +55,17 @@ def connecting(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name.startswith(CONNECTING)}
 
 
+def client_of(kind: Callable[[dict[str, Any]], Client], settings: Mapping[str, Any]) -> Client:
+    """A client of Kafka with these settings. Raises InvalidSetting for one that it does not take."""
+    try:
+        return kind(dict(settings))
+    except KafkaException as error:
+        said = str(error.args[0].str())
+        name = next((name for name in settings if f'"{name}"' in said), "bootstrap.servers")
+        given = settings[name] if str(settings[name]) in said else "what was given"  # which may be a secret
+        raise InvalidSetting(name=name, value=given, wanted=f"Kafka's client says: {said}") from None
+
+
 class Topic:
     """Requests about one topic. A request is repeated for a while if Kafka cannot answer it now.
 
@@ -65,7 +77,7 @@ class Topic:
         self.servers = str(settings.get("bootstrap.servers", ""))
         self.path = f"{name} at {self.servers}"
         self._settings = settings
-        self._admin = AdminClient({**QUIET, **connecting(settings)})
+        self._admin = client_of(AdminClient, {**QUIET, **connecting(settings)})
         self._log = PacedLog("strandline")
         self._origin = OwningProcess(f"the client of topic {name!r}")
         self._origin.keep(self._admin)

@@ -224,6 +224,27 @@ def test_a_line_that_is_no_setting_is_told_without_what_it_says(
     assert "hunter2" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "security.protocl=hunter2",
+            "the setting 'security.protocl' of a log cannot be 'what was given': Kafka's client",
+        ),
+        ("security.protocol=SSLL", "the setting 'security.protocol' of a log cannot be 'SSLL': Kafka's client says"),
+    ],
+)
+def test_a_setting_that_kafkas_client_does_not_take_is_named(
+    outside: Callable[..., Any], stream: str, tmp_path: Path, line: str, told: str
+) -> None:
+    settings = tmp_path / "client.properties"
+    settings.write_text(f"{line}\n")
+    for words in (("tail", stream), ("assess", "--topic", stream), ("audit", stream)):
+        done = outside(*words, "--servers", "127.0.0.1:1", "--settings", str(settings))
+        assert done.code != 0 and told in done.err
+        assert "hunter2" not in done.err
+
+
 def test_an_event_time_stream_takes_no_tail(strandline: Callable[..., Any], served: Any, tmp_path: Path) -> None:
     stream = served.stream()
     SqliteLog.create(tmp_path / "log", 2).close()
