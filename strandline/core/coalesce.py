@@ -23,7 +23,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from heapq import heappop, heappush, heapreplace
-from typing import Final, assert_never
+from typing import ClassVar, Final, assert_never
 
 from strandline.core.checks import check_time, check_whole
 from strandline.core.note import check_key
@@ -147,6 +147,7 @@ class Coalescer:
     """
 
     __slots__ = ("_active", "_idle", "_jumps", "_key_order", "_keys", "_names", "_numbers", "_states")
+    _every_input_counts: ClassVar[bool] = True  # also before its first time in a key
 
     def __init__(self, inputs: int | Iterable[Hashable], on_all_idle: str = OnAllIdle.HOLD) -> None:
         self._names = _input_names(inputs)
@@ -173,9 +174,9 @@ class Coalescer:
         previous = times.last.get(number)
         if previous is not None and value <= previous:
             raise WatermarkWentBack(input=input, key=key, value=value, previous=previous)
-        alone = self._wake(number)
+        woke = self._wake(number)
         times.record(number, value)
-        return self._risen(self._key_order if alone else (key,))
+        return self._risen(self._key_order if woke else (key,))
 
     def event(self, input: Hashable) -> list[Emission]:
         """The input has an event: an idle input becomes active, for every key."""
@@ -231,7 +232,8 @@ class Coalescer:
         """
         times = self._keys.get(key)
         for number, state in enumerate(self._states):
-            if state is _InputState.ACTIVE and (times is None or number not in times.last):
+            missing = self._every_input_counts and (times is None or number not in times.last)
+            if missing and state is _InputState.ACTIVE:
                 return self._names[number]
         least = None if times is None else times.least(self._states)
         return None if least is None else self._names[least[1]]
@@ -256,7 +258,7 @@ class Coalescer:
         return times
 
     def _wake(self, number: int) -> bool:
-        """Makes an idle input active. Returns whether it is the only active one: then every key may have risen."""
+        """Makes an idle input active. Returns whether it was idle: then every key may have risen."""
         if self._states[number] is not _InputState.IDLE:
             return False
         self._states[number] = _InputState.ACTIVE
@@ -264,7 +266,7 @@ class Coalescer:
         self._active += 1
         for times in self._keys.values():
             times.come_back(number)
-        return self._active == 1
+        return True
 
     def _left(self, number: int) -> list[Emission]:
         """Leaves out an input that was active; returns the emissions."""
@@ -289,7 +291,7 @@ class Coalescer:
         emissions: list[Emission] = []
         for key in keys:
             times = self._keys[key]
-            if times.counted < self._active:
+            if self._every_input_counts and times.counted < self._active:
                 continue
             least = times.least(self._states)
             if least is not None and times.rise_to(least[0]):
@@ -298,86 +300,43 @@ class Coalescer:
 
     def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
         """Takes the emissions of the upstream operator that is this input."""
-        return _take(self, input, emissions)
+        out: list[Emission] = []
+        for emission in emissions:
+            match emission:
+                case Watermark(key, value):
+                    out += self.observe(input, value, key)
+                case Idle():
+                    out += self.idle(input)
+                case _:
+                    assert_never(emission)
+        return out
 
 
-class Join:
+class Join(Coalescer):
     """The watermarks of a join: it uses each input's own time, forwards every key, and is idle when all inputs are.
 
         orders      order 10          order 14       idle
         shipments             ship 8           ship 9        idle
         out         order 10  ship 8  order 14 ship 9  .     Idle
 
-    The times of the other inputs (`time`) decide which events of one input can still be joined. Each input needs a key
-    of its own; a key of several inputs is coalesced. Emitted values strictly rise, key by key. Joins and coalescers
-    form trees: `take` takes the emissions of an upstream operator. Raises the errors of `Coalescer`.
+    The times of the other inputs (`time`) decide which events of one input can still be joined; an idle or done input
+    keeps its time. Each input needs a key of its own. A key of several inputs is coalesced over those that have it: an
+    input holds a key from its own first time in it, so its events below what was emitted before that are late. To wait
+    for inputs of one key from the start, put a `Coalescer` before the join. Joins and coalescers form trees: `take`
+    takes the emissions of an upstream operator. Emissions rise, and calls are refused, as in a `Coalescer`.
     """
 
-    __slots__ = ("_emitted", "_inputs", "_names")
+    __slots__ = ()
+    _every_input_counts = False
 
     def __init__(self, *inputs: Hashable) -> None:
         if len(inputs) < 2:
             raise InvalidConfig(name="inputs", value=inputs, wanted="the names of two inputs or more")
-        self._names = inputs
-        self._inputs = Coalescer(inputs)
-        self._emitted: dict[str, int] = {}
-
-    def observe(self, input: Hashable, value: int, key: str = "") -> list[Emission]:
-        """Takes the input's new time: no older event follows from it. An idle input becomes active."""
-        emissions = self._inputs.observe(input, value, key)
-        if sum(self._inputs.input_value(name, key) is not None for name in self._names) == 1:
-            emissions.append(Watermark(key, value))
-        return self._risen(emissions)
-
-    def event(self, input: Hashable) -> list[Emission]:
-        """The input has an event: an idle input becomes active."""
-        return self._risen(self._inputs.event(input))
-
-    def idle(self, input: Hashable) -> list[Emission]:
-        """The input is idle. The others still use its time."""
-        return self._risen(self._inputs.idle(input))
-
-    def done(self, input: Hashable) -> list[Emission]:
-        """No event follows from the input."""
-        return self._risen(self._inputs.done(input))
-
-    def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
-        """Takes the emissions of the upstream operator that is this input."""
-        return _take(self, input, emissions)
+        super().__init__(inputs)
 
     def time(self, input: Hashable, key: str = "") -> int | None:
         """The input's own time: no older event follows from it. None before its first."""
-        return self._inputs.input_value(input, key)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether every input that is not done is idle, and there is one."""
-        return self._inputs.is_idle
-
-    def _risen(self, emissions: Iterable[Emission]) -> list[Emission]:
-        """The emissions that rise. A key that one input had alone may be above the least of all inputs that have it."""
-        risen: list[Emission] = []
-        for emission in emissions:
-            if isinstance(emission, Watermark):
-                before = self._emitted.get(emission.key)
-                if before is not None and emission.value <= before:
-                    continue
-                self._emitted[emission.key] = emission.value
-            risen.append(emission)
-        return risen
-
-
-def _take(into: Coalescer | Join, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
-    out: list[Emission] = []
-    for emission in emissions:
-        match emission:
-            case Watermark(key, value):
-                out += into.observe(input, value, key)
-            case Idle():
-                out += into.idle(input)
-            case _:
-                assert_never(emission)
-    return out
+        return self.input_value(input, key)
 
 
 def combine(

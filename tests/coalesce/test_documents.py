@@ -170,6 +170,21 @@ def test_a_key_of_both_join_sides_is_coalesced_without_decrease() -> None:
     assert join.event("right") == [] and not join.is_idle
 
 
+def test_a_key_of_some_join_inputs_waits_for_those_alone() -> None:
+    #   orders    at 10         at 30          done
+    #   returns          at 20         at 40                  at 50
+    #   bills                                         bill 1
+    #   out       at 10  .      at 20  at 30   at 40  bill 1  at 50
+    join = Join("orders", "returns", "bills")
+    assert join.observe("orders", 10, "at") == [wm(10, "at")]
+    assert join.observe("returns", 20, "at") == []
+    assert join.observe("orders", 30, "at") == [wm(20, "at")]
+    assert join.observe("returns", 40, "at") == [wm(30, "at")]
+    assert join.done("orders") == [wm(40, "at")]
+    assert join.observe("bills", 1, "bill") == [wm(1, "bill")]
+    assert join.observe("returns", 50, "at") == [wm(50, "at")]
+
+
 def test_a_join_has_two_inputs_or_more() -> None:
     with pytest.raises(InvalidConfig, match="two inputs"):
         Join("left")

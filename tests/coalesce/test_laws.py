@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strandline.core.coalesce import Coalescer, Emission, Idle, Watermark
+from strandline.core.coalesce import Coalescer, Emission, Idle, Join, Watermark
 from strandline.errors import InputDone, WatermarkWentBack
 
 KEYS = ("", "order", "ship")
@@ -97,6 +97,8 @@ class Standing:
 
     def claim(self, key: str, mode: str) -> int | None:
         times, active = self.times(key), self.active()
+        if mode == "join":
+            return min((times[input] for input in active & set(times)), default=None)
         if active:
             return min(times[input] for input in active) if active <= set(times) else None
         return max(times.values(), default=None) if mode == "jump" and self.all_idle() else None
@@ -152,6 +154,20 @@ def test_every_call_makes_known_what_the_whole_history_says(case: tuple[int, lis
     for key in KEYS:
         for input in range(inputs):
             assert merged.input_value(input, key) == key_state.times(key).get(input)
+
+
+@given(inputs_and_calls)
+@example((3, [Observe(0, 10, ""), Observe(1, 20, ""), Observe(0, 30, "")]))  # input 2 never has the key
+@example((3, [Observe(0, 10, ""), Done(0), Observe(1, 20, ""), Observe(1, 30, "")]))  # 1 alone has it
+@example((3, [Observe(0, 9, ""), Observe(1, 5, ""), Observe(0, 10, ""), GoIdle(0), GoIdle(1), Event(0)]))
+def test_a_join_forwards_each_key_over_the_active_inputs_that_have_it(case: tuple[int, list[Call]]) -> None:
+    inputs, history = max(2, case[0]), legal(case[1])
+    join = Join(*range(inputs))
+    assert [tell(join, call) for call in history] == expected(inputs, "join", history)
+    state = Standing(inputs, history)
+    for key in KEYS:
+        waits_for = [(time, input) for input, time in state.times(key).items() if input in state.active()]
+        assert join.held_by(key) == (min(waits_for)[1] if waits_for else None)
 
 
 @given(inputs_and_calls, modes)
