@@ -12,7 +12,7 @@ bounds give equal windows, live or in a replay, for every order of the events.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -126,13 +126,15 @@ Saved: TypeAlias = Mapping[str, Any]  # plain data for json
 
 @dataclass(frozen=True, slots=True)
 class _Held(Generic[Event]):
-    """An event in an open window, with its arrival number, its part, and its identity if it has one."""
+    """An event in an open window, with its arrival number, its part, its identity if it has one, and the bound of its
+    part when that was loaded or reopened: the event is in no window that was closed then."""
 
     arrival: int
     part: Hashable
     time: int
     identity: Hashable
     event: Event
+    lower: int | None = None
 
     @property
     def name(self) -> Hashable:
@@ -202,9 +204,12 @@ class EventWindows(Generic[Event]):
             spans = [span for span in all_spans if _is_open(span, lower)]
         if not spans:
             return not all_spans
-        if self._held + len(spans) > self._capacity:
+        held = _Held(self._arrivals + 1, part, time, identity, event)
+        room = self._capacity - self._held
+        if len(spans) > room and sum(not self._has(key, span, held.name) for span in spans) > room:
             raise QueueFull(capacity=self._capacity)
-        self._put(key, spans, time, event, identity, part)
+        self._arrivals += 1
+        self._put(key, spans, held)
         return True
 
     def advance(self, lower: Instant | None) -> list[Closed[Event]]:
@@ -252,17 +257,12 @@ class EventWindows(Generic[Event]):
         named = {*lowers, *[part for part, *_ in events]} if parts is None else parts
         bounds = {part: lowers.get(part, lower) for part in named}
         placed = [
-            (self._spans_from(time, bounds[part]), part, time, key, identity, event)
-            for part, time, key, identity, event in events
+            (key, _Held(arrival, part, time, identity, event, bounds[part] if own is None else own))
+            for arrival, (part, time, key, identity, event, own) in enumerate(events, self._arrivals + 1)
             if part in bounds
         ]
-        stay = sum(
-            each.part not in bounds
-            for spans in self._open.values()
-            for window in spans.values()
-            for each in window.values()
-        )
-        if stay + sum(len(spans) for spans, *_ in placed) > self._capacity:
+        stay = sum(each.part not in bounds for window in self._windows() for each in window.values())
+        if stay + sum(len(self._spans_of(held)) for _, held in placed) > self._capacity:
             raise QueueFull(capacity=self._capacity)
         if parts is None and self._lower is None:
             self._lower = lower
@@ -271,11 +271,20 @@ class EventWindows(Generic[Event]):
             self._dropped.discard(part)
             if bound != self._lower:
                 self._parts[part] = bound
-        for spans, part, time, key, identity, event in placed:
-            self._put(key, spans, time, event, identity, part)
+        self._arrivals += len(events)
+        for key, held in placed:
+            self._put(key, self._spans_of(held), held)
 
     def reopen(self, part: Hashable) -> None:
-        """Counts no window as closed for this part: events come that another reader has not dealt with."""
+        """Counts no window as closed for this part: events come that another reader has not dealt with.
+
+        Its present events stay out of the windows that are closed.
+        """
+        lower = self._lower_of(part)
+        for window in self._windows() if lower is not None else ():
+            for name, each in window.items():
+                if each.part == part:
+                    window[name] = replace(each, lower=lower)
         self._parts[part] = None
 
     def pass_over(self, part: Hashable) -> None:
@@ -295,9 +304,12 @@ class EventWindows(Generic[Event]):
                 for each in sorted(window.values(), key=lambda each: each.arrival):
                     if each.part != part:
                         rest = self._kind.spans(each.time) if isinstance(self._kind, Session) else [span]
-                        self._put(key, rest, each.time, each.event, each.identity, each.part, each.arrival)
+                        self._put(key, rest, each)
             if not spans:
                 del self._open[key]
+
+    def _windows(self) -> list[dict[Hashable, _Held[Event]]]:
+        return [window for spans in self._open.values() for window in spans.values()]
 
     def _all_held(self) -> list[tuple[Hashable, _Held[Event]]]:
         """The events of open windows with their keys, once each, in the order of arrival."""
@@ -314,42 +326,42 @@ class EventWindows(Generic[Event]):
             "lower": self._lower,
             "lowers": [[to_plain(part), self._lower_of(part)] for part in parts],
             "events": [
-                [to_plain(each.part), each.time, to_plain(key), to_plain(each.identity), self._encode(each.event)]
+                [
+                    to_plain(each.part), each.time, to_plain(key), to_plain(each.identity), self._encode(each.event),
+                    *self._own_bound(each),
+                ]
                 for key, each in held
             ],
-        }
+        }  # fmt: skip
 
-    def _spans_from(self, time: int, lower: int | None) -> list[TimeSpan]:
+    def _own_bound(self, held: _Held[Event]) -> list[int]:
+        """The bound of an event that came before its part was reopened."""
+        lower = self._lower_of(held.part)
+        return [] if held.lower is None or (lower is not None and lower >= held.lower) else [held.lower]
+
+    def _spans_of(self, held: _Held[Event]) -> list[TimeSpan]:
         """The windows of a saved event that were open then."""
-        spans = self._kind.spans(time)
+        spans = self._kind.spans(held.time)
         if isinstance(self._kind, Session):
             return spans  # an event of an open session may lie far before the bound
-        return [span for span in spans if _is_open(span, lower)]
+        return [span for span in spans if _is_open(span, held.lower)]
 
     # -- within ------------------------------------------------------------------------------------------------------
 
     def _lower_of(self, part: Hashable) -> int | None:
         return self._parts.get(part, self._lower)
 
-    def _put(
-        self,
-        key: Hashable,
-        spans: Iterable[TimeSpan],
-        time: int,
-        event: Event,
-        identity: Hashable,
-        part: Hashable,
-        arrival: int | None = None,
-    ) -> None:
-        if arrival is None:
-            self._arrivals += 1
-            arrival = self._arrivals
-        held = _Held(arrival, part, time, identity, event)
+    def _put(self, key: Hashable, spans: Iterable[TimeSpan], held: _Held[Event]) -> None:
         for span in spans:
-            window = self._window(key, span, arrival)
+            window = self._window(key, span, held.arrival)
             if held.name not in window:
                 window[held.name] = held
                 self._held += 1
+
+    def _has(self, key: Hashable, span: TimeSpan, name: Hashable) -> bool:
+        """Whether the window with this span has an event of this name."""
+        spans = self._overlapping(key, span) if isinstance(self._kind, Session) else [span]
+        return any(name in self._open.get(key, {}).get(each, ()) for each in spans)
 
     def _close(self, lower: int | None) -> list[Closed[Event]]:
         closed = []
@@ -400,13 +412,13 @@ def _is_open(span: TimeSpan, lower: int | None) -> bool:
 
 def _loaded(
     saved: Saved, decode: Callable[[Any], Any]
-) -> tuple[int | None, dict[Hashable, int | None], list[tuple[Hashable, int, Hashable, Hashable, Any]]]:
-    """The common bound, the bounds of parts, and the events."""
+) -> tuple[int | None, dict[Hashable, int | None], list[tuple[Hashable, int, Hashable, Hashable, Any, int | None]]]:
+    """The common bound, the bounds of parts, and the events, the last field of which is a bound of their own."""
     try:
         lowers = {_named(part): _bound(at) for part, at in saved["lowers"]}
         events = [
-            (_named(part), check_time("time", time), _named(key), _named(identity), decode(event))
-            for part, time, key, identity, event in saved["events"]
+            (_named(part), check_time("time", time), _named(key), _named(identity), decode(event), _bound(*own))
+            for part, time, key, identity, event, *own in saved["events"]
         ]
         return _bound(saved["lower"]), lowers, events
     except (KeyError, TypeError, ValueError) as error:
@@ -414,7 +426,7 @@ def _loaded(
         raise InvalidConfig(name="saved windows", value=str(saved)[:80], wanted=wanted) from None
 
 
-def _bound(value: Any) -> int | None:  # from json
+def _bound(value: Any = None) -> int | None:  # from json
     return None if value is None else check_time("lower", value)
 
 

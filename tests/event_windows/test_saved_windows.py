@@ -42,6 +42,9 @@ def test_saved_and_loaded_windows_close_as_if_never_interrupted(
             assert windows.add(time, time, key, part=index % 2)
             closed += windows.advance(after[index])
         if data.draw(st.booleans()):
+            for windows in (plain, saved):
+                windows.reopen(index % 2)
+        if data.draw(st.booleans()):
             again = EventWindows[int](kind)
             again.load(through_json(saved.save()))
             assert len(again) == len(saved)
@@ -208,9 +211,24 @@ def test_a_reopened_part_takes_older_events_until_the_next_bound() -> None:
     windows.reopen("1")
     assert windows.add(5, 5, part="1") and not windows.add(5, 5, part="2")
     saved = windows.save_parts(["1"])["1"]
-    assert [event[-1] for event in saved["events"]] == [12, 5]
+    assert [time for _, time, *_ in saved["events"]] == [12, 5]
     assert [each.events for each in windows.advance(11)] == [(5,)]
     assert not windows.add(5, 5, part="1")
+
+
+def test_windows_closed_before_a_reopening_stay_closed_for_saved_events() -> None:
+    #   0    5 7  10   15    an event at 7, the bound 10: [0, 10) is closed; another comes after the reopening
+    windows, again = EventWindows[int](Sliding(10, 5)), EventWindows[int](Sliding(10, 5))
+    windows.add(7, 7, part="1")
+    assert [each.start for each in windows.advance(10)] == [0]
+    windows.reopen("1")
+    assert windows.add(8, 8, part="1")
+    windows.reopen("1")
+    again.load(through_json(windows.save()))
+    again.load(through_json(again.save_parts(["1"])["1"]), ["1"])
+    found = again.finish()
+    assert [(each.start, each.events) for each in found] == [(0, (8,)), (5, (7, 8))]
+    assert found == windows.finish()
 
 
 def test_an_open_session_is_saved_whole_however_far_back_it_began() -> None:
