@@ -57,13 +57,18 @@ class Windowing:
         return cls(reading.from_state(windows, ReaderState.read(path)), windows, path, key, value, time_key)
 
     def take(self, item: Item | None) -> list[Closed[Any]]:
-        """Takes the next item, None at the end of all streams. Returns the windows that it closes."""
+        """Takes the next item, None at the end of all streams. Returns the windows that it closes. Raises InvalidConfig
+        for an event without the time key."""
         match item:
             case None:
                 return self.windows.finish()
             case WatermarkItem():
                 return self.windows.advance(item.watermark) if item.key == self.time_key else []
-            case EventItem() if self.time_key in item.times:
+            case EventItem():
+                if self.time_key not in item.times:
+                    place = f"{item.stream}/{item.event.segment}, offset {item.event.offset}"
+                    wanted = f"a time key of every event; the one at {place} has {list(item.times)}"
+                    raise InvalidConfig(name="time_key", value=self.time_key, wanted=wanted)
                 key = None if self.key is None else self.key(item)
                 self.windows.add(item.times[self.time_key], self.value(item), key, part=item.place)
         return []

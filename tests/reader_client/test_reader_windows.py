@@ -137,6 +137,16 @@ def test_a_reader_that_cannot_have_windows_says_why(
         next(reader.windows(Tumbling(10), state=tmp_path / "state"))
 
 
+def test_an_event_without_the_time_key_is_an_error_and_comes_again(sealed: Any, tmp_path: Path) -> None:
+    group, state = sealed.group(), tmp_path / "state"
+    wrong = r"time_key cannot be 'order'.*/0, offset 0 has \[''\]"
+    with reading(sealed, group, **OPTIONS) as reader, pytest.raises(InvalidConfig, match=wrong):
+        list(reader.windows(Tumbling(10), state=state, time_key="order"))
+    with reading(sealed, group, **OPTIONS) as reader:
+        found = [shown(each) for each in reader.windows(Tumbling(10), state=state)]
+    assert [(start, sorted(times)) for start, times in found] == [(0, [3, 5]), (10, [12, 14]), (20, [21])]
+
+
 def test_windows_begin_before_anything_is_read(sealed: Any, tmp_path: Path) -> None:
     with reading(sealed, sealed.group(), **OPTIONS) as reader:
         reader.read()
