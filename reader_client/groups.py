@@ -13,7 +13,7 @@ from strandline.client.loop import awaits, awaits_as, remote, waits
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import checked
 from strandline.core.note import DEFAULT_KEY
-from strandline.core.time_units import Instant
+from strandline.core.time_units import Instant, milliseconds
 from strandline.errors import InvalidConfig
 from strandline.names import check_name
 from strandline.wire.groups import (
@@ -188,7 +188,7 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
     @waits
     def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[dict[str, PositionAt]]:
         """Returns where reading from a time begins, in each stream of the group."""
-        found = yield from remote(group_calls.group_position_at(self._group, time, key))
+        found = yield from remote(group_calls.group_position_at(self._group, milliseconds("time", time), key))
         return {stream: PositionAt(at.start, at.exact) for stream, at in found.items()}
 
     @waits

@@ -95,7 +95,7 @@ class _WithCache(Client[AnyConnection], Generic[AnyConnection, AnyFollowing]):
         if times and (follower := self._followers.get(key)) is not None:
             follower.note_mark(max(times))
 
-    def _marks_at(self, time: Instant, key: str) -> Job[MarksAt]:
+    def _marks_at(self, time: int, key: str) -> Job[MarksAt]:
         found = yield from remote(calls.marks_at(self._stream, time, key=key))
         self._record_marks(key, found.floor, found.ceiling)
         return found
@@ -142,7 +142,7 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
     def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[PositionAt]:
         """Returns where reading from a time begins: every event with time >= it lies at or past that position, if the
         answer is `exact`."""
-        found = yield from self._marks_at(time, key)
+        found = yield from self._marks_at(milliseconds("time", time), key)
         return PositionAt(found.start, found.exact)
 
     @waits
@@ -157,8 +157,9 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
 
     @waits
     def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[MarksAt]:
-        """Returns the marks around a time, and where reading from that time begins."""
-        return (yield from self._marks_at(time, key))
+        """Returns the marks around a time, and where reading from that time begins. It counts a datetime between two
+        milliseconds as the later one, below which more has to be there; `position_at` as the earlier one."""
+        return (yield from self._marks_at(milliseconds("time", time, up=True), key))
 
     @waits
     def wait_until(

@@ -20,7 +20,6 @@ from strandline.core.changes import Registered
 from strandline.core.config import StreamConfig
 from strandline.core.note import DEFAULT_KEY, Note, check_key, check_position
 from strandline.core.segment import NewSegment
-from strandline.core.time_units import Instant, milliseconds
 from strandline.core.window import TimeWindow
 from strandline.errors import StrandlineError, TooMany, UnexpectedAnswer
 from strandline.limits import NOTES_PER_REQUEST, WAIT_BOUND_MS
@@ -239,14 +238,14 @@ def marks(
 
 
 def marks_at(
-    stream: str, time: Instant, *, key: str = DEFAULT_KEY, wait_ms: int = 0, allow_incomplete: bool = False
+    stream: str, time: int, *, key: str = DEFAULT_KEY, wait_ms: int = 0, allow_incomplete: bool = False
 ) -> Call[MarksAt]:
     """The marks around a time, and where reading from it begins. With `wait_ms` (at most WAIT_BOUND_MS) it waits until
     everything older is there, of every writer unless `allow_incomplete`."""
     if wait_ms > WAIT_BOUND_MS:
         raise TooMany(what="milliseconds to wait", count=wait_ms, limit=WAIT_BOUND_MS)
     named, incomplete = check_key(key) or None, "true" if allow_incomplete else None
-    asked = query(time=milliseconds("time", time), key=named, wait_ms=wait_ms or None, allow_incomplete=incomplete)
+    asked = query(time=time, key=named, wait_ms=wait_ms or None, allow_incomplete=incomplete)
     return (yield from ask("GET", f"{stream_path(stream)}/marks/at{asked}", reader_of(MarksAt), wait_ms=wait_ms))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from strandline.client.calls import Call, ask, ask_whether_new, marks_at, query, tell
 from strandline.core.note import check_position
-from strandline.core.time_units import Instant
 from strandline.names import check_name
 from strandline.wire import groups
 from strandline.wire.groups import (
@@ -50,7 +49,7 @@ def delete_group(group: str) -> Call[None]:
     yield from tell("DELETE", group_path(group))
 
 
-def group_position_at(group: str, time: Instant, key: str) -> Call[dict[str, MarksAt]]:
+def group_position_at(group: str, time: int, key: str) -> Call[dict[str, MarksAt]]:
     """The marks around a time in each stream of a group, and where reading from that time begins."""
     described = yield from describe_group(group)
     found = {}

@@ -50,7 +50,9 @@ def unit_of(least: int, greatest: int | None = None) -> Unit | None:
 
 def milliseconds(name: str, time: Instant, *, up: bool = False) -> int:
     """The time in milliseconds: a number as it is, a datetime converted, to the millisecond at or before it or, with
-    `up`, at or after it. Raises InvalidConfig for a datetime without a time zone: it may mean several times."""
+    `up`, at or after it. `up` is for an end: a time that is waited for, or the newest of events. Without it, reading
+    begins no later than asked, and a bound claims no more than it says. Raises InvalidConfig for a datetime without a
+    time zone: it may mean several times."""
     if not isinstance(time, datetime):
         return time
     if time.utcoffset() is None:

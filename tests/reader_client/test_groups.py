@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -192,6 +193,8 @@ def test_a_group_says_where_reading_from_a_time_begins(group_of: Any, stream: st
     group = group_of()
     group.create([stream])
     assert group.position_at(150) == {stream: PositionAt({"0": 5, "1": 5}, exact=False)}
+    between = datetime.fromtimestamp(0.199, UTC) + timedelta(microseconds=500)
+    assert group.position_at(between) == group.position_at(199) != group.position_at(200)
 
 
 def test_a_group_describes_its_streams_readers_and_lag(group_of: Any, stream: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -130,6 +131,18 @@ def test_reading_from_a_time_begins_where_the_marks_say(windows_of: Any, stream:
     assert found.ceiling is not None and found.ceiling.time == 300
     assert dict(found.start) == {"0": 10, "1": 5}
     assert not found.exact
+
+
+def test_between_two_milliseconds_an_end_is_the_later_and_reading_begins_at_the_earlier(
+    controller: Any, windows_of: Any, stream: str
+) -> None:
+    windows, between = windows_of(stream), datetime.fromtimestamp(0.3, UTC) + timedelta(microseconds=500)
+    assert windows.marks_at(300).there and not windows.marks_at(between).there
+    with pytest.raises(TimeNotReached):
+        windows.wait_until(between, timeout_ms=0)
+    controller.note(stream, 301, {"0": 11, "1": 21})
+    assert windows.marks_at(between).ceiling == windows.marks_at(301).ceiling != windows.marks_at(300).ceiling
+    assert windows.position_at(between) == windows.position_at(300) != windows.position_at(301)
 
 
 def test_a_time_index_says_from_which_offset_on_nothing_is_older(windows_of: Any, stream: str) -> None:
