@@ -43,6 +43,7 @@ from strandline.errors import (
     StreamRecreated,
     TooMany,
     UnknownGroup,
+    UnknownStream,
 )
 from strandline.limits import STREAMS_PER_GROUP
 from strandline.names import check_name
@@ -189,7 +190,7 @@ class Groups:
             if start is not None and not added:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
             starts = await self._starts(FromHead() if start is None else start, added)
-            watermarks = (await self.window(name)).watermarks
+            watermarks = await self._told(name)
             loaded = await self.get(name)
             if loaded.membership.settings is before:  # else another call changed them meanwhile
                 break
@@ -201,6 +202,14 @@ class Groups:
         loaded.configure(settings, starts, watermarks, moment)
         loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), moment.now)
         await self._committer.join(loaded)
+
+    async def _told(self, name: str) -> Mapping[str, int | None]:
+        """The watermarks that a group was told, which must not go back."""
+        try:
+            return (await self.window(name)).watermarks
+        except (UnknownStream, StreamRecreated):  # nothing can be told any more before that stream is removed
+            loaded = await self.get(name)
+            return loaded.membership.held if loaded.last_window is None else loaded.last_window.watermarks
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a group with its journal, also if its rows cannot be read. Its loaded streams journal that."""
@@ -254,6 +263,10 @@ class Groups:
 
     async def _starts(self, start: Start, streams: Iterable[str]) -> dict[str, StreamStart]:
         """Where a group begins in each of these streams."""
+        streams = tuple(streams)
+        for stream in start.positions if isinstance(start, FromPositions) else ():
+            if stream not in streams:
+                raise InvalidConfig(name="start", value=stream, wanted=f"streams that begin: {', '.join(streams)}")
         question = StreamQuestion(
             from_head=isinstance(start, FromHead), from_time=start.time if isinstance(start, FromTime) else None
         )

@@ -128,6 +128,7 @@ def test_what_is_changed_into_itself_is_no_change(group: Any) -> None:
         ({"reader_timeout_ms": 0}, "reader_timeout_ms"),
         ({"on_all_idle": "leap"}, "on_all_idle"),
         ({"start": {"time": 5}}, "start"),
+        ({"streams": ["s", "t", "u"], "start": {"positions": {"mistyped": {"0": 1}}}}, "start"),
         ({"created_at": 5}, "created_at"),
     ],
 )
@@ -205,6 +206,17 @@ def test_a_removed_stream_holds_nothing_and_starts_over_when_readded(start: Any)
     controller.call("PATCH", GROUP, {"streams": ["t", "s"]})
     assert window(controller)["streams"]["s"]["position"] == {}
     assert window(controller)["watermarks"] == {"": 200}
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+def test_a_stream_that_is_gone_can_be_removed_and_nothing_else_is_lost(group: Any, made_again: bool) -> None:
+    group.call("DELETE", "/v1/streams/s")
+    if made_again:
+        stream(group, "s", 900)
+    group.call("PATCH", GROUP, {"reader_timeout_ms": 5_000})
+    group.call("PATCH", GROUP, {"streams": ["t"]})
+    found = window(group)
+    assert (found["watermarks"], found["streams"]["t"]["position"]) == ({"": 200}, {"0": 1})
 
 
 def test_all_idle_the_watermark_jumps_where_that_is_asked_for(group: Any) -> None:
