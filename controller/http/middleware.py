@@ -13,6 +13,7 @@ from typing import Final
 from fastapi.exceptions import RequestValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.controller import Controller
@@ -181,13 +182,20 @@ def problem_of(scope: Scope, error: Exception) -> tuple[StrandlineError, Mapping
             headers = error.headers or {}
             path, code = scope["path"], error.status_code
             if code == 405:
-                allowed = tuple(each.strip() for each in headers.get("Allow", "").split(",") if each.strip())
-                return MethodNotAllowed(method=scope["method"], path=path, allowed=allowed), headers
+                allowed = _methods(scope)
+                refused = MethodNotAllowed(method=scope["method"], path=path, allowed=allowed)
+                return refused, {"Allow": ", ".join(allowed)}
             if code == 404:
                 return UnknownPath(path=path), headers
             return BadRequest(reason=error.detail), headers  # such as a form that cannot be parsed
     log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
     return InternalFailure(reason=type(error).__name__), headers
+
+
+def _methods(scope: Scope) -> tuple[str, ...]:
+    """The methods of all routes of a path; the exception has those of one."""
+    routes = [each for each in scope["app"].routes if each.matches(scope)[0] is not Match.NONE]
+    return tuple(sorted({method for each in routes for method in getattr(each, "methods", None) or ()}))
 
 
 def _bad_parameter(error: RequestValidationError) -> InvalidParameter:

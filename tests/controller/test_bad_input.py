@@ -170,6 +170,13 @@ def test_bad_calls_are_problems(
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
 
+def test_all_methods_that_a_path_takes_are_named(controller_with_stream: Any) -> None:
+    answer = controller_with_stream.request("POST", "/v1/streams/s")
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, PATCH, PUT")
+    assert answer.json()["allowed"] == ["DELETE", "GET", "PATCH", "PUT"]
+
+
 OFFSETS = st.dictionaries(st.text(max_size=3), st.integers(0, 9), max_size=3)
 
 
