@@ -8,13 +8,13 @@ early.
 Its offset in Spark's checkpoint:
 
     {"v": 1, "group": "spark-3f…", "stream": "orders", "source": "orders-8c1f…", "created_at": 1699999900000,
-     "epoch": 2, "run": 2, "mark": 1700000000000, "identity": "8d1f20c94be07a35"}
+     "epoch": 2, "run": 2, "mark": 1700000000000, "identity": "8d1f20c94be07a35", "key": ""}
 
 The group belongs to the checkpoint: a query with a new checkpoint gets a new group, or moves the named group back to
 the head. `run` counts the starts of the query, and `epoch` is the run's registration with the group, which was created
 at `created_at`. Each start makes a batch, even an empty one, so that the listener gets the query's positions. `source`
 names the call of `attach`, and with it the other source, whose positions the listener reports. `identity` is that of
-the stream: a checkpoint of an earlier one of the same name is refused.
+the stream: a checkpoint of an earlier one of the same name is refused, and so is one with another time key.
 
 The checkpoint may be older than the group: a copy from a backup, or one beside which another query runs. So a run
 trusts only what its own listener reported. It begins where the first batch of the run before ended, which is settled in
@@ -39,7 +39,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.group_reports import GroupFollower, followed
-from spark_integration.offsets import END_OF_TIME_MS, later
+from spark_integration.offsets import END_OF_TIME_MS, check_key, later
 from spark_integration.options import (
     BACKLOG_THRESHOLD,
     StreamAccess,
@@ -87,6 +87,7 @@ class MarkOffset:
     run: int = 0
     mark: int | None = None
     identity: str | None = None  # none before the first batch
+    key: str = ""  # the time key of the mark
 
     def to_json(self) -> dict[str, Any]:
         return {"v": VERSION, **asdict(self)}
@@ -182,6 +183,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = self._options.access.stream
         if begin.stream != stream:
             raise InvalidOffset(offset=start, wanted=f"this query reads {stream!r}: take a new checkpoint")
+        check_key(begin, self._options.access.time_key)
         end = self._next(begin).to_json()
         return self.readBetweenOffsets(start, end), end
 
@@ -222,7 +224,8 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         epoch = follower.register({} if before is None else before.settled.get(begin.stream, {}))
         found = self._describe(begin.group)
         created_at = None if found is None else found.created_at
-        end = replace(end, created_at=created_at, epoch=epoch, run=begin.run + 1, identity=identity)
+        key = self._options.access.time_key
+        end = replace(end, created_at=created_at, epoch=epoch, run=begin.run + 1, identity=identity, key=key)
         self._last_seen_at = self._check(end).last_heard_at
         return end
 

@@ -11,7 +11,8 @@ Offsets of a job in backlog also have `"backlog": true`.
 `run` names the start of the query that planned the batch, so each start makes a batch, even an empty one. Spark closes
 windows in the batch after the one that brought the mark. If that one would have no data, a restarted Spark forgets it.
 
-`identity` is that of the stream. A checkpoint of another stream, such as an earlier one of the same name, is refused.
+`identity` is that of the stream. A checkpoint of another stream, such as an earlier one of the same name, is refused,
+and so is one whose mark is of another time key (`"key"`, left out for the default key).
 
 Spark compares offsets as text, so equal offsets must have equal text: segments are sorted, and those at 0 omitted.
 """
@@ -20,10 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_integration.errors import InvalidOffset
 from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS
+
+if TYPE_CHECKING:
+    from spark_integration.mark_source import MarkOffset
 
 VERSION: Final = 1
 
@@ -42,6 +46,13 @@ def later(one: int | None, other: int | None) -> int | None:
     return max((mark for mark in (one, other) if mark is not None), default=None)
 
 
+def check_key(offset: SourceOffset | MarkOffset, time_key: str) -> None:
+    """Raises InvalidOffset if a query that began with another time key goes on from this offset."""
+    if offset.identity is not None and offset.key != time_key:
+        wanted = f"this query's watermark is of the time key {offset.key!r}, not {time_key!r}: take a new checkpoint"
+        raise InvalidOffset(offset=offset.to_json(), wanted=wanted)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
     """The end of a batch: the next offset of each segment, the watermark's bound there, and the run that planned it."""
@@ -51,6 +62,7 @@ class SourceOffset:
     backlog: bool = False
     run: str | None = None
     identity: str | None = None  # none before the first batch
+    key: str = ""  # the time key of the mark
 
     def __post_init__(self) -> None:
         for segment, offset in self.positions.items():
@@ -64,6 +76,8 @@ class SourceOffset:
             raise InvalidOffset(offset=self.run, wanted="run is a text or left out")
         if self.identity is not None and type(self.identity) is not str:
             raise InvalidOffset(offset=self.identity, wanted="identity is a text or left out")
+        if type(self.key) is not str:
+            raise InvalidOffset(offset=self.key, wanted="key is a text or left out")
 
     def position(self, segment: str) -> int:
         return self.positions.get(segment, 0)
@@ -73,7 +87,7 @@ class SourceOffset:
         offset: dict[str, Any] = {"v": VERSION, "positions": positions, "mark": self.mark}
         if self.backlog:
             offset["backlog"] = True
-        named = {"run": self.run, "identity": self.identity}
+        named = {"run": self.run, "identity": self.identity, "key": self.key or None}
         return offset | {name: value for name, value in named.items() if value is not None}
 
     @classmethod
@@ -86,5 +100,5 @@ class SourceOffset:
                 offset=value,
                 wanted=f"this release knows version {VERSION}; use the release that wrote the checkpoint",
             )
-        named = value.get("backlog", False), value.get("run"), value.get("identity")
+        named = value.get("backlog", False), value.get("run"), value.get("identity"), value.get("key", "")
         return cls(value["positions"], value["mark"], *named)

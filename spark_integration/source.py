@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from spark_integration.batches import gather, plan_end, split
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
 from spark_integration.group_reports import GroupFollower, followed
-from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, later
+from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, check_key, later
 from spark_integration.options import SourceOptions
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -150,7 +150,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def _end_of_batch(
         self, start: dict[str, Any], processed: dict[str, Any] | None, limit: ReadLimit | None
     ) -> dict[str, Any]:
-        begin = SourceOffset.from_json(start)
+        begin, key = SourceOffset.from_json(start), self._options.access.time_key
+        check_key(begin, key)
         settled = {} if processed is None else SourceOffset.from_json(processed).positions
         follower = None if processed is None else self._follower()
         group = None if follower is None else follower.report(settled)
@@ -169,7 +170,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             # new, and has to see the positions of its last batch by then.
             window = follower.report(planned, {name: settled[name] for name in planned.keys() & settled.keys()})
             mark = later(mark, self._followed(window))
-        end = SourceOffset(planned, later(begin.mark, mark), backlog, self._run, identity)
+        end = SourceOffset(planned, later(begin.mark, mark), backlog, self._run, identity, key)
         if end.run == begin.run and end.mark == begin.mark and not _moved(begin, planned):
             return start  # a change of the backlog alone needs no batch
         return end.to_json()

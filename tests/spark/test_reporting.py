@@ -264,6 +264,8 @@ class TestGroups:
         assert self.next_of(again, self.next_of(again, again.initialOffset()))["mark"] is None
         with pytest.raises(InvalidOffset, match="take a new checkpoint"):
             self.next_of(self.marks(stream), {**told, "stream": "another"})
+        with pytest.raises(InvalidOffset, match="is of the time key 'shipped', not ''"):
+            self.next_of(self.marks(stream), {**told, "key": "shipped"})
 
     #   batches of run 1    |··· first ···|··· second ···|
     #   the group is at     0             5              9

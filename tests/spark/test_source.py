@@ -74,6 +74,19 @@ def test_a_checkpoint_of_another_stream_is_refused(
     again.stop()
 
 
+def test_a_checkpoint_with_another_time_key_is_refused(
+    reader: StrandlineStreamReader, options: dict[str, str], event_log: Any
+) -> None:
+    event_log.append("0", [1])
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    again = StrandlineStreamReader(StrandlineSource({**options, "timeKey": "shipped"})._settings)
+    with pytest.raises(InvalidOffset, match="is of the time key '', not 'shipped': take a new checkpoint"):
+        again.latestOffset(end, ReadAllAvailable())
+    begun = again.latestOffset(again.initialOffset(), ReadAllAvailable())
+    assert begun["key"] == "shipped" and again.latestOffset(begun, ReadAllAvailable()) == begun
+    again.stop()
+
+
 def test_nothing_new_gives_the_same_offset_to_the_letter(
     reader: StrandlineStreamReader, stream: Any, event_log: Any
 ) -> None:
