@@ -6,8 +6,8 @@ before may speak of events that were never written, and what is kept after may b
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -85,13 +85,16 @@ class AsyncWriterTransaction(_CountedTransaction):
         begun: Begun,
         commit: Callable[[Begun, Times | None], Awaitable[NoteAnswer | None]],
         aborted: Callable[[Begun], None],
+        in_turn: Callable[[Callable[[], None]], Awaitable[None]],
     ) -> None:
+        """`in_turn` runs work in another thread, after all work before it."""
         super().__init__(begun, aborted)
         self._commit = commit
+        self._in_turn = in_turn
 
     async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
         """See `WriterTransaction.write`."""
-        await asyncio.to_thread(self._write, events, newest)
+        await self._in_turn(partial(self._write, events, newest))
 
     async def commit(self, time: Times | None = None) -> NoteAnswer | None:
         """See `WriterTransaction.commit`."""
@@ -99,7 +102,7 @@ class AsyncWriterTransaction(_CountedTransaction):
 
     async def abort(self) -> None:
         """See `WriterTransaction.abort`."""
-        await asyncio.to_thread(self._abort)
+        await self._in_turn(self._abort)
 
     async def __aenter__(self) -> Self:
         return self

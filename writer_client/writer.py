@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -311,7 +312,8 @@ class Writer(_WaitingWriter[Connection]):
 
 
 class AsyncWriter(_WaitingWriter[AsyncConnection]):
-    """`Writer` for asyncio. Use it from one task at a time. It calls the log in other threads.
+    """`Writer` for asyncio. Use it from one task at a time. It calls the log in other threads: what a cancelled call
+    has begun there goes on, and the next call waits for its end.
 
         async with AsyncWriter("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
             await writer.write([Event(b'{"time": 1700000000000}', key=b"customer-7")])
@@ -323,12 +325,15 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
     _loop: asyncio.AbstractEventLoop | None = None
 
     def _reach(self, controller: Any, **credentials: str | None) -> None:
+        self._turn = asyncio.Lock()  # of work in another thread
         if isinstance(controller, AsyncConnection):
             self._shared, self._leave, self._connection = controller, lambda: None, controller.for_threads()
         else:
             super()._reach(controller, **credentials)
 
-    _transaction = AsyncWriterTransaction
+    @property
+    def _transaction(self) -> Callable[..., AsyncWriterTransaction]:
+        return partial(AsyncWriterTransaction, in_turn=self._in_turn)
 
     register = awaits(Writer.register)
     write = awaits(Writer.write)
@@ -340,7 +345,11 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
 
     async def release(self) -> None:
         """See `Writer.release`."""
-        await asyncio.to_thread(self._release)
+        try:
+            async with self._turn:
+                pass
+        finally:
+            await asyncio.to_thread(self._release)
 
     async def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
         self._background.attend_after_turn(self._outbox, asyncio.get_running_loop())
@@ -362,15 +371,27 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
             match step:
                 case Append(work):
                     with self._outbox.holding_back(cancelled_only=True):
-                        return await asyncio.to_thread(work)
+                        return await self._in_turn(work)
                 case Local(work):
-                    return await asyncio.to_thread(work)
+                    return await self._in_turn(work)
                 case AwaitAnswer(answered):
                     return await self._answer(answered)
                 case _:
                     assert_never(step)
 
         return await drive_async(job, take)
+
+    async def _in_turn(self, work: Callable[[], Value]) -> Value:
+        """Runs work in another thread, after that of calls before it, cancelled ones too."""
+
+        def ended(done: asyncio.Future[Value]) -> None:
+            self._turn.release()
+            done.exception()  # a cancelled call raises none, and asyncio would warn of it
+
+        await self._turn.acquire()
+        done = asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
+        done.add_done_callback(ended)
+        return await asyncio.shield(done)
 
     def _report(self, on_report: Callable[[Report], None], report: Report) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -380,7 +401,7 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
         try:
             await self.register()
         except BaseException:
-            await self.release()
+            await asyncio.to_thread(self._release)  # at once: it has written nothing
             raise
         return self
 

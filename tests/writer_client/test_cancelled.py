@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strandline.errors import OutcomeUnknown
 from strandline.logs import Position
+from strandline.logs.sqlite import SqliteLog
 from tests.writer_client.clocks import SOON, Clock, mark_after
 from tests.writer_client.conftest import BlockedLog, LateLog
 from writer_client import AsyncWriter, AutomaticTime, Event
@@ -62,11 +66,98 @@ def test_a_cancelled_write_holds_the_clock_back(controller: Any, wire: Any) -> N
             clock.now = 2_000
             assert writer.status().failed_write
             with pytest.raises(OutcomeUnknown):
-                await writer.idle()
+                await asyncio.gather(writer.idle(), asyncio.to_thread(log.lets.set))
             assert controller.marks(stream)[-1].time == 1_000
-            log.lets.set()
             await writer.write(EVENT)
             writer.resume()
             assert (await asyncio.to_thread(mark_after, controller, stream, 1_000)).cut == {"0": 2}
 
     asyncio.run(cancel())
+
+
+async def cancel(work: Coroutine[Any, Any, Any], begun: threading.Event) -> None:
+    """Cancels work that has begun in its thread. One more thread does what comes next, in order."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    task = asyncio.create_task(work)
+    await asyncio.to_thread(begun.wait, 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("call", [lambda writer: writer.note_time(1_000), AsyncWriter.idle, AsyncWriter.close])
+def test_the_call_after_a_cancelled_write_notes_its_events(
+    controller: Any, wire: Any, call: Callable[[AsyncWriter], Coroutine[Any, Any, Any]]
+) -> None:
+    log = BlockedLog(wire)
+
+    async def run() -> None:
+        async with AsyncWriter(controller.url, controller.stream(), "w1", log=log) as writer:
+            await writer.note_time(100)
+            await cancel(writer.write(EVENT), log.appends)
+            await asyncio.gather(call(writer), asyncio.to_thread(log.lets.set))
+            assert wire.happened[:3] == ["flush", "append", "flush"]
+
+    asyncio.run(run())
+
+
+def test_a_writer_is_not_released_before_its_cancelled_write_has_ended(controller: Any, wire: Any) -> None:
+    log = BlockedLog(wire)
+
+    async def run() -> None:
+        writer = AsyncWriter(controller.url, controller.stream(), "w1", log=log)
+        await writer.register()
+        await cancel(writer.write(EVENT), log.appends)
+        release = asyncio.create_task(writer.release())
+        await asyncio.to_thread(str)
+        assert not release.done()
+        log.lets.set()
+        await release
+        assert log.end_offsets() == {"0": 1}
+
+    asyncio.run(run())
+
+
+class SlowLog(BlockedLog):
+    """Says where it ends when a test lets it."""
+
+    def end_offsets(self) -> Position:
+        try:
+            self.append([])
+        finally:
+            self.over = True
+        return super().end_offsets()
+
+    over = False
+
+
+def test_a_cancelled_registration_does_not_hold_up_the_caller(controller: Any, wire: Any) -> None:
+    log = SlowLog(wire)
+
+    async def run() -> None:
+        await cancel(AsyncWriter(controller.url, controller.stream(), "w1", log=log).__aenter__(), log.appends)
+        assert not log.over
+        log.lets.set()
+
+    asyncio.run(run())
+
+
+def test_a_commit_has_the_events_of_a_cancelled_write_before_it(controller: Any, tmp_path: Path) -> None:
+    stream, begun, lets = controller.stream(), threading.Event(), threading.Event()
+
+    def events() -> Iterator[Event]:
+        begun.set()
+        assert lets.wait(30)
+        yield from EVENT
+
+    async def run() -> None:
+        with SqliteLog.create(tmp_path / "log.db", 3) as log:
+            async with (
+                AsyncWriter(controller.url, stream, "w1", log=log) as writer,
+                await writer.begin() as transaction,
+            ):
+                await cancel(transaction.write(events()), begun)
+                await asyncio.gather(transaction.commit(1_000), asyncio.to_thread(lets.set))
+        assert controller.marks(stream)[-1].cut == {"0": 1}
+
+    asyncio.run(run())
