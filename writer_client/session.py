@@ -99,8 +99,8 @@ class WriterSession:
         self.fenced = None
         if self.log is not None and self._found is None:
             # All that an earlier process of this name appended, noted or not, lies below the log's current end.
+            memo = self.log.memo(self.writer)  # first: the end then lies above its events
             ends = self.log.end_offsets()
-            memo = self.log.memo(self.writer)
             self._found = {segment: offset for segment, offset in ends.items() if offset}
             self._repair(connection, memo)
         self.holds = True

@@ -11,6 +11,7 @@ import pytest
 from strandline.client import calls
 from strandline.core.config import StreamConfig
 from strandline.errors import ControllerAway, InvalidNote, TimeTooFarAhead, TimeWentBack
+from strandline.logs import Memo, Position
 from strandline.logs.sqlite import SqliteLog
 from writer_client import CommittedWithoutNote, Event
 
@@ -158,6 +159,36 @@ def test_a_crash_between_commit_and_note_is_made_up_for_on_registering(
         mark = controller.marks(stream)[-1]
         assert (mark.time, mark.cut) == (100, {"0": 2})
         assert [each.time for each in restarted.repaired.marks] == [100]
+
+
+class BusyLog(SqliteLog):
+    """An earlier process commits after each question to it."""
+
+    def memo(self, name: str) -> str | None:
+        memo = super().memo(name)
+        self.commit()
+        return memo
+
+    def end_offsets(self) -> Position:
+        ends = super().end_offsets()
+        self.commit()
+        return ends
+
+    def commit(self) -> None:
+        with self.begin() as transaction:
+            transaction.write(to("0", b"a"))
+            transaction.commit(Memo("w1", '{"times":{"":100}}'))
+
+
+def test_a_repair_covers_the_events_of_a_commit_that_comes_meanwhile(
+    controller: Any, make_writer: Any, open_log: OpenLog, tmp_path: Path
+) -> None:
+    open_log()
+    stream = controller.stream()
+    with BusyLog(tmp_path / "log.db") as log:
+        log.commit()
+        make_writer(stream, log=log).register()
+    assert controller.marks(stream)[-1].cut == {"0": 2}
 
 
 def test_what_was_noted_before_the_crash_is_not_noted_again(
