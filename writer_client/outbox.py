@@ -208,7 +208,9 @@ class Outbox:
             times = pending.times
             if self.automatic is not None:  # a clock that is behind the floor would be late
                 floors = self.session.floors
-                times = {key: time for key, time in times.items() if time >= (floors.get(key) or time)}
+                times = {
+                    key: time for key, time in times.items() if (floor := floors.get(key)) is None or time >= floor
+                }
             if times:
                 newest: Mapping[str, int] = {}
                 if self._flush_appended == self.session.newest.appended:  # else more events may lie below the position

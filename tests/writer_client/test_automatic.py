@@ -54,11 +54,12 @@ def test_a_manual_note_is_an_error_while_time_is_noted_automatically(
         writer.note_time(100)
 
 
+@pytest.mark.parametrize("floor", [1_000, 0])
 def test_a_clock_behind_the_floor_notes_nothing_before_reaching_it(
-    controller: Any, make_any: Any, make_writer: Any, late_log: Any, wire: Any
+    controller: Any, make_any: Any, make_writer: Any, late_log: Any, wire: Any, floor: int
 ) -> None:
-    stream, clock = controller.stream(), Clock(900)
-    make_writer(stream, "w0").note_time(1_000, {"1": 1})
+    stream, clock = controller.stream(), Clock(floor - 100)
+    make_writer(stream, "w0").note_time(floor, {"1": 1})
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
     with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
         writer.register()
@@ -66,9 +67,9 @@ def test_a_clock_behind_the_floor_notes_nothing_before_reaching_it(
         assert late_log.flushes.wait(30)  # a period has passed
         assert "POST notes" not in wire.lines
         assert controller.states(stream) == {"active": 1, "joined": 1}
-        clock.now = 1_100
+        clock.now = floor + 100
         wait_for(lambda: writer.status().noted)
-        assert dict(writer.status().noted)[""] == 1_100
+        assert dict(writer.status().noted)[""] == floor + 100
 
 
 def test_a_fast_clock_keeps_nobody_waiting_for_what_it_said_before(
