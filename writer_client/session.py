@@ -99,10 +99,10 @@ class WriterSession:
         self.fenced = None
         if self.log is not None and self._found is None:
             # All that an earlier process of this name appended, noted or not, lies below the log's current end.
-            memo = self.log.memo(self.writer)  # first: the end then lies above its events
+            owed = self._times_in(self.log.memo(self.writer))  # first: the end then lies above its events
             ends = self.log.end_offsets()
             self._found = {segment: offset for segment, offset in ends.items() if offset}
-            self._repair(connection, memo)
+            self._repair(connection, owed)
         self.holds = True
         return registered
 
@@ -215,10 +215,21 @@ class WriterSession:
             return {}
         return given or self.newest.below(own)
 
-    def _repair(self, connection: Connection, memo: str | None) -> None:
+    def _times_in(self, memo: str | None) -> Mapping[str, int]:
+        """The times of the last commit. Raises InvalidConfig if the memo is not a writer's: one of the two would
+        overwrite what the other needs after a crash."""
+        if not memo:
+            return {}
+        try:
+            times: Mapping[str, int] = json.loads(memo)["times"]
+        except (ValueError, TypeError, KeyError):
+            wanted = "the log has the memo of a LogSink, or of a program, under it: give the writer a name of its own"
+            raise InvalidConfig(name="the writer's name", value=self.writer, wanted=wanted) from None
+        return times
+
+    def _repair(self, connection: Connection, times: Mapping[str, int]) -> None:
         """Notes the times that an earlier process committed but did not note. Keeps the outcome in `repaired`, and
         raises no refusal."""
-        times = json.loads(memo)["times"] if memo else {}
         for key, time in times.items():
             floor = self.floors.get(key)
             if floor is None or time > floor:

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.client import calls
 from strandline.core.config import StreamConfig
-from strandline.errors import ControllerAway, InvalidNote, TimeTooFarAhead, TimeWentBack
+from strandline.errors import ControllerAway, InvalidConfig, InvalidNote, TimeTooFarAhead, TimeWentBack
 from strandline.logs import Memo, Position
 from strandline.logs.sqlite import SqliteLog
 from writer_client import CommittedWithoutNote, Event
@@ -189,6 +189,19 @@ def test_a_repair_covers_the_events_of_a_commit_that_comes_meanwhile(
         log.commit()
         make_writer(stream, log=log).register()
     assert controller.marks(stream)[-1].cut == {"0": 2}
+
+
+@pytest.mark.parametrize("memo", ['{"batch": 0, "digest": "x"}', "1", "text"])
+def test_a_writer_named_like_another_owner_of_a_memo_is_refused(
+    controller: Any, make_writer: Any, open_log: OpenLog, memo: str
+) -> None:
+    log = open_log()
+    log.begin().commit(Memo("w1", memo))
+    writer = make_writer(controller.stream(), log=log)
+    for _ in range(2):
+        with pytest.raises(InvalidConfig, match=r"the writer's name cannot be 'w1': .* a name of its own"):
+            writer.write(to("0", b"a"))
+    assert log.end_offsets()["0"] == 0
 
 
 def test_what_was_noted_before_the_crash_is_not_noted_again(
