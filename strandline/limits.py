@@ -15,6 +15,7 @@ BODY_BYTES: Final = 1024 * 1024  # of a request; past it 413 too_large
 NOTES_PER_REQUEST: Final = 10_000  # past it 422 too_many
 SEGMENTS_PER_STREAM: Final = 65_536  # including sealed ones; past it 422 too_many
 KEYS_PER_STREAM: Final = 256  # independent times; past it 422 too_many
+MEMO_BYTES: Final = 4_000  # of the times that a log keeps with a commit: some 150 short keys; Kafka takes 4096
 STANDINGS_PER_STREAM: Final = 250_000  # writers, each counted once for every time key it holds; past it 422 too_many
 STREAMS_PER_GROUP: Final = 256  # read by one reader group; past it 422 too_many
 PAGE_ENTRIES: Final = 1_000  # the largest `limit` of a list

@@ -16,7 +16,8 @@ from strandline.client.http import Connection
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, Note, check_key, check_time
 from strandline.core.time_units import Instant, milliseconds
-from strandline.errors import Fenced, InvalidConfig, Refused, StrandlineError, says_nothing_changed
+from strandline.errors import Fenced, InvalidConfig, Refused, StrandlineError, TooMany, says_nothing_changed
+from strandline.limits import MEMO_BYTES
 from strandline.logs import Log, Memo, Position, Transaction
 from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
@@ -172,8 +173,12 @@ class WriterSession:
 
     def memo_of(self, times: Mapping[str, int]) -> Memo:
         """Returns the memo for a commit, from which the writer's next process notes the time if this one cannot."""
+        text = json.dumps({"times": dict(times)}, separators=(",", ":"))
+        if len(text) > MEMO_BYTES:
+            what = f"bytes for the times of {len(times)} keys, which the log keeps with a commit,"
+            raise TooMany(what=what, count=len(text), limit=MEMO_BYTES)
         self._left_memo = True
-        return Memo(self.writer, json.dumps({"times": dict(times)}, separators=(",", ":")))
+        return Memo(self.writer, text)
 
     @property
     def passed(self) -> Mapping[str, int]:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from strandline.core.segment import Segment
 from strandline.errors import TooMany, UnknownSegment
+from strandline.limits import MEMO_BYTES
 from strandline.logs.errors import InvalidEvent, NotInLog
 from strandline.names import check_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MEMO_BYTES: Final = 4_000  # of the memo that a commit keeps for its writer; Kafka takes 4096 beside an offset
 EVENT_BYTES: Final = 1024 * 1024  # of an event, its key and its value together
 BATCH_ROWS: Final = 65_536  # the most rows of an Arrow batch
 BATCH_FIRST_ROWS: Final = 256  # the first batch shows the size of events; later ones grow towards BATCH_BYTES

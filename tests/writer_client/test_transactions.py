@@ -10,7 +10,7 @@ import pytest
 
 from strandline.client import calls
 from strandline.core.config import StreamConfig
-from strandline.errors import ControllerAway, InvalidConfig, InvalidNote, TimeTooFarAhead, TimeWentBack
+from strandline.errors import ControllerAway, InvalidConfig, InvalidNote, TimeTooFarAhead, TimeWentBack, TooMany
 from strandline.logs import Memo, Position
 from strandline.logs.sqlite import SqliteLog
 from writer_client import CommittedWithoutNote, Event
@@ -202,6 +202,17 @@ def test_a_writer_named_like_another_owner_of_a_memo_is_refused(
         with pytest.raises(InvalidConfig, match=r"the writer's name cannot be 'w1': .* a name of its own"):
             writer.write(to("0", b"a"))
     assert log.end_offsets()["0"] == 0
+
+
+def test_a_commit_with_too_many_times_for_the_log_says_so_and_can_go_on_without_them(
+    controller: Any, make_writer: Any, open_log: OpenLog
+) -> None:
+    times = {f"key_{number}": 1_700_000_000_000 for number in range(200)}
+    with make_writer(controller.stream(), log=open_log()) as writer, writer.begin() as transaction:
+        with pytest.raises(TooMany, match=r"times of 200 keys, which the log keeps with a commit, .* limit of 4000"):
+            transaction.commit(times)
+        transaction.commit()
+        writer.note_time(times)
 
 
 def test_what_was_noted_before_the_crash_is_not_noted_again(
