@@ -106,6 +106,8 @@ class BaseWriter:
                 position = log.append(rows)
                 with outbox.lock:
                     session.wrote(len(rows), greatest, outbox.last)
+        if outbox.reports:
+            self._background.attend(outbox)
         return position
 
     def _begin(self) -> Begun:

@@ -91,7 +91,7 @@ class Outbox:
         self.unreported: Exception | None = None  # a refusal that was not reported yet
         self.wants_registration = False
         self._on_report = on_report
-        self._reports: list[Report] = []
+        self.reports: list[Report] = []
         self._claimed = self._draining = self._registering = self._flushing = self._leaving = False
         self._idle_after_ms = idle_after_ms
         self._active_at = monotonic()  # of the last write or manual note
@@ -118,8 +118,8 @@ class Outbox:
     # -- for the background ------------------------------------------------------------------------------------
 
     def next_step(self) -> Todo:
-        """Returns what to do next for this writer."""
-        with self.lock:
+        """Returns what to do next for this writer. Passes on what its own threads have to report."""
+        with self._reporting():
             unsettled = (bool(self.count()) or self.unreported is not None) and not self.closed
             if self.closed or self._claimed or self._registering or self._idling:
                 return Todo(unsettled=unsettled)
@@ -570,7 +570,7 @@ class Outbox:
     def is_busy(self) -> bool:
         """Whether there is something to do for the background."""
         with self.lock:
-            return not self.closed and (self.wants_registration or self.count() > 0)
+            return not self.closed and (self.wants_registration or self.count() > 0 or bool(self.reports))
 
     def _unattended(self) -> int:
         """Returns how many of them nobody waits for."""
@@ -599,7 +599,7 @@ class Outbox:
                 yield
             finally:
                 self.changed.notify_all()
-                reports, self._reports = self._reports, []
+                reports, self.reports = self.reports, []
         if self._on_report is not None:
             for report in reports:
                 try:
@@ -609,8 +609,8 @@ class Outbox:
 
     def _add_report(self, report: Report) -> None:
         """Keeps a report for the callback; without one, nobody reads it."""
-        if self._on_report is not None and len(self._reports) < WAITING_REPORTS:
-            self._reports.append(report)
+        if self._on_report is not None and len(self.reports) < WAITING_REPORTS:
+            self.reports.append(report)
 
     # -- inside, under the lock --------------------------------------------------------------------------------
 
@@ -677,7 +677,7 @@ class Outbox:
         self._refusals += 1
         if self._on_report is None:
             self.unreported = error
-        self._reports.append(NoteRefused(times, error))
+        self.reports.append(NoteRefused(times, error))
         self._reset_last()
 
     def _give_up(self, pending: Pending, note: Note, error: Exception) -> None:
@@ -705,7 +705,7 @@ class Outbox:
         if self._unpositioned is not None:
             self._unpositioned = replace(self._unpositioned, newest={})
         self._failed_write, self._stuck = True, error
-        self._reports.append(NotesStuck(error, failed_write=True))
+        self.reports.append(NotesStuck(error, failed_write=True))
 
     def _drop_all(self, error: Exception) -> None:
         for each in self.waiting.take():
@@ -715,7 +715,7 @@ class Outbox:
 
     def _set_stuck(self, error: Exception) -> None:
         if self._stuck is None:
-            self._reports.append(NotesStuck(error, failed_write=False))
+            self.reports.append(NotesStuck(error, failed_write=False))
         self._waiting.goes_on(
             f"writer {self.session.writer!r} of stream {self.session.stream!r} waits, and tries again: {error}"
         )
@@ -726,7 +726,7 @@ class Outbox:
         self._waiting.ends()
         if self._stuck is not None and not self._failed_write:
             self._stuck = None
-            self._reports.append(NotesMoving())
+            self.reports.append(NotesMoving())
 
 
 # A note under way, and its outbox.
