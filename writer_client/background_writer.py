@@ -90,7 +90,7 @@ class BackgroundWriter(BaseWriter):
         """Appends events to the log, as `Writer.write` does.
 
         An unregistered or idle writer registers first: the call then waits for the controller, and raises
-        ControllerAway if it cannot be reached. After a failed write no note is sent until `resume()`: an earlier note
+        ControllerAway if it cannot be reached. After a failed write no note gets a position until `resume()`: that
         could cover events that were not written.
         """
         return self._write(events, newest)

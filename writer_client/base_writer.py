@@ -86,7 +86,8 @@ class BaseWriter:
     def resume(self) -> None:
         """Continues after a failed or interrupted write: call it when the events are written, or never will be.
 
-        Until then the writer sends no notes in the background, notes no clock, and does not go idle.
+        Until then the background sends only notes that already have their position, and the writer notes no clock and
+        does not go idle.
         """
         self._origin.check()
         self._outbox.resume()

@@ -6,8 +6,8 @@
 `Background` gets its next step here and reports the outcome. The writer's own threads add notes, and claim the outbox
 for their own calls. One lock protects all of it.
 
-A failed write stops all notes, also those from before it: a log may report an earlier append at a later one. Only the
-application knows whether it will write the events again.
+A failed write stops all notes without a position, also those from before it: a log may report an earlier append at a
+later one. Only the application knows whether it will write the events again.
 """
 
 from __future__ import annotations
