@@ -369,8 +369,8 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
 
         async def take(step: Step) -> Any:
             match step:
-                case Append(work):
-                    with self._outbox.holding_back(cancelled_only=True):
+                case Append(work):  # its events are as old as this moment, whenever a thread is free for them
+                    with self._outbox.writing(), self._outbox.holding_back(cancelled_only=True):
                         return await self._in_turn(work)
                 case Local(work):
                     return await self._in_turn(work)

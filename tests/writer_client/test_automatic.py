@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
 
@@ -15,7 +17,7 @@ from strandline.errors import InvalidConfig
 from strandline.testing import ScriptedLog
 from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for, wait_for_notes
 from tests.writer_client.conftest import BlockedLog
-from writer_client import AutomaticTime, Event, ManualNote, NoLog, NotesStuck, TransactionUnderWay
+from writer_client import AsyncWriter, AutomaticTime, Event, ManualNote, NoLog, NotesStuck, TransactionUnderWay
 from writer_client.automatic_notes import NOTE_PERIOD_DEFAULT_MS
 
 
@@ -152,6 +154,29 @@ def test_the_clock_does_not_pass_a_write_that_is_under_way(controller: Any, make
         log.lets.set()
         assert mark_after(controller, stream, 1_500).cut == {"0": 1}
         write.join()
+
+
+def test_the_clock_does_not_pass_an_async_write_that_waits_for_a_thread(
+    controller: Any, late_log: Any, wire: Any
+) -> None:
+    stream, clock, lets = controller.stream(), Clock(1_000), threading.Event()
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        async with AsyncWriter(controller.url, stream, "w1", log=late_log, automatically_note_time=automatic) as writer:
+            assert mark_after(controller, stream, 0).time == 1_000
+            busy = asyncio.create_task(asyncio.to_thread(lets.wait, 30))
+            write = asyncio.create_task(writer.write([Event(b"stamped 1000", segment="0")]))
+            await asyncio.sleep(0)
+            clock.now = 2_000
+            flushes = wire.happened.count("flush")
+            wait_for(lambda: wire.happened.count("flush") > flushes + 2)
+            lets.set()
+            await asyncio.gather(busy, write)
+            assert mark_after(controller, stream, 1_000).cut == {"0": 1}
+
+    asyncio.run(run())
 
 
 def test_a_clock_that_fails_is_told_of_and_asked_again(controller: Any, make_any: Any, late_log: Any) -> None:
