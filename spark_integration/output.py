@@ -66,8 +66,12 @@ class LogSink:
         if self._open is None:
             self._open = self._place.open_log(self._name)
         memo = json.dumps({"batch": batch_id, "digest": _digest(events)})
-        if self._open.memo(self._name) == memo:
+        before = self._open.memo(self._name)
+        if before == memo:
             return  # it was committed before Spark failed
+        if before and not before.startswith('{"batch": '):
+            wanted = "the log has the memo of a writer, or of a program, under it: give the sink a name of its own"
+            raise InvalidOption(name="name", value=self._name, wanted=wanted)
         with self._open.begin() as transaction:
             transaction.write(events)
             transaction.commit(Memo(self._name, memo))

@@ -14,6 +14,7 @@ from spark_integration import LogSink, OutputNotes, exact_watermark, output, rea
 from spark_integration.errors import InvalidOption, WrongColumn
 from strandline.client import calls
 from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
+from strandline.logs import Event, Memo
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy
@@ -202,6 +203,17 @@ def test_a_column_that_no_log_takes_is_named(spark: SparkSession, tmp_path: Path
         sink(rows.withColumnRenamed("id", "value"), 0)
     with pytest.raises(WrongColumn, match="'segment' is of type long: cast it to string"):
         sink(rows.selectExpr("'x' AS value", "id AS segment"), 0)
+    sink.close()
+
+
+def test_a_sink_named_like_the_owner_of_another_memo_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "output.db"
+    with SqliteLog.create(path, 1) as log, log.begin() as transaction:
+        transaction.write([Event(b"x", segment="0")])
+        transaction.commit(Memo("job", '{"times":{"":5}}'))
+    sink = LogSink("job", path=path)
+    with pytest.raises(InvalidOption, match=r"name .* cannot be 'job': the log has the memo of a writer"):
+        sink(spark.sql("SELECT 'k' AS key, 'x' AS value"), 0)
     sink.close()
 
 
