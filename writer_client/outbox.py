@@ -37,7 +37,7 @@ from strandline.errors import (
     says_nothing_changed,
 )
 from strandline.logs import Position, Transaction
-from strandline.logs.errors import TransactionUnderWay
+from strandline.logs.errors import TransactionOver, TransactionUnderWay
 from strandline.paced_log import Waiting
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, PositionSource
@@ -545,6 +545,8 @@ class Outbox:
         another thread, where a failure has done so already."""
         try:
             yield
+        except TransactionOver:  # an earlier call has ended it: this one writes nothing
+            raise
         except BaseException as error:
             failure: Exception
             if isinstance(error, Exception):

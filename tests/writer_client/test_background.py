@@ -19,6 +19,7 @@ from strandline.errors import (
     UnknownSegment,
     UnknownStream,
 )
+from strandline.logs.errors import TransactionOver
 from strandline.logs.sqlite import SqliteLog
 from strandline.testing import Acknowledge, ScriptedLog
 from writer_client import Event, NoLog, NoteLate, NoteRefused, NotesMoving, NotesStuck, WriterClosed
@@ -370,6 +371,23 @@ def test_a_commit_is_not_noted_while_a_write_that_failed_is_open(controller: Any
         writer.resume()
         assert writer.wait_until_answered()
     assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(200, {"0": 2})]
+
+
+def test_a_commit_that_was_done_already_is_no_failed_write(
+    controller: Any, make_background: Any, tmp_path: Path
+) -> None:
+    """As after Ctrl-C while the first one returned."""
+    stream = controller.stream()
+    with SqliteLog.create(tmp_path / "log.db", 3) as log, make_background(stream, log=log) as writer:
+        transaction = writer.begin()
+        transaction.write(to("0", b"a"))
+        transaction.commit(100)
+        with pytest.raises(TransactionOver):
+            transaction.commit(100)
+        writer.note_time(100)
+        assert writer.wait_until_answered()
+        assert not writer.status().failed_write
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(100, {"0": 1})]
 
 
 def test_a_position_that_is_given_overtakes_what_still_waits_for_the_log(
