@@ -73,7 +73,7 @@ class BackgroundWriter(BaseWriter):
         """
         super().__init__(stream, name, keys, log, on_report, automatically_note_time, idle_after_ms, leaving)
         if isinstance(controller, Background):
-            controller.origin.check()
+            controller.check()
         self._owns_background = not isinstance(controller, Background)
         self._sender = controller if isinstance(controller, Background) else Background(controller, token=token)
         self._connection = self._sender.connection
@@ -167,6 +167,7 @@ class BackgroundWriter(BaseWriter):
             self._sender.close()
 
     def __enter__(self) -> Self:
+        self._check_usable()
         self._outbox.wants_registration = True
         self._start_timer()
         self._sender.attend(self._outbox)
@@ -188,6 +189,10 @@ class BackgroundWriter(BaseWriter):
             self.release()
 
     # -- inside ------------------------------------------------------------------------------------------------
+
+    def _check_usable(self) -> None:
+        super()._check_usable()
+        self._sender.check()
 
     def _commit_and_note(self, begun: Begun, time: Times | None) -> None:
         self._commit(begun, by_key(time), notes=True)

@@ -120,6 +120,12 @@ class Background:
         background._in_loop = connection
         return background
 
+    def check(self) -> None:
+        """Raises RuntimeError once it is closed, as a closed connection does, and UsedAfterFork in a forked process."""
+        self.origin.check()
+        if self._over.is_set():
+            raise RuntimeError("the background is closed, and sends no more notes: close it after its writers")
+
     def attend(self, outbox: Outbox) -> None:
         """Checks an outbox in the next turn. Cheap, and safe to call from any thread."""
         self._attending[outbox] = None

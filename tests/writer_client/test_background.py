@@ -22,7 +22,17 @@ from strandline.errors import (
 from strandline.logs.errors import TransactionOver
 from strandline.logs.sqlite import SqliteLog
 from strandline.testing import Acknowledge, ScriptedLog
-from writer_client import Event, NoLog, NoteLate, NoteRefused, NotesMoving, NotesStuck, WriterClosed
+from writer_client import (
+    Background,
+    BackgroundWriter,
+    Event,
+    NoLog,
+    NoteLate,
+    NoteRefused,
+    NotesMoving,
+    NotesStuck,
+    WriterClosed,
+)
 from writer_client.scale import scale_log
 
 AWAY = ["away"] * 20_000  # for as long as a test likes
@@ -231,6 +241,19 @@ def test_what_can_be_seen_to_be_wrong_is_raised_at_once(controller: Any, make_ba
                 writer.note_time(time, position)
     with pytest.raises(WriterClosed):
         writer.note_time(101, {"0": 1})
+
+
+def test_a_closed_background_takes_no_notes_and_no_writers(controller: Any) -> None:
+    stream = controller.stream()
+    with Background(controller.url) as background:
+        writer = BackgroundWriter(background, stream, "w1")
+    with pytest.raises(RuntimeError, match="the background is closed"):
+        writer.note_time(100, {"0": 1})
+    assert writer.status().waiting == 0
+    with pytest.raises(RuntimeError, match="the background is closed"), writer:
+        pass
+    with pytest.raises(RuntimeError, match="the background is closed"):
+        BackgroundWriter(background, stream, "w2")
 
 
 def test_a_late_note_is_reported_with_the_floor(
