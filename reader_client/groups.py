@@ -146,7 +146,7 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
         """
         settings = GroupSettings(
             streams=tuple(_streams(streams)),
-            start=start if start is not None else FromHead(),
+            start=_start(start) or FromHead(),
             backlog_threshold_ms=backlog_threshold_ms,
             reader_timeout_ms=reader_timeout_ms,
             idle_timeout_ms=idle_timeout_ms,
@@ -162,7 +162,7 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
         Added streams begin at `start`, by default at their heads; the group's watermark never goes back for them.
         Readers lose the segments of removed streams.
         """
-        return (yield from remote(group_calls.change_group(self._group, _changes(settings), start)))
+        return (yield from remote(group_calls.change_group(self._group, _changes(settings), _start(start))))
 
     @waits
     def register(self, reader: str, positions: Positions | None = None) -> Job[GroupReader]:
@@ -236,6 +236,12 @@ def _streams(streams: Iterable[str]) -> Iterable[str]:
     if isinstance(streams, str):
         raise InvalidConfig(name="streams", value=streams, wanted=f"a list of names, such as [{streams!r}]")
     return streams
+
+
+def _start(start: Start | None) -> Start | None:
+    if not isinstance(start, Start | None):
+        raise InvalidConfig(name="start", value=start, wanted="FromHead(), FromTime(…) or FromPositions(…)")
+    return start
 
 
 def _changes(settings: Mapping[str, object]) -> dict[str, object]:

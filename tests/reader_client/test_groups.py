@@ -75,6 +75,16 @@ def test_a_setting_that_a_group_cannot_have_is_refused_by_its_name(group_of: Any
         group_of("g").create([stream], on_all_idle="jmp")
 
 
+@pytest.mark.parametrize("start", ["head", {"time": 100}, 100])
+def test_a_start_that_is_none_is_refused_with_those_that_there_are(group_of: Any, stream: str, start: Any) -> None:
+    group = group_of()
+    with pytest.raises(InvalidConfig, match=r"start cannot be .*: FromHead"):
+        group.create([stream], start=start)
+    group.create([stream])
+    with pytest.raises(InvalidConfig, match=r"start cannot be .*: FromHead"):
+        group.change(start=start)
+
+
 def test_a_new_group_stands_at_the_head(group_of: Any, stream: str) -> None:
     group = group_of()
     group.create([stream])
