@@ -19,7 +19,6 @@ from reader_client.stream_order import StreamOrder
 from strandline.client import calls, group_calls
 from strandline.client.loop import local, remote
 from strandline.client.retry import Pause
-from strandline.core.checks import check_time
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.event_windows import EventWindows, Saved
 from strandline.core.note import DEFAULT_KEY
@@ -299,7 +298,7 @@ class ReaderJobs:
         else:
             return EventItem(stream, event, {})
         given = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
-        by_key = {key: check_time("event_time", milliseconds("event_time", time)) for key, time in given.items()}
+        by_key = {key: milliseconds("event_time", time) for key, time in given.items()}
         return EventItem(
             stream, event, by_key, tuple([key for key in by_key if self._is_late(stream, key, by_key[key])])
         )

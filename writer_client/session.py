@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from secrets import token_hex
 from typing import Final, TypeAlias
 from weakref import WeakSet
@@ -329,7 +330,10 @@ def by_key(time: Times | None, *, newest: bool = False) -> Mapping[str, int]:
     if time is None:
         return {}
     given = time if isinstance(time, Mapping) else {DEFAULT_KEY: time}
-    times = {key: milliseconds("newest" if newest else "time", each, up=newest) for key, each in given.items()}
+    name = "newest" if newest else "time"
+    times = {  # a note checks its numbers itself
+        key: milliseconds(name, each, up=newest) if isinstance(each, datetime) else each for key, each in given.items()
+    }
     for key, each in times.items() if newest else ():
         check_key(key)
         check_time("newest", each)

@@ -193,7 +193,7 @@ class EventWindows(Generic[Event]):
         self, time: Instant, event: Event, key: Hashable = None, *, identity: Hashable = None, part: Hashable = None
     ) -> bool:
         """Puts an event into its windows; returns False if all of them are closed: the event is late."""
-        time = check_time("time", milliseconds("time", time))
+        time = milliseconds("time", time)
         if part in self._dropped:
             return True  # another reader reads this part
         all_spans = self._kind.spans(time)
@@ -216,7 +216,7 @@ class EventWindows(Generic[Event]):
         """Closes and returns the windows that end at or before `lower`: no older event follows. None: no bound."""
         if lower is None:
             return []
-        lower = check_time("lower", milliseconds("lower", lower))
+        lower = milliseconds("lower", lower)
         if self._lower is not None and lower <= self._lower:
             return []
         self._lower = lower

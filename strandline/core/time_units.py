@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from strandline.core.checks import check_time
 from strandline.errors import InvalidConfig
 
 Instant: TypeAlias = int | datetime  # whole milliseconds since 1970, or a datetime with a time zone
@@ -52,9 +53,9 @@ def milliseconds(name: str, time: Instant, *, up: bool = False) -> int:
     """The time in milliseconds: a number as it is, a datetime converted, to the millisecond at or before it or, with
     `up`, at or after it. `up` is for an end: a time that is waited for, or the newest of events. Without it, reading
     begins no later than asked, and a bound claims no more than it says. Raises InvalidConfig for a datetime without a
-    time zone: it may mean several times."""
+    time zone, which may mean several times, and for what is neither, such as a text."""
     if not isinstance(time, datetime):
-        return time
+        return check_time(name, time)
     if time.utcoffset() is None:
         wanted = "milliseconds, or a datetime with a time zone, such as datetime.now(UTC)"
         raise InvalidConfig(name=name, value=time.isoformat(), wanted=wanted)

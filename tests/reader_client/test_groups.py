@@ -231,3 +231,11 @@ def test_a_group_that_was_deleted_is_gone(group_of: Any, stream: str) -> None:
 def test_time_windows_say_where_reading_from_a_time_begins(controller: Any, stream: str) -> None:
     with TimeWindows(controller.url, stream) as windows:
         assert windows.position_at(150) == PositionAt({"0": 5, "1": 5}, exact=False)
+
+
+@pytest.mark.parametrize("time", ["2026", True, 1.5])
+def test_what_is_no_time_is_refused_where_one_is_taken(group_of: Any, controller: Any, stream: str, time: Any) -> None:
+    with TimeWindows(controller.url, stream) as windows:
+        for call in (windows.position_at, windows.marks_at, windows.wait_until, group_of().position_at, FromTime):
+            with pytest.raises(InvalidConfig, match=r"time cannot be .*: a whole number of milliseconds"):
+                call(time)
