@@ -214,8 +214,11 @@ class ReaderState:
         try:
             given = json.loads(text)
             return cls(**given)
-        except (ValueError, TypeError, AttributeError, Invalid) as error:
-            raise InvalidConfig(name="state", value=str(text[:80]), wanted=f"{wanted}: {error}") from None
+        except (ValueError, Invalid) as error:
+            wanted += f": {error}"
+        except (TypeError, AttributeError):  # other fields, or values of other types
+            pass
+        raise InvalidConfig(name="state", value=text[:80], wanted=wanted)
 
     def write(self, path: str | Path) -> None:
         """Writes the state to a file in one step: if the process is killed, the file has this state or the last one."""
@@ -234,3 +237,9 @@ class ReaderState:
             return cls.from_json(Path(path).read_bytes())
         except FileNotFoundError:
             return None
+        except InvalidConfig as error:
+            wanted = (
+                f"{error.wanted}. Restore the file; or remove it, and the reader goes on at its group's positions, "
+                f"without the earlier events of open windows"
+            )
+            raise InvalidConfig(name=f"the state in {str(path)!r}", value=error.value, wanted=wanted) from None

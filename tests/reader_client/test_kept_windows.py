@@ -252,9 +252,17 @@ def test_a_state_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     again = ReaderState.read(str(file))
     assert again == ReaderState({"s": {"0": 5}}, {"": 4})
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
-    file.write_text("{")
-    with pytest.raises(InvalidConfig, match="to_json"):
+
+
+@pytest.mark.parametrize("content", [b"{", b"{}", b"[]", b"\xff\xfe", b'{"positions": 5, "watermarks": {}}'])
+def test_a_damaged_state_file_is_named_with_what_to_do(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "state"
+    file.write_bytes(content)
+    with pytest.raises(InvalidConfig) as raised:
         ReaderState.read(file)
+    said = str(raised.value)
+    assert said.startswith(f"the state in {str(file)!r} cannot be {content!r}: ")
+    assert "Restore the file; or remove it" in said and "__init__" not in said and "\"b'" not in said
 
 
 @pytest.mark.parametrize("closes", [True, False])
