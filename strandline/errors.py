@@ -109,8 +109,10 @@ class TimeWentBack(Conflict):
 
 
 class PositionWentBack(Conflict):
+    """`writer` is the name of a writer, or of a reader of a group."""
+
     says = (
-        "writer {writer!r} noted offset {offset} in segment {segment!r}, but has noted {stored_offset} before: note "
+        "{writer!r} gave offset {offset} in segment {segment!r}, but has given {stored_offset} before: give "
         "{stored_offset} or more, or leave the segment out"
     )
     writer: str

@@ -17,7 +17,10 @@ class ManualNote(RuleBroken):
 
 
 class NoLog(RuleBroken):
-    says = "writer {writer!r} has no log, so {call} needs a position: give one, or create the writer with log=…"
+    says = (
+        "writer {writer!r} has no log, which {call} needs: create the writer with log=…, or append the events yourself "
+        "and note each time with a position"
+    )
     writer: str
     call: str
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strandline.client.calls import Call, ask, ask_whether_new, marks_at, query, tell
+from strandline.core.checks import check_whole
 from strandline.core.note import check_position
 from strandline.names import check_name
 from strandline.wire import groups
@@ -79,7 +80,7 @@ def acquire(group: str, reader: str, epoch: int, most: int) -> Call[ReaderAnswer
     Not repeatable: a second call takes more. If the outcome is unknown, a report without positions returns the segments
     that the reader owns.
     """
-    path, body = f"{reader_path(group, reader)}/acquire", {"epoch": epoch, "max": most}
+    path, body = f"{reader_path(group, reader)}/acquire", {"epoch": epoch, "max": check_whole("most", most, least=0)}
     return (yield from ask("POST", path, reader_of(ReaderAnswer), body, repeatable=False))
 
 

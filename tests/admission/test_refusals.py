@@ -95,7 +95,7 @@ def test_the_words_name_the_value_and_what_would_be_right() -> None:
     made = stream()
     with pytest.raises(TimeWentBack, match="'w' noted 99, but has noted 100 before: note 100 or later"):
         made.note(replace(FINE, times={"": 99}), NOW)
-    with pytest.raises(PositionWentBack, match="noted offset 9 in segment '0', but has noted 10 before"):
+    with pytest.raises(PositionWentBack, match="gave offset 9 in segment '0', but has given 10 before"):
         made.note(replace(FINE, position={"0": 9}), NOW)
     with pytest.raises(TimeTooFarAhead, match=r"501 ms ahead of the clock .* max_ahead_ms = 500"):
         made.note(replace(FINE, times={"": 1_501}), NOW)

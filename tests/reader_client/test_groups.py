@@ -12,7 +12,7 @@ import pytest
 
 from reader_client import AsyncReaderGroup, FromPositions, FromTime, PositionAt, ReaderGroup, TimeWindows
 from strandline.client import group_calls
-from strandline.errors import Fenced, InvalidConfig, InvalidName, UnknownGroup, UnknownStream
+from strandline.errors import Fenced, InvalidConfig, InvalidName, PositionWentBack, UnknownGroup, UnknownStream
 from strandline.wire.groups import ReaderAnswer
 
 
@@ -168,6 +168,16 @@ def test_what_is_wrong_is_the_typed_error(group_of: Any, stream: str) -> None:
         group_of().register("r/1")
     with pytest.raises(InvalidName):
         ReaderGroup("http://there", "a group")
+
+
+def test_a_reader_that_asks_for_wrong_things_is_told_of_no_notes(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    reader = group.register("r1", {stream: {"0": 30}})
+    with pytest.raises(PositionWentBack, match=r"^'r1' gave offset 20 in segment '0', but has given 30 before"):
+        reader.report({stream: {"0": 20}})
+    with pytest.raises(InvalidConfig, match=r"^most cannot be -1: a whole number from 0 up"):
+        reader.acquire(-1)
 
 
 def test_a_group_closes_what_it_opened(controller: Any, stream: str) -> None:

@@ -15,7 +15,7 @@ def test_without_a_log_a_position_must_be_given(controller: Any, make_writer: An
     with make_writer(controller.stream()) as writer:
         with pytest.raises(NoLog):
             writer.note_time(100)
-        with pytest.raises(NoLog):
+        with pytest.raises(NoLog, match=r"which write\(\) needs: create the writer with log="):
             writer.write([Event(b"x", segment="0")])
         writer.note_time(100, {})
 
