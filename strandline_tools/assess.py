@@ -137,7 +137,7 @@ class _Measured:
     unreadable: int
     unreadable_last: str
     stopped: bool
-    unit: Unit | None  # that times look like which were taken for milliseconds
+    unit: Unit | None  # that times look like which were read in another one
 
 
 def _assess(

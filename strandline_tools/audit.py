@@ -95,7 +95,8 @@ def command(
     """Compare a stream's log with its marks: did every writer keep its word? Nothing is changed.
 
     Names each event that is older than a mark whose cut does not lie above it, and who could have written it. Exits
-    with 0 if there is none, and with 1 if there is one. Ctrl-C ends the reading, and shows what was found.
+    with 0 if there is none, and with 1 if there is one, or if the times of events look to be in another --unit, in
+    which nothing is judged. Ctrl-C ends the reading, and shows what was found.
     """
     if field is not None and record_time:
         raise click.UsageError("An event has one time: give --field or --record-time, not both.")
@@ -246,8 +247,6 @@ def _notes(stream: AuditedStream, found: _AuditFindings) -> list[str]:
     """What else there is to know, a line each."""
     run, total = found.run, found.total
     lines = []
-    if run.unit is not None:
-        lines.append(f"the times of these events look like {run.unit.word}: use --unit {run.unit}")
     if total.left_out:
         more = " more" if total.broken else ""
         lines.append(
@@ -353,5 +352,4 @@ def _json(stream: AuditedStream, found: _AuditFindings) -> dict[str, Any]:
         "beyond_the_log": run.beyond,
         "position": run.position,
         "stopped": run.stopped,
-        "times_look_like": run.unit,
     }

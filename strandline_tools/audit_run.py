@@ -7,6 +7,7 @@ periods in which marks leave writers out.
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import time
@@ -23,7 +24,6 @@ from controller.terminal import Failure
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.time_index import IndexEntry
-from strandline.core.time_units import Unit, unit_of
 from strandline.limits import PAGE_ENTRIES
 from strandline.logs import LogReader
 from strandline.wire.streams import StreamDescription
@@ -153,14 +153,6 @@ class AuditRun:
         """Where the next audit begins."""
         return self._settled.position
 
-    @property
-    def unit(self) -> Unit | None:
-        """The unit that the times of events look like, if they were taken for milliseconds, and those of marks do
-        not."""
-        unit = self._fields.looks_like(self._oldest, self._newest)
-        marked = self._stream.newest
-        return None if marked is not None and unit_of(marked) is unit else unit
-
     def left_out(self, late: LateEvent) -> list[str]:
         """The writers that every mark leaves out for which an event is late."""
         self._take_marks_to(late.mark_time)
@@ -169,20 +161,28 @@ class AuditRun:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Reads to the end, or until Ctrl-C, and writes the state in any case."""
-        self._save(self._settled)
+        """Reads to the end, or until Ctrl-C, and writes the state in any case.
+
+        Raises Failure if the events have no time, or look to have one in another unit: the next audit is to begin where
+        this one did.
+        """
+        begun = copy.deepcopy(self._settled)
+        self._save(begun)
         try:
             with closing(self._log.open_reader()) as reader:
                 for segment in self.ends:
                     self._segment(reader, segment)
                 ends = reader.end_offsets()
             self.beyond = {segment: offset for segment, offset in self.beyond.items() if offset > ends[segment]}
-            self._check_times()
         except KeyboardInterrupt:
             self.stopped = True
         finally:
             self._finish_segment()
             self._save(self._settled)
+        reason = self._not_judged()
+        if reason is not None:
+            self._save(begun)
+            raise Failure(reason)
         if not self.stopped:  # the next audit tells only what it finds itself
             self._save(AuditState(about=self._about, position=self.position, timed=self._settled.timed))
 
@@ -227,13 +227,18 @@ class AuditRun:
             self._settled.counts.setdefault(audit.segment, AuditCounts()).add(audit.settled)
             self._open_counts.setdefault(audit.segment, AuditCounts()).add(audit.open)
 
-    def _check_times(self) -> None:
-        """Raises Failure if no event has ever had a time: the next audit is to begin where this one did."""
+    def _not_judged(self) -> str | None:
+        """Why nothing can be said of the events: none has ever had a time, or their times look to be in another unit,
+        in which those of marks are not."""
         counts, settled = self.counts.values(), self._settled
         settled.timed = settled.timed or any(each.events for each in counts)
-        if not settled.timed and any(each.without_time for each in counts):
-            self._settled = AuditState(about=self._about, position=dict(self.starts))
-            raise Failure(f"no event has a time: {self.unreadable_example}")
+        if not self.stopped and not settled.timed and any(each.without_time for each in counts):
+            return f"no event has a time: {self.unreadable_example}"
+        marked = self._stream.newest
+        unit = self._fields.looks_like(self._oldest, self._newest)
+        if unit is None or unit is self._fields.looks_like(marked, marked):
+            return None
+        return f"the times of these events look like {unit.word}, and nothing was judged: use --unit {unit}"
 
     def _print(self, segment: str, offset: int) -> None:
         """Tells a terminal how far it is, and writes the state."""

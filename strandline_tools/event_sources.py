@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from controller.cli.options import settings_file
 from controller.terminal import Failure
-from strandline.core.time_units import Unit, milliseconds, unit_of
+from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, Unit, milliseconds, unit_of
 from strandline.errors import not_installed
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
@@ -68,14 +68,21 @@ class EventFields:
         return int(value * times // by)
 
     def looks_like(self, oldest: int | None, newest: int | None) -> Unit | None:
-        """The unit that times of a field look like, if they were taken for milliseconds."""
-        if oldest is None or newest is None or self.time is None or self.unit != "ms":
+        """The unit that times of a field look like, from their milliseconds, if they were read in another one."""
+        if oldest is None or newest is None or self.time is None:
             return None
-        return unit_of(oldest, newest)
+        times, by = UNITS[self.unit]
+        return self._other_unit(oldest * by // times, newest * by // times)
 
     def _advice(self, value: float) -> str:
-        unit = unit_of(value) if self.unit == "ms" and isinstance(value, int) else None
+        unit = self._other_unit(value, value) if isinstance(value, int) else None
         return "" if unit is None else f": it looks like {unit.word}, use --unit {unit}"
+
+    def _other_unit(self, least: int, greatest: int) -> Unit | None:
+        unit = unit_of(least, greatest)
+        if unit is None and least >= SECONDS_END and greatest <= MICROSECONDS_FROM:
+            unit = Unit.MILLISECONDS
+        return None if unit == self.unit else unit
 
 
 class Source(Protocol):

@@ -29,9 +29,10 @@ NANOSECONDS_FROM: Final = 10**17
 
 
 class Unit(StrEnum):
-    """A unit of a time that is not milliseconds, as the option `--unit` of commands names it."""
+    """A unit of times, as the option `--unit` of commands names it."""
 
     SECONDS = "s"
+    MILLISECONDS = "ms"
     MICROSECONDS = "us"
     NANOSECONDS = "ns"
 

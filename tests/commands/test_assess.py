@@ -202,6 +202,15 @@ def test_times_in_another_unit_are_told_with_the_option(
     assert "look like" not in out and "2023-11-14" in out
 
 
+def test_milliseconds_that_are_read_in_another_unit_are_told(assess: Assess, tmp_path: Path) -> None:
+    for unit in ("s", "us", "ns"):
+        code, out, _ = assess(json_lines(tmp_path), "--field", "event.time", "--unit", unit)
+        assert code == 0 and "these times look like milliseconds: use --unit ms" in out.splitlines()
+    small = tmp_path / "small.csv"
+    small.write_text("at\n5\n7\n")
+    assert "look like" not in assess(small, "--field", "at", "--unit", "s")[1]
+
+
 def test_nanoseconds_are_no_time_in_milliseconds_and_the_option_is_named(assess: Assess, tmp_path: Path) -> None:
     file = tmp_path / "orders.jsonl"
     file.write_text(f'{{"ts": {NOON * 1_000_000}}}\n')

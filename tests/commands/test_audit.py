@@ -286,7 +286,35 @@ def test_events_in_another_unit_than_the_marks_are_told_with_the_option(
     served.note(stream, "a", NOON, s0=1)
     served.note(stream, "a", NOON + 5_000, s0=3)
     words = ("audit", stream, "--path", str(path), "--field", "at")
-    assert "the times of these events look like seconds: use --unit s" in strandline(*words).out.splitlines()
-    assert json.loads(strandline(*words, "--json").out)["times_look_like"] == "s"
-    done = strandline(*words, "--unit", "s")
-    assert done.code == 0 and "look like" not in done.out
+    state = ("--state", str(tmp_path / "audit.json"))
+    done = strandline(*words, *state)
+    assert (done.code, done.out) == (1, "")
+    assert "the times of these events look like seconds, and nothing was judged: use --unit s" in done.err
+    done = strandline(*words, *state, "--unit", "s")  # from where the first one began
+    assert done.code == 0 and ": 3 events in " in done.out
+
+
+def test_events_that_only_look_newer_in_their_unit_are_no_kept_promise(
+    orders: Orders, audit: Audit, served: Any, strandline: Callable[..., Any], tmp_path: Path
+) -> None:
+    orders.put("0", "a", 120)
+    orders.note("a", 500, s0=5)
+    code, told = audit("--unit", "s")
+    assert code == 1 and "look like milliseconds, and nothing was judged: use --unit ms" in json.loads(told)["detail"]
+    stream, path = served.stream(), tmp_path / "micro.log"
+    with SqliteLog.create(path, 2) as log:
+        log.append([Event(b"%d" % (NOON * 1_000), segment="0")])
+    served.note(stream, "a", NOON + 5, s0=1)
+    done = strandline("audit", stream, "--path", str(path), "--field", ".")
+    assert (done.code, done.out) == (1, "") and "look like microseconds" in done.err
+
+
+def test_small_times_in_the_unit_of_the_events_are_judged(
+    served: Any, strandline: Callable[..., Any], tmp_path: Path
+) -> None:
+    stream, path = served.stream(), tmp_path / "small.log"
+    with SqliteLog.create(path, 2) as log:
+        log.append([Event(b"%d" % (2_000_000_000), segment="0")])  # two thousand seconds
+    served.note(stream, "a", 1_500_000, s0=0)
+    done = strandline("audit", stream, "--path", str(path), "--field", ".", "--unit", "us")
+    assert done.code == 0 and "1 events" in done.out

@@ -31,5 +31,5 @@ def test_times_look_like_a_unit_only_if_all_of_them_may_have_it() -> None:
 
 def test_a_unit_is_named_as_the_option_takes_it() -> None:
     assert [(f"{unit}", unit.word) for unit in Unit] == [
-        ("s", "seconds"), ("us", "microseconds"), ("ns", "nanoseconds")
+        ("s", "seconds"), ("ms", "milliseconds"), ("us", "microseconds"), ("ns", "nanoseconds")
     ]  # fmt: skip
