@@ -105,12 +105,16 @@ def command(
     shows what was read.
     """
     fields = EventFields(field, arrived, partition, key, unit)
+    if bool(files) + bool(path) + bool(servers or topic) != 1:
+        raise click.UsageError(
+            "Name what to read: files, or --path for an embedded log, or --servers and --topic for Kafka; one of these."
+        )
     if window_ms < 1:
         raise click.BadParameter("a window has at least 1 ms", param_hint="--window")
     try:
         source: Source = (
             FileSource(files, fields, limit)
-            if files and not (servers or path)
+            if files
             else LogSource(log_at(path, servers, topic, settings), fields, limit)
         )
         try:

@@ -176,10 +176,21 @@ def test_what_cannot_be_assessed_is_an_error_that_says_why(
     assert (code, out) == (1, "") and told in err
 
 
-@pytest.mark.parametrize("words", [(), ("--servers", "x:1"), ("--path", "nowhere.log")])
-def test_without_anything_to_read_it_says_what_to_name(assess: Assess, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [((), 2, "files, or --path"), (("--servers", "x:1"), 1, "--topic"), (("--path", "nowhere.log"), 1, "nowhere.log")],
+)
+def test_without_anything_to_read_it_says_what_to_name(
+    assess: Assess, words: tuple[str, ...], status: int, told: str
+) -> None:
     code, _, err = assess(*words)
-    assert code == 1 and ("--path" in err or "--topic" in err or "nowhere.log" in err)
+    assert code == status and told in err
+
+
+@pytest.mark.parametrize("words", [("--path", "orders.log"), ("--servers", "x:1"), ("--topic", "orders")])
+def test_files_beside_a_log_are_a_wrong_command_line(assess: Assess, tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, out, err = assess(json_lines(tmp_path), *FIELDS, *words)
+    assert (code, out) == (2, "") and "one of these" in err
 
 
 def test_the_picture_has_a_bar_for_each_delay_in_each_order(assess: Assess, tmp_path: Path) -> None:

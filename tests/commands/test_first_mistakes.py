@@ -49,7 +49,7 @@ def test_assess_says_what_a_line_lacks(
     file = tmp_path / "events.jsonl"
     file.write_text(text)
     assert told in strandline("assess", str(file), *words).err
-    assert "name what to read: files, " in strandline("assess").err
+    assert "Name what to read: files, " in strandline("assess").err
 
 
 def test_a_position_that_is_no_mapping_is_refused_by_name() -> None:
