@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
 from strandline.core.note import check_position
+from strandline.core.time_units import milliseconds
 from strandline.errors import StrandlineError
 from strandline.limits import TIME_BOUND_MS
 
@@ -117,9 +118,10 @@ def _pairs_of_text(text: str) -> Sequence[tuple[str, int]]:
     return pairs
 
 
-def read_time(text: str) -> int:
-    """A time: a whole number, as notes have it, or a date, which is in UTC where it names no other zone. Raises
-    ValueError with a sentence for whoever wrote it."""
+def read_time(text: str, *, up: bool = False) -> int:
+    """A time: a whole number, as notes have it, or a date, which is in UTC where it names no other zone; one between
+    two milliseconds is the earlier one or, with `up`, the later one. Raises ValueError with a sentence for whoever
+    wrote it."""
     digits = text.removeprefix("-")
     if digits.isascii() and digits.isdecimal() and len(digits) < 20:
         number = int(text)
@@ -130,7 +132,7 @@ def read_time(text: str) -> int:
             wanted = "a whole number of milliseconds, or a date such as 2026-01-31T12:00:00Z"
             raise ValueError(f"{text[:200]!r} is no time: give {wanted}") from None
         aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-        number = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        number = milliseconds("time", aware, up=up)
     if not -TIME_BOUND_MS < number < TIME_BOUND_MS:
         raise ValueError(f"{text[:200]!r} is no time: it has to lie within ±{TIME_BOUND_MS - 1}")
     return number

@@ -70,10 +70,10 @@ def time_key(text: str) -> str:
     return text and name_of("time key")(text)
 
 
-def moment(text: str) -> int:
-    """A time: a whole number, as notes have it, or a date, which is in UTC where it names no other zone."""
+def moment(text: str, *, up: bool = False) -> int:
+    """A time, as `read_time` reads it."""
     try:
-        return read_time(text)
+        return read_time(text, up=up)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 

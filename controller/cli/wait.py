@@ -28,8 +28,8 @@ WRITERS_NAMED = 5
 
 
 def moment_and_form(text: str) -> tuple[int, bool]:
-    """A time, and whether it is written as a number."""
-    return moment(text), text.removeprefix("-").isdecimal()
+    """A time that is waited for, and whether it is written as a number."""
+    return moment(text, up=True), text.removeprefix("-").isdecimal()
 
 
 @click.command

@@ -100,6 +100,15 @@ def test_a_time_in_another_unit_is_refused_by_what_the_stream_has_come_to(
     assert strandline("wait", stream, "--until", "1971-01-01").code == 0  # a date is what it says
 
 
+def test_a_date_between_two_milliseconds_is_waited_for_to_its_end(served: Any, strandline: Callable[..., Any]) -> None:
+    stream, date = served.stream(), "2023-11-14T22:13:20.0005Z"
+    served.note(stream, "w1", NOON, s0=5)
+    assert strandline("wait", stream, "--until", date, "--timeout", "0.1s").code == 3
+    served.note(stream, "w1", NOON + 1, s0=5)
+    assert strandline("wait", stream, "--until", date).code == 0
+    assert strandline("position", stream, date).out == strandline("position", stream, str(NOON)).out
+
+
 def test_a_stream_whose_times_have_another_meaning_is_waited_for(served: Any, strandline: Callable[..., Any]) -> None:
     stream = served.stream()
     served.note(stream, "w1", NOON // 1_000, s0=5)
