@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from controller.records.log_lines import direct_log_lines, log_lines
 from controller.records.operator_log import log_event
 from controller.restarts import Restarts
-from controller.server import Listener, check, listen, prepare_store, run
+from controller.server import Listener, check, listen, prepare_store, run, wrong
 from controller.settings import Settings
 from controller.terminal import Failure, say
 from strandline.redaction import redact
@@ -65,7 +65,7 @@ def check_ports(settings: Settings) -> None:
     """Raises Failure for ports and addresses that the processes cannot have."""
     last = settings.port + settings.processes
     if settings.port and last > 65_535:
-        raise Failure(f"--processes: each needs a port of its own after --port, and {last} is above 65535")
+        raise wrong(f"--processes: each needs a port of its own after --port, and {last} is above 65535")
     addresses = {
         option: urlsplit(given)
         for option, given in (("--address", settings.address), ("--client-address", settings.client_address))
@@ -73,9 +73,9 @@ def check_ports(settings: Settings) -> None:
     }
     schemes = {each.scheme for each in addresses.values()}
     if len(schemes) > 1:
-        raise Failure("--address and --client-address are two names of one port of each process: both http, or https")
+        raise wrong("--address and --client-address are two names of one port of each process: both http, or https")
     if "https" in schemes and settings.ssl_certfile is None:
-        raise Failure("an address with https needs --ssl-certfile: each process serves TLS at its own port")
+        raise wrong("an address with https needs --ssl-certfile: each process serves TLS at its own port")
 
 
 def of_process(settings: Settings, number: int, own_port: int) -> Settings:

@@ -36,7 +36,7 @@ from controller.storage.schema import REVISION
 from controller.storage.terms import RESTORE, REWIND, TermOver
 from controller.storage.tokens import has_tokens
 from controller.storage.worker import within
-from controller.terminal import TAKEN_OVER_STATUS, Failure, say
+from controller.terminal import TAKEN_OVER_STATUS, WRONG_COMMAND_LINE_STATUS, Failure, say
 from strandline.client.addresses import check_addresses
 from strandline.errors import InvalidConfig, InvalidName
 from strandline.hosts import AllowedHosts, is_loopback
@@ -165,12 +165,17 @@ def check(settings: Settings) -> None:
     try:
         AllowedHosts.of(settings.allowed_hosts)
     except InvalidConfig as error:
-        raise Failure(f"--allowed-host: {error}") from None
+        raise wrong(f"--allowed-host: {error}") from None
     try:
         store = shown(parse_url(settings.database))
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     log_event("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
+
+
+def wrong(reason: str) -> Failure:
+    """The failure for options that no restart can make right."""
+    return Failure(reason, WRONG_COMMAND_LINE_STATUS)
 
 
 def prepare_store(settings: Settings) -> None:
@@ -283,15 +288,15 @@ def check_name(settings: Settings) -> None:
         addresses["--peer-ca-file"] = settings.peer_ca_file
         for option, given in addresses.items():
             if given is not None:
-                raise Failure(f"{option} is for a controller that serves together with others: give it a --name too")
+                raise wrong(f"{option} is for a controller that serves together with others: give it a --name too")
         return
     if not is_name(settings.name):
-        raise Failure(f"--name: {InvalidName(what='controller', name=settings.name)}")
+        raise wrong(f"--name: {InvalidName(what='controller', name=settings.name)}")
     if settings.address is None and settings.processes == 1:
-        raise Failure(f"--name needs the --address at which other controllers reach this one, {EXAMPLE}")
+        raise wrong(f"--name needs the --address at which other controllers reach this one, {EXAMPLE}")
     for option, given in addresses.items():
         if given is not None and not _is_address(given):
-            raise Failure(f"{option} is no address of a controller: name http or https and a host, {EXAMPLE}")
+            raise wrong(f"{option} is no address of a controller: name http or https and a host, {EXAMPLE}")
 
 
 def _is_address(given: str) -> bool:
@@ -306,7 +311,7 @@ def check_certificate(settings: Settings) -> None:
     """Raises Failure for a certificate, a key or a password that cannot be used."""
     if settings.ssl_certfile is None:
         if settings.ssl_keyfile is not None:
-            raise Failure("--ssl-keyfile needs a certificate: name it with --ssl-certfile")
+            raise wrong("--ssl-keyfile needs a certificate: name it with --ssl-certfile")
         return
     password = settings.ssl_keyfile_password or ""  # without one OpenSSL would ask at the terminal
     try:

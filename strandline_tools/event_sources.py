@@ -16,6 +16,8 @@ from heapq import merge
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import click
+
 from controller.cli.options import settings_file
 from controller.terminal import Failure
 from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, Unit, milliseconds, unit_of
@@ -341,14 +343,14 @@ class ReadableLog:
 
 
 def log_at(path: Path | None, servers: str | None, topic: str | None, settings: Path | None) -> ReadableLog:
-    """An embedded log, or a topic. Raises Failure, and the errors of the log."""
+    """An embedded log, or a topic. Raises UsageError, Failure, and the errors of the log."""
     if (path is None) == (servers is None):
-        raise Failure("name what to read: files, --path for an embedded log, or --servers and --topic for Kafka")
+        raise click.UsageError("Name the log: --path for an embedded one, or --servers for a topic; one of these.")
     if path is not None:
         place: Place = place_at(path)
         name = str(path)
     elif topic is None:
-        raise Failure("name the topic: --topic")
+        raise click.UsageError("Name the topic: --topic.")
     else:
         place, name = KafkaTopic(topic, {**settings_file(settings), SERVERS: servers or ""}), topic
     try:

@@ -87,8 +87,8 @@ def grafana_url(text: str) -> str:
 def command(**settings: Any) -> int:
     """Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused.
 
-    It exits with 0 when it was told to end, 1 where it cannot begin, and 4 when another controller took over its store
-    or its name.
+    It exits with 0 when it was told to end, 1 where it cannot begin, 2 where its options are wrong, and 4 when another
+    controller took over its store or its name.
     """
     given = Settings(**settings)
     with store_failures():

@@ -78,7 +78,7 @@ def command(
 
 def _log(path: Path | None, servers: str | None, topic: str, settings: Path | None) -> TailedLog:
     if (servers is None) == (path is None):
-        raise Failure("give --servers for a topic in Kafka, or --path for an embedded log")
+        raise click.UsageError("Give --servers for a topic in Kafka, or --path for an embedded log; one of these.")
     if path is not None:
         return TailedReader(place_at(path).open_reader())
     try:

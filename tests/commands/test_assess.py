@@ -178,7 +178,7 @@ def test_what_cannot_be_assessed_is_an_error_that_says_why(
 
 @pytest.mark.parametrize(
     ("words", "status", "told"),
-    [((), 2, "files, or --path"), (("--servers", "x:1"), 1, "--topic"), (("--path", "nowhere.log"), 1, "nowhere.log")],
+    [((), 2, "files, or --path"), (("--servers", "x:1"), 2, "--topic"), (("--path", "nowhere.log"), 1, "nowhere.log")],
 )
 def test_without_anything_to_read_it_says_what_to_name(
     assess: Assess, words: tuple[str, ...], status: int, told: str

@@ -227,7 +227,7 @@ def test_what_was_removed_from_the_log_or_the_marks_is_said_not_to_be_judged(
     [
         (("--path", "{log}"), 2, "--field"),
         (("--path", "{log}", "--field", "at", "--record-time"), 2, "not both"),
-        (("--field", "at"), 1, "--path"),
+        (("--field", "at"), 2, "Name the log: --path"),
         (
             ("--path", "{log}", "--field", "when"),
             1,

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from controller import format
-from controller.cli import COMMANDS, load
+from controller.cli import COMMANDS, load, main
 from controller.cli.client import suggestion
 from strandline.core.aggregate import Holder
 from tools.reference.commands import contexts_of_commands
@@ -283,3 +283,20 @@ def test_suggestions_are_close_names_or_else_the_first_few() -> None:
     assert suggestion("ORDERS", ["orders"], "stream") == "did you mean orders?"
     assert suggestion("x", [f"s{n}" for n in range(7)], "stream") == "the streams are s0, s1, s2, s3, s4, and 2 more"
     assert suggestion("x", [], "writer") == "there is no writer yet"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--name", "a"), "--name needs the --address"),
+        (("--address", "http://a"), "give it a --name too"),
+        (("--ssl-keyfile", "key.pem"), "--ssl-keyfile needs a certificate"),
+        (("--allowed-host", "a:8433"), "--allowed-host: "),
+        (("--processes", "2", "--port", "65534"), "--processes: each needs a port"),
+    ],
+)
+def test_serve_exits_with_2_for_options_that_no_restart_makes_right(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    assert main(["serve", "--database", str(tmp_path / "no.db"), *words]) == 2
+    assert told in capsys.readouterr().err

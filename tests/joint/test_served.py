@@ -241,5 +241,6 @@ def test_sqlite_takes_no_second_controller(tmp_path: Any, start: Start) -> None:
     ],
 )
 def test_a_name_without_a_usable_address_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(Failure, match=said):
+    with pytest.raises(Failure, match=said) as refused:
         check_name(Settings(**given))
+    assert refused.value.status == 2

@@ -257,5 +257,6 @@ def test_ports_of_addresses_count_up_as_the_own_ports_do(given: str, of_the_seco
     ],
 )
 def test_ports_and_addresses_that_cannot_be_had_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(Failure, match=said):
+    with pytest.raises(Failure, match=said) as refused:
         check_ports(settings(**given))
+    assert refused.value.status == 2
