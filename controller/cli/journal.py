@@ -79,7 +79,8 @@ def command(
         else:
             header = ("seq", "at", "topic", "by", "what")
             rows = [(str(each.entry.seq), *_folded_row(each, times)) for each in _folded(shown)]
-            lines = table(header, rows) if rows else ["nothing was told yet"]
+            none = "nothing was told yet" if after is None and topic is None else "there is no such entry"
+            lines = table(header, rows) if rows else [none]
             say("\n".join([*lines, *_left_out(omitted)]))
         return
     seen = found[-1]["seq"] if found else after or 0
@@ -111,7 +112,8 @@ def _show_all(
         header = ("at", "stream", "topic", "by", "what")
         folds = [(each.stream, _folded_row(each, times)) for each in _folded(shown)]
         lines = table(header, [(at, name, *rest) for name, (at, *rest) in folds])
-        say("\n".join(lines) if shown else "nothing was told yet")
+        none = "there is no such entry" if topics or search else "nothing was told yet"
+        say("\n".join(lines) if shown else none)
         return
     newest, seen = 0, set[tuple[str, int]]()  # the moment of the newest entry, and the entries of that moment
     while True:

@@ -64,7 +64,8 @@ def test_the_newest_are_shown_or_those_after_a_seq(eventful: str, strandline: Ca
 
     assert seqs("--limit", "2") == [8, 9]
     assert seqs("--limit", "2", "--after", "3") == [4, 5]
-    assert strandline("journal", eventful, "--after", "9").out == "nothing was told yet\n"
+    assert strandline("journal", eventful, "--after", "9").out == "there is no such entry\n"
+    assert strandline("journal", "--all", "--search", "nowhere-to-be-found").out == "there is no such entry\n"
 
 
 def test_what_came_too_fast_is_said(served: Any, strandline: Callable[..., Any]) -> None:
