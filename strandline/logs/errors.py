@@ -126,7 +126,7 @@ class LogBusy(Unavailable):
 
 
 class LogUnavailable(Unavailable):
-    says = "the log at {path!r} failed ({reason}): nothing was written"
+    says = "the log at {path!r} failed ({reason}): nothing was changed"
     path: str
     reason: str
 

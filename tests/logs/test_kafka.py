@@ -232,7 +232,7 @@ class TestTransactions:
     ) -> None:
         topic = new_topic(2, max_message_bytes="1000")
         with KafkaLog.connect(kafka.servers, topic, transactional_id=topic) as log:
-            with pytest.raises(LogUnavailable, match="nothing was written"):
+            with pytest.raises(LogUnavailable, match="nothing was changed"):
                 log.append(events(b"fine") + events(b"x" * 5000, segment="1"))
             assert log.flush() == {}
             position = log.append(events(b"fine"))
