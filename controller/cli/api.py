@@ -22,6 +22,8 @@ def path_under_v1(text: str) -> str:
     """The whole path of a call: `streams/orders`, `/streams/orders` and `/v1/streams/orders` are the same."""
     if not re.fullmatch(r"[!-~]+", text) or "#" in text or "://" in text:
         raise click.BadParameter(f"{text[:200]!r} is no path: give one under /v1, as streams/orders")
+    if text.partition("?")[0].endswith("/marks/live"):
+        raise click.BadParameter(f"{text[:200]!r} has no end: use `strandline marks STREAM --follow`")
     return "/v1/" + text.removeprefix("/").removeprefix("v1/")
 
 

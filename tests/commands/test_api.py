@@ -42,6 +42,7 @@ def test_a_call_without_an_answer_prints_nothing(served: Any, strandline: Callab
         (("FETCH", "streams"), "'FETCH'"),
         (("GET", "http://elsewhere/v1/streams"), "'http://elsewhere/v1/streams' is no path"),
         (("GET", "streams/a b"), "'streams/a b' is no path"),
+        (("GET", "streams/s/marks/live?after=5"), "`strandline marks STREAM --follow`"),
         (("GET", "streams", "limit"), "'limit' is no value: give it as name=value"),
         (("GET", "streams", "=5"), "'=5' is no value"),
         (("GET", "streams", "after=null"), "'after' is null, which no query can have"),
