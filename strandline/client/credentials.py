@@ -64,4 +64,6 @@ def _read(name: str) -> str:
         raise InvalidConfig(name="token_file", value=name, wanted=wanted) from None
     if len(text) > TOKEN_FILE_BYTES:
         raise InvalidConfig(name="token_file", value=name, wanted="a file that holds a token and nothing else")
+    if not text.strip():
+        raise InvalidConfig(name="token_file", value=name, wanted="a file with a token in it, and this one is empty")
     return text.strip()

@@ -209,7 +209,7 @@ def test_the_page_about_tokens_and_tls_lets_in_whom_it_says(tmp_path: Path) -> N
     [
         ("a", "b", "left out where a token is given"),
         (None, None, "a file that can be read"),
-        (None, "", "visible ASCII"),
+        (None, "\n", "token_file cannot be .*this one is empty"),
         (None, "two words", "visible ASCII"),
         (None, "x" * 5_000, "holds a token and nothing else"),
     ],
