@@ -9,7 +9,7 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.screen import table
-from controller.format import NOTHING, Times, fields, indented, key_name, offsets, span, yes
+from controller.format import NOTHING, Times, fields, indented, is_epoch, key_name, offsets, span, yes
 from controller.terminal import say
 from strandline.client.calls import status
 from strandline.client.group_calls import describe_group, group_window, list_groups
@@ -62,7 +62,7 @@ def _row(name: str, group: GroupStatus | None, times: Times) -> tuple[str, ...]:
         ", ".join(group.streams),
         str(group.readers),
         _by_key({key: times.show(time) for key, time in group.watermarks.items()}),
-        _span(group.lag_ms),
+        _lag(group.lag_ms, group.watermarks.get("")),
         yes(group.backlog),
         _by_key({key: stream or "nobody" for key, stream in group.held_by.items()}),
     )
@@ -74,7 +74,7 @@ def _page(name: str, group: GroupDescription, window: GroupWindow, times: Times)
         ("group", name),
         ("watermark", _by_key({key: times.show(time) for key, time in window.watermarks.items()})),
         ("held by", _by_key({key: stream or "nobody" for key, stream in window.held_by.items()})),
-        ("lag", _span(window.lag_ms)),
+        ("lag", _lag(window.lag_ms, window.lower)),
         ("complete", yes(window.complete)),
         ("backlog", yes(window.backlog)),
         ("idle streams", ", ".join(window.idle) or NOTHING),
@@ -85,7 +85,7 @@ def _page(name: str, group: GroupDescription, window: GroupWindow, times: Times)
             stream,
             times.show(each.lower),
             times.show(each.upper),
-            _span(each.lag_ms),
+            _lag(each.lag_ms, each.lower),
             _span(each.behind_ms),
             yes(each.end_of_stream),
             offsets(each.position),
@@ -120,6 +120,11 @@ def _readers(readers: tuple[GroupMember, ...], times: Times) -> list[str]:
 
 def _span(milliseconds: int | None) -> str:
     return NOTHING if milliseconds is None else span(milliseconds)
+
+
+def _lag(lag_ms: int | None, time: int | None) -> str:
+    """The lag of a time, if that is a date."""
+    return _span(lag_ms) if time is not None and is_epoch(time) else NOTHING
 
 
 def _by_key(shown: dict[str, str]) -> str:
