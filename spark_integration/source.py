@@ -253,11 +253,14 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             if not missing:
                 return ends
             if options.place.ends_at_once or windows.now_ms() - started_ms > options.access.wait_ms:
-                found = ", ".join(f"{ends.get(name, 0)} in {name!r}" for name in missing)
+                found = ", ".join(
+                    f"ends at {ends[name]} in {name!r}" if name in ends else f"has no segment {name!r}"
+                    for name in missing
+                )
                 raise InvalidOffset(
                     offset=missing,
-                    wanted=f"the log at {options.place} ends at {found}; go on with the log that this query began "
-                    "with, or with a new checkpoint",
+                    wanted=f"the log at {options.place} {found}; go on with the log that this query began with, or "
+                    "with a new checkpoint, and give a new query `startingPositions` that the log has",
                 )
             windows.pause(WINDOW_FIRST_PAUSE_MS)
 

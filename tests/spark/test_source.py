@@ -186,6 +186,12 @@ def test_a_log_that_is_shorter_than_the_checkpoint_is_another_log(reader: Strand
         reader.latestOffset(offset({"0": 5}, None), ReadAllAvailable())
 
 
+def test_a_beginning_that_the_log_does_not_have_names_the_option(options: dict[str, str]) -> None:
+    source = StrandlineSource({**options, "startingpositions": '{"0": 7, "9": 1}'}).streamReader(SCHEMA)
+    with pytest.raises(InvalidOffset, match=r"ends at 0 in '0', has no segment '9'; .*startingPositions"):
+        source.latestOffset(source.initialOffset(), ReadAllAvailable())
+
+
 #   no watermark yet    yes
 #   over 20 remain             yes           yes
 #   the caller says so                              yes
