@@ -300,8 +300,8 @@
     } catch {} // an answer without a body
     if (plan.keep) return keep(told.token);
     const { then } = dialog.querySelector("form").dataset;
+    if (then) return location.assign(then); // open until then: `update` must not load the page of what is gone again
     dialog.close();
-    if (then) return location.assign(then);
     const said = told.mark === null && plan.nothing ? plan.nothing : answer.status === 200 && plan.already ? plan.already : plan.done;
     tell(said.replace(/\{([\w.]+)\}/g, (_, path) => path.split(".").reduce((value, name) => value?.[name], told)));
     update();
