@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from spark_integration.errors import InvalidOption
+from strandline.core.time_units import START
 from strandline.limits import TIME_BOUND_MS
 
 _UNITS_MS: Final = {
     "ms": 1, "millisecond": 1, "s": 1_000, "second": 1_000, "m": 60_000, "min": 60_000, "minute": 60_000,
     "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000,
 }  # fmt: skip
-START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 _DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
 

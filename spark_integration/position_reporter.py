@@ -98,7 +98,7 @@ class PositionReporter(StreamingQueryListener):
 
     def close(self) -> None:
         self._outbox.close()
-        for windows in self._windows.values():
+        for windows in list(self._windows.values()):  # the thread may be about to add one
             windows.close()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name

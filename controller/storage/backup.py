@@ -17,10 +17,10 @@ from sqlalchemy import URL, Connection, func, inspect, select
 from controller.storage import schema, upgrade
 from controller.storage.cluster import restore_shards
 from controller.storage.files import new_file
+from controller.storage.inspection import reading
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.refusals import NoBackup, WrongSchema, shown
 from controller.storage.terms import start_over
-from controller.storage.transaction import refusing
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,10 @@ def back_up(url: str, file: Path) -> str:
 
 def _check_is_store(url: URL) -> None:
     """Raises WrongSchema for an empty database, and ForeignStore for another application's; older schemas are fine."""
-    engine = kind_of(url).inspecting(url)
-    try:
-        with refusing(url), engine.connect() as connection:
-            upgrade.check_ours(connection, shown(url))
-            if not inspect(connection).get_table_names():
-                raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
-    finally:
-        engine.dispose()
+    with reading(url) as connection:
+        upgrade.check_ours(connection, shown(url))
+        if not inspect(connection).get_table_names():
+            raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
 
 
 def restore(url: str, file: Path | None, now: int) -> Restored:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Select, Table, func, select
+from sqlalchemy import URL, Column, Connection, Select, Table, func, select
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage import schema, upgrade
@@ -77,18 +77,25 @@ class StoreFault:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Connection]:
-    """A read-only connection to an existing store, or to an SQLite backup. Raises StoreRefused."""
-    parsed = parse_url(url)
-    engine = kind_of(parsed).inspecting(parsed)
+def reading(url: URL) -> Iterator[Connection]:
+    """A read-only connection to a database, whatever is in it. Raises StoreRefused."""
+    engine = kind_of(url).inspecting(url)
     try:
-        with refusing(parsed), engine.connect() as connection:
-            with connection.begin():
-                upgrade.check_ours(connection, shown(parsed))
-                upgrade.check(connection)
+        with refusing(url), engine.connect() as connection:
             yield connection
     finally:
         engine.dispose()
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Connection]:
+    """A read-only connection to an existing store, or to an SQLite backup. Raises StoreRefused."""
+    parsed = parse_url(url)
+    with reading(parsed) as connection:
+        with connection.begin():
+            upgrade.check_ours(connection, shown(parsed))
+            upgrade.check(connection)
+        yield connection
 
 
 class Inspection:

@@ -19,7 +19,7 @@ from strandline.core.checks import check_time
 from strandline.errors import InvalidConfig
 
 Instant: TypeAlias = int | datetime  # whole milliseconds since 1970, or a datetime with a time zone
-_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 SECONDS_FROM: Final = 10**9
@@ -60,7 +60,7 @@ def milliseconds(name: str, time: Instant, *, up: bool = False) -> int:
     if time.utcoffset() is None:
         wanted = "milliseconds, or a datetime with a time zone, such as datetime.now(UTC)"
         raise InvalidConfig(name=name, value=time.isoformat(), wanted=wanted)
-    since = time - _START
+    since = time - START
     return -(-since // _MILLISECOND) if up else since // _MILLISECOND
 
 
@@ -70,6 +70,6 @@ def as_datetime(time_ms: int | None) -> datetime | None:
     if time_ms is None:
         return None
     try:
-        return _START + time_ms * _MILLISECOND
+        return START + time_ms * _MILLISECOND
     except OverflowError:
         return None
