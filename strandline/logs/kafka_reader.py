@@ -27,7 +27,7 @@ from strandline.logs import (
     StoredEvent,
     check_range,
 )
-from strandline.logs.columns import event_schema
+from strandline.logs.columns import append_times, event_schema
 from strandline.logs.errors import LogUnavailable, NotInLog
 from strandline.logs.kafka_topic import QUIET, Settings, Topic, client_of, connecting
 
@@ -242,14 +242,13 @@ class EventColumns:
     def batch(self, segment: str) -> pa.RecordBatch:
         import pyarrow as pa
 
-        times = pa.array(self.times_ms, pa.int64()).cast(pa.timestamp("ms", "UTC"))
         return pa.RecordBatch.from_arrays(
             [
                 pa.array(self.keys, pa.binary()),
                 pa.array(self.values, pa.binary()),
                 pa.repeat(pa.scalar(segment), len(self.offsets)),
                 pa.array(self.offsets, pa.int64()),
-                times.cast(pa.timestamp("us", "UTC")),
+                append_times(pa.array(self.times_ms, pa.int64())),
             ],
             schema=event_schema(),
         )

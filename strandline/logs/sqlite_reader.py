@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from strandline.core.segment import Segment
 from strandline.fork import OwningProcess
 from strandline.logs import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, StoredEvent, check_range
-from strandline.logs.columns import event_schema
+from strandline.logs.columns import append_times, event_schema
 from strandline.logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotInLog
 from strandline.logs.identity import alone_in, check_identity, remove_leftovers
 from strandline.logs.layout import (
@@ -200,7 +200,7 @@ class SqliteLogReader:
                 value,
                 pa.repeat(pa.scalar(segment), found.num_rows),
                 offset,
-                appended_at.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+                append_times(appended_at),
             ],
             schema=event_schema(),
         )

@@ -54,6 +54,18 @@ def events(*values: bytes, segment: str = "0") -> list[Event]:
 
 
 class TestExistingProducers:
+    def test_an_event_whose_timestamp_is_no_time_can_be_read(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        topic = new_topic(1, message_timestamp_after_max_ms=str(2**63 - 1))
+        producer = Producer(kafka.client)
+        for timestamp in (1_700_000_000_000, 1_700_000_000_000_000_000):
+            producer.produce(topic, b"a", partition=0, timestamp=timestamp)
+        producer.flush()
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            (batch,) = reader.read("0", 0, 2)
+        assert batch["appended_at"].cast(pa.int64()).to_pylist() == [1_700_000_000_000_000, None]
+
     @pytest.mark.parametrize("wrap", [False, True], ids=["made", "wrapped"])
     def test_a_tracked_producer_calls_every_callback_and_knows_its_position(
         self, kafka: Kafka, new_topic: Callable[..., str], wrap: bool
