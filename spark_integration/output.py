@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration.errors import InvalidOption, WrongColumn
-from spark_integration.listener import listen
+from spark_integration.listener import is_classic, listen
 from spark_integration.offsets import END_OF_TIME_MS, begun
 from spark_integration.options import StreamAccess, controller_text, location_of
 from spark_integration.progress import watermark_of
@@ -48,7 +48,7 @@ class LogSink:
     A batch has the column value, and optionally key or segment, as text or bytes. It goes through the driver and into
     one transaction of at most TRANSACTION_BYTES. For larger batches use Spark's own Kafka sink, which may write a row
     twice after a failure. `name` is the sink's name: the log keeps the last batch under it, so that a batch that runs
-    again after a failure is not appended again. Options are the source's `log`, `path` or `topic`, and `kafka.…`.
+    again after a failure is not appended again; under Spark Connect only if its rows are the same again. Options are the source's `log`, `path` or `topic`, and `kafka.…`.
     """
 
     def __init__(self, name: str, **options: object) -> None:
@@ -65,7 +65,7 @@ class LogSink:
             return
         if self._open is None:
             self._open = self._place.open_log(self._name)
-        memo = json.dumps({"batch": batch_id, "digest": _digest(events)})
+        memo = json.dumps({"batch": batch_id, "of": _query_of(batch) or _digest(events)})
         before = self._open.memo(self._name)
         if before == memo:
             return  # it was committed before Spark failed
@@ -261,6 +261,15 @@ def _events(batch: DataFrame) -> list[Event]:
 
 def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else None if value is None else bytes(value)
+
+
+def _query_of(batch: DataFrame) -> str | None:
+    """The id of the query whose batch this is, which is that of its checkpoint. None outside of a query, and under
+    Spark Connect, where a batch does not tell it: there the events have to tell a batch from the one of a new checkpoint
+    that has the same number."""
+    spark = batch.sparkSession
+    query: str | None = spark.sparkContext.getLocalProperty("sql.streaming.queryId") if is_classic(spark) else None
+    return query
 
 
 def _digest(events: list[Event]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_integration import LogSink, OutputNotes, exact_watermark, output, read_events
@@ -192,6 +193,33 @@ def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
     assert "is repeated" in caplog.text
     assert "refused" not in caplog.text
     assert output.run(calls.marks(output.name, limit=1000)).marks[-1].time == 20_000
+
+
+def test_a_batch_that_runs_again_with_other_rows_is_appended_once(
+    spark: SparkSession, read: Read, event_log: Any, stream: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "output.db"
+    SqliteLog.create(path, 1).close()
+    sink = LogSink("job", path=path)
+    ended = list[int]()
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        sink(batch, batch_id)
+        ended.append(batch_id)
+        if len(ended) == 1:
+            raise RuntimeError("killed before Spark knows of the batch")
+
+    event_log.append("0", [1_000, 2_000])
+    rows = read().selectExpr("'0' AS segment", "uuid() AS value")
+    for folder in ("first", "first", "new"):  # a new checkpoint begins anew, with the same number
+        writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / folder))
+        query = writer.trigger(availableNow=True).start()
+        with suppress(StreamingQueryException):
+            query.awaitTermination(60)
+    assert ended[:2] == [0, 0]
+    with SqliteLogReader(path) as log:
+        assert log.end_offsets() == {"0": 4}
+    sink.close()
 
 
 def test_a_column_that_no_log_takes_is_named(spark: SparkSession, tmp_path: Path) -> None:
