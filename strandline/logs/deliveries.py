@@ -20,9 +20,10 @@ FAILED_EVENTS_STORED: Final = 100_000  # until they are reported; more are only 
 
 @dataclass(slots=True)
 class _Round:
-    """The events sent between two waits."""
+    """The events sent between two waits, and a position that was reached before those under way were sent."""
 
     under_way: int = 0
+    after: Position = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -54,7 +55,9 @@ class Deliveries:
     """The deliveries of one producer to one stream. Threads may share it.
 
     A position is the greatest acknowledged offset of each segment, plus one: an event under way will get a greater
-    offset, and a failed event has none.
+    offset, and a failed event has none. Only a log that was made anew, or has lost events, gives an event a smaller
+    offset than those that were acknowledged before it was sent. Then the position goes back with it, and the controller
+    refuses the notes.
     """
 
     def __init__(self) -> None:
@@ -68,6 +71,8 @@ class Deliveries:
     def sending(self, event: Event | None = None) -> Delivery:
         """Counts an event as under way until its report comes."""
         with self._lock:
+            if not self._round.under_way:
+                self._round.after = dict(self._positions)
             self._round.under_way += 1
             return Delivery(self, self._round, event)
 
@@ -129,12 +134,21 @@ class Deliveries:
         self, its_round: _Round, reached: Position, failure: tuple[str, Event | None, str | None] | None
     ) -> None:
         with self._lock:
+            for segment, offset in reached.items():
+                if offset <= its_round.after.get(segment, 0):
+                    self._go_back(segment)
             _raise(self._positions if self._uncommitted is None else self._uncommitted, reached)
             if failure is not None:
                 self._failures.add(*failure)
             its_round.under_way -= 1
             if not its_round.under_way and its_round is not self._round:
                 self._open = [each for each in self._open if each is not its_round]
+
+
+    def _go_back(self, segment: str) -> None:
+        del self._positions[segment]
+        for each in self._open:
+            each.after.pop(segment, None)
 
 
 class Delivery:

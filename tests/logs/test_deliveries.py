@@ -55,6 +55,21 @@ def test_a_wait_ends_when_everything_sent_before_has_its_report(steps: list[tupl
     assert not deliveries.take_failures()
 
 
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_the_position_goes_back_with_a_log_that_was_made_anew(in_transaction: bool) -> None:
+    deliveries = Deliveries()
+    for offset in range(10):
+        deliveries.sending().acknowledged("0", offset)
+    if in_transaction:
+        deliveries.begin()
+    sent = [deliveries.sending() for _ in range(3)]
+    for offset in (1, 0, 2):  # the threads that poll may hand the reports over in another order
+        sent[offset].acknowledged("0", offset)
+    if in_transaction:
+        assert deliveries.commit() == {"0": 3}
+    assert deliveries.positions() == {"0": 3}
+
+
 def test_a_report_that_comes_late_takes_no_position_back() -> None:
     deliveries = Deliveries()
     first, second = deliveries.sending(), deliveries.sending()
