@@ -48,7 +48,8 @@ class LogSink:
     A batch has the column value, and optionally key or segment, as text or bytes. It goes through the driver and into
     one transaction of at most TRANSACTION_BYTES. For larger batches use Spark's own Kafka sink, which may write a row
     twice after a failure. `name` is the sink's name: the log keeps the last batch under it, so that a batch that runs
-    again after a failure is not appended again; under Spark Connect only if its rows are the same again. Options are the source's `log`, `path` or `topic`, and `kafka.…`.
+    again after a failure is not appended again; under Spark Connect only if its rows are the same again. Options are
+    the source's `log`, `path` or `topic`, and `kafka.…`.
     """
 
     def __init__(self, name: str, **options: object) -> None:
@@ -265,8 +266,8 @@ def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
 
 def _query_of(batch: DataFrame) -> str | None:
     """The id of the query whose batch this is, which is that of its checkpoint. None outside of a query, and under
-    Spark Connect, where a batch does not tell it: there the events have to tell a batch from the one of a new checkpoint
-    that has the same number."""
+    Spark Connect, where a batch does not tell it: there the events have to tell it from the batch of a new checkpoint
+    with the same number."""
     spark = batch.sparkSession
     query: str | None = spark.sparkContext.getLocalProperty("sql.streaming.queryId") if is_classic(spark) else None
     return query

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, PartitionMetadata
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from strandline.logs.kafka_topic import Topic
@@ -165,9 +165,13 @@ class Kafka:
 
     def leader(self, topic: str, partition: int) -> int:
         """The number of the broker that leads a partition; −1 where none does."""
-        client = self._admin()
-        found: int = client.list_topics(topic, timeout=START_DEADLINE_S).topics[topic].partitions[partition].leader
+        found: int = self._partition(topic, partition).leader
         return found
+
+    def replicas(self, topic: str, partition: int, *, in_sync: bool = False) -> set[int]:
+        """The numbers of the brokers that have a partition."""
+        found = self._partition(topic, partition)
+        return set(found.isrs if in_sync else found.replicas)
 
     def run(self, tool: str, *arguments: str, text: str = "") -> str:
         """Runs one of Kafka's own programs, by the name of its class, with a text as its input; returns its output."""
@@ -186,6 +190,9 @@ class Kafka:
     def command(self, tool: str, *arguments: str) -> list[str]:
         """What runs one of Kafka's own programs, for a process that a test keeps."""
         return self._java(tool, *arguments)
+
+    def _partition(self, topic: str, partition: int) -> PartitionMetadata:
+        return self._admin().list_topics(topic, timeout=START_DEADLINE_S).topics[topic].partitions[partition]
 
     def _admin(self) -> AdminClient:
         return AdminClient(self.client | {"log_level": 0})  # it would tell of each broker that is not there

@@ -144,7 +144,6 @@ class Deliveries:
             if not its_round.under_way and its_round is not self._round:
                 self._open = [each for each in self._open if each is not its_round]
 
-
     def _go_back(self, segment: str) -> None:
         del self._positions[segment]
         for each in self._open:

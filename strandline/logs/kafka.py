@@ -173,8 +173,9 @@ class KafkaLog:
         return own or self._open.has_others(besides)
 
     def end_offsets(self) -> Position:
-        """The high watermark of each partition, one after the other: Kafka has no common moment for all of them."""
-        return self._topic.ends()
+        """The high watermark of each partition, one after the other: Kafka has no common moment for all of them. Waits
+        while a partition has too few in-sync replicas."""
+        return self._topic.ends_for_notes()
 
     def truncate(self, head: Position) -> Position:
         """Makes Kafka remove the events below these offsets: see `Topic.truncate`."""
@@ -309,7 +310,7 @@ class KafkaLog:
         lost."""
         doubtful, self._doubtful = self._doubtful, set()
         try:
-            ends = self._topic.ends()
+            ends = self._topic.ends_for_notes()
         except StrandlineError:
             self._doubtful |= doubtful
             raise

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
+    TopicPartitionInfo,
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from confluent_kafka.cimpl import RESOURCE_TOPIC
@@ -49,6 +51,10 @@ CREATE_TIME: Final = "CreateTime"
 # librdkafka writes some twenty lines a second for a broker that is away. What it says comes back from calls as well.
 QUIET: Final = {"log_level": 2}
 
+# Kafka's brokers say that one of them is the controller, and the client sends it requests. If that one dies, the client
+# would learn of another only after five minutes.
+REFRESH: Final = {"topic.metadata.refresh.interval.ms": 2_000}
+
 
 def connecting(settings: Settings) -> dict[str, Any]:
     """The settings that say how to reach the cluster."""
@@ -77,19 +83,14 @@ class Topic:
         self.servers = str(settings.get("bootstrap.servers", ""))
         self.path = f"{name} at {self.servers}"
         self._settings = settings
-        self._admin = client_of(AdminClient, {**QUIET, **connecting(settings)})
+        self._admin = client_of(AdminClient, {**QUIET, **REFRESH, **connecting(settings)})
         self._log = PacedLog("strandline")
         self._origin = OwningProcess(f"the client of topic {name!r}")
         self._origin.keep(self._admin)
 
     def partitions(self) -> list[int]:
         """The numbers of its present partitions."""
-
-        def ask(timeout_s: float) -> list[int]:
-            found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=timeout_s)
-            return sorted(each.id for each in found[self.name].result().partitions)
-
-        return self._repeat(ask)
+        return self._repeat(lambda timeout_s: sorted(each.id for each in self._described(timeout_s)))
 
     def ends(self, *, committed: bool = False, partitions: Iterable[int] | None = None) -> Position:
         """The offset behind the last record of each partition that all in-sync replicas have.
@@ -98,6 +99,24 @@ class Topic:
         offset: no transaction below it is open.
         """
         return self._offsets(OffsetSpec.latest(), partitions, committed=committed)
+
+    def ends_for_notes(self) -> Position:
+        """The ends, for a position that is to lie above events that nobody knows to be acknowledged.
+
+        It waits until each partition has the in-sync replicas that it needs: until then its leader may have events
+        above the high watermark, which come to light later.
+        """
+
+        def ask(timeout_s: float) -> None:
+            for each in self._described(timeout_s):
+                if len(each.isr) < len(each.replicas):
+                    needed = min(len(each.replicas), self._replicas_needed(timeout_s))
+                    if len(each.isr) < needed:
+                        reason = f"partition {each.id} has {len(each.isr)} in-sync replicas, and needs {needed}"
+                        raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
+
+        self._repeat(ask)
+        return self.ends()
 
     def heads(self, partitions: Iterable[int] | None = None) -> Position:
         """The first offset of each partition that retention has not removed."""
@@ -127,14 +146,7 @@ class Topic:
 
     def timestamp_type(self) -> str:
         """The clock of its timestamps: "CreateTime" for the producer's, "LogAppendTime" for the broker's."""
-        resource = ConfigResource(RESOURCE_TOPIC, self.name)
-
-        def ask(timeout_s: float) -> str:
-            futures = self._admin.describe_configs([resource], request_timeout=timeout_s)
-            (future,) = futures.values()
-            return str(future.result()["message.timestamp.type"].value)
-
-        return self._repeat(ask)
+        return self._repeat(lambda timeout_s: self._setting("message.timestamp.type", timeout_s))
 
     def memo(self, group: str) -> str | None:
         """The metadata of the offset that a group has committed here.
@@ -156,6 +168,24 @@ class Topic:
         finally:
             consumer.close()
 
+    def _described(self, timeout_s: float) -> list[TopicPartitionInfo]:
+        found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=timeout_s)
+        partitions: list[TopicPartitionInfo] = found[self.name].result().partitions
+        return partitions
+
+    def _replicas_needed(self, timeout_s: float) -> int:
+        try:
+            return int(self._setting("min.insync.replicas", timeout_s))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            return 1  # who may only write may not ask for settings
+
+    def _setting(self, name: str, timeout_s: float) -> str:
+        resource = ConfigResource(RESOURCE_TOPIC, self.name)
+        (future,) = self._admin.describe_configs([resource], request_timeout=timeout_s).values()
+        return str(future.result()[name].value)
+
     def _offsets(self, spec: OffsetSpec, partitions: Iterable[int] | None, *, committed: bool = False) -> Position:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
@@ -165,7 +195,12 @@ class Topic:
             if not asked:
                 return {}
             futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
-            return {str(each.partition): future.result().offset for each, future in futures.items()}
+            found = {str(each.partition): future.result().offset for each, future in futures.items()}
+            for segment, offset in found.items():
+                if offset == OFFSET_INVALID:  # as while a partition gets another leader
+                    reason = f"partition {segment} has told no offset"
+                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, reason))
+            return found
 
         return self._repeat(ask)
 

@@ -140,7 +140,7 @@ class KafkaTopic:
         return self._asked().heads()
 
     def written_to(self) -> Position:
-        return self._asked().ends()
+        return self._asked().ends_for_notes()
 
     def seal(self, pause: Callable[[], None]) -> Position:
         """Kafka cannot be sealed. It answers a commit before every partition has it."""

@@ -54,9 +54,7 @@ def events(*values: bytes, segment: str = "0") -> list[Event]:
 
 
 class TestExistingProducers:
-    def test_an_event_whose_timestamp_is_no_time_can_be_read(
-        self, kafka: Kafka, new_topic: Callable[..., str]
-    ) -> None:
+    def test_an_event_whose_timestamp_is_no_time_can_be_read(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
         topic = new_topic(1, message_timestamp_after_max_ms=str(2**63 - 1))
         producer = Producer(kafka.client)
         for timestamp in (1_700_000_000_000, 1_700_000_000_000_000_000):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 
 import pytest
@@ -13,6 +15,7 @@ from strandline.logs import Event, Position, StoredEvent
 from strandline.logs.errors import LogUnavailable, LogUndecided, NotAcknowledged
 from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader
+from strandline.logs.kafka_topic import Topic
 from tests.kafka import Kafka
 
 pytestmark = pytest.mark.full
@@ -126,6 +129,39 @@ def test_a_killed_leader_loses_nothing_that_a_position_covers(
             over.set()
             commit.join()
     account.check(stored(three_brokers, topic))
+
+
+def test_a_new_process_waits_for_the_events_that_only_the_leader_has(three_brokers: Kafka) -> None:
+    topic = f"faults-{next(NUMBERS)}"
+    three_brokers.create_topic(topic, 1, copies=2, config={"min.insync.replicas": "2"})
+    asked = Topic(topic, three_brokers.client)
+    (follower,) = three_brokers.replicas(topic, 0) - {three_brokers.leader(topic, 0)}
+    with KafkaLog.connect(three_brokers.servers, topic) as log:
+        log.append([Event(b"acknowledged", segment="0")])
+        assert log.flush() == {"0": 1}
+        with ThreadPoolExecutor(1) as pool:
+            three_brokers.kill(follower)
+            try:
+                log.append([Event(b"only the leader has it", segment="0")])
+                while follower in three_brokers.replicas(topic, 0, in_sync=True):
+                    time.sleep(0.05)
+                assert asked.ends() == {"0": 1}
+                ends = pool.submit(asked.ends_for_notes)
+            finally:
+                three_brokers.start(follower)
+            assert ends.result() == {"0": 2}
+
+
+def test_a_topic_answers_soon_after_any_broker_died(
+    three_brokers: Kafka, new_topic: Callable[[], str], killed: Callable[[int], None]
+) -> None:
+    """Also after the one that this client takes for the controller."""
+    topic = new_topic()
+    asked = [Topic(topic, three_brokers.client) for _ in range(8)]  # each is told of any of the brokers
+    assert all(each.partitions() == [0, 1, 2] for each in asked)
+    killed(1)
+    for each in asked:
+        assert each.ends() == {"0": 0, "1": 0, "2": 0}
 
 
 def test_timed_out_events_are_returned_and_covered_if_they_arrived(kafka: Kafka) -> None:
