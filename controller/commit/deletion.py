@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controller.cluster.records import Kind
-from controller.storage import schema
 from controller.storage.save import Commit
 from controller.storage.tenure import Tenure
 
@@ -26,10 +25,7 @@ class Deletion:
 
     def write(self, commit: Commit) -> Callable[[], None]:
         commit.under(self._tenure, self._kind, self._name, None)
-        if self._kind is Kind.STREAM:
-            commit.delete_stream(self._name, self._now)
-        else:
-            commit.remove(schema.reader_group, {"name": self._name})
+        commit.delete(self._kind, self._name, self._now)
         return self.discard
 
     def discard(self) -> None:

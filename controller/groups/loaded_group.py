@@ -133,7 +133,7 @@ class LoadedGroup:
         touched, members.touched = members.touched, Touched()
         commit.under(self.tenure, Kind.GROUP, members.name, self._stored_fence)
         if self.ending is not None:
-            commit.remove(schema.reader_group, {"name": members.name})
+            commit.delete(Kind.GROUP, members.name, members.epochs)
             return self.discard
         if touched.group or self._stored_fence != fence:
             settings = settings_of_group(members.settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from heapq import nlargest
 from itertools import islice
 from typing import Any, Final
@@ -22,6 +23,7 @@ from controller.groups.windows import as_of, combined_of, group_window, left_beh
 from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.groups import group_streams, load_group, progress_in
+from controller.storage.load import deleted_epochs
 from controller.storage.tenure import Tenure, Tenures
 from controller.streams.cache import LoadingCache
 from controller.streams.reads import Reads
@@ -147,7 +149,8 @@ class Groups:
         check_name("group", name)
         _check(settings)
         starts = await self._starts(settings.start, settings.streams)
-        tenure, found = await self._find_under(name)
+        deleted = partial(self._store.read, deleted_epochs, Kind.GROUP, name)
+        tenure, found, epochs = await self._cache.find_before_creation(name, self._find, deleted)
         self._committer.admit()
         if found is not None:
             differs = _differences(found.membership.settings, settings)
@@ -160,6 +163,7 @@ class Groups:
             await self._committer.join(found)
             return False
         membership = Membership(name, settings)
+        membership.epochs = epochs
         for stream, beginning in starts.items():
             membership.start(stream, beginning)
         membership.touched.group = True
@@ -169,14 +173,6 @@ class Groups:
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
         return True
-
-    async def _find_under(self, name: str) -> tuple[Tenure, LoadedGroup | None]:
-        """The present tenure of a group, and what the store has of it in that tenure."""
-        while True:
-            tenure = self._tenures.of(Kind.GROUP, name)
-            found = await self._find(name)
-            if self._tenures.of(Kind.GROUP, name) is tenure:
-                return tenure, found
 
     async def configure(
         self, name: str, changes: Mapping[str, Any], start: Start | None, by: str | None = None
@@ -219,6 +215,7 @@ class Groups:
             await self._delete_unread(name, by)
             return
         self._committer.admit()
+        self._cache.deletions += 1
         loaded.ending = self._committer.join(loaded)
         now = self._clock.now()
         for stream in loaded.membership.settings.streams:
@@ -231,6 +228,7 @@ class Groups:
 
     async def _delete_unread(self, name: str, by: str | None) -> None:
         self._committer.admit()
+        self._cache.deletions += 1
         tenure = self._tenures.of(Kind.GROUP, name)
         await self._committer.join(Deletion(Kind.GROUP, name, tenure, tenure.moment(self._clock.now()).now))
         log_event("group_deleted", group=name, by=by)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
 
+from controller.cluster.records import Kind
 from controller.slices import Steps, next_step
 from controller.storage import schema
 from controller.storage.counts import StoredCounts, counts_of
@@ -257,16 +258,17 @@ def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str
     return names
 
 
-def deleted_epochs(connection: Connection, name: str) -> int:
-    """The greatest epoch that deleted streams of this name gave out, 0 without any."""
+def deleted_epochs(connection: Connection, kind: Kind, name: str) -> int:
+    """The greatest epoch that deleted streams or groups of this name gave out, 0 without any."""
     with connection.begin():
-        return greatest_deleted_epoch(connection, name)
+        return greatest_deleted_epoch(connection, kind, name)
 
 
-def greatest_deleted_epoch(connection: Connection, name: str) -> int:
+def greatest_deleted_epoch(connection: Connection, kind: Kind, name: str) -> int:
     """The same within a transaction."""
-    table = schema.deleted_stream
-    return connection.execute(select(table.c.epochs).where(table.c.name == name)).scalar_one_or_none() or 0
+    table = schema.deleted
+    query = select(table.c.epochs).where(table.c.kind == kind, table.c.name == name)
+    return connection.execute(query).scalar_one_or_none() or 0
 
 
 def missing_mark(stream: str, key: str, seq: int) -> StoreCorrupt:

@@ -63,7 +63,7 @@ class Commit:
     logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to keep
     pruned: list[Values] = field(default_factory=list)  # marks to remove: stream, key, seq of the first to keep
     dropped: list[tuple[str, str]] = field(default_factory=list)  # stream, segment that the log does not have
-    deleted: dict[str, int] = field(default_factory=dict)  # streams that are deleted, with their greatest epochs
+    deleted: dict[tuple[Kind, str], int] = field(default_factory=dict)  # what is deleted, with its greatest epoch
     removed: dict[tuple[Table, tuple[str, ...]], list[Values]] = field(default_factory=dict)  # by table and columns
     put: dict[Table, list[Values]] = field(default_factory=dict)
     added: dict[Table, list[Values]] = field(default_factory=dict)
@@ -76,11 +76,11 @@ class Commit:
         """Removes the rows with these values: a primary key, or the first columns of one."""
         self.removed.setdefault((table, tuple(key)), []).append(key)
 
-    def delete_stream(self, name: str, epochs: int) -> None:
-        """Removes a stream with everything about it, and keeps its greatest epoch: a stream that is created under its
-        name later gives out greater ones."""
-        self.deleted[name] = epochs
-        self.remove(schema.stream, {"name": name})
+    def delete(self, kind: Kind, name: str, epochs: int) -> None:
+        """Removes a stream or a reader group with everything about it, and keeps its greatest epoch: a later one of its
+        name gives out greater ones."""
+        self.deleted[kind, name] = epochs
+        self.remove(_TABLE_OF[kind], {"name": name})
 
     def put_row(self, table: Table, values: Values) -> None:
         """Writes a whole row, over any with the same key."""
@@ -90,6 +90,8 @@ class Commit:
         """Writes a new row: if its key is taken, the transaction fails."""
         self.added.setdefault(table, []).append(values)
 
+
+_TABLE_OF: Final = {Kind.STREAM: schema.stream, Kind.GROUP: schema.reader_group}
 
 # Changes no value, but is a commit like any other: when it is durable, so is every earlier commit.
 _TOUCH: Final = (
@@ -158,8 +160,8 @@ def _write(connection: Connection, commit: Commit, may_commit: Callable[[], None
 def _write_rows(connection: Connection, commit: Commit) -> None:
     for stream, segment in commit.dropped:
         _drop_from_marks(connection, stream, segment)
-    for stream, epochs in commit.deleted.items():
-        _keep_epochs(connection, stream, epochs)
+    for (deleted_kind, name), epochs in commit.deleted.items():
+        _keep_epochs(connection, deleted_kind, name, epochs)
     if commit.logged:
         connection.execute(_TRIM, commit.logged)
     if commit.pruned:
@@ -183,15 +185,15 @@ def _last_of_each(table: Table, rows: list[Values]) -> list[Values]:
     return list({tuple([row[name] for name in key]): row for row in rows}.values())
 
 
-def _keep_epochs(connection: Connection, stream: str, epochs: int) -> None:
-    """Remembers the greatest epoch of a stream that is deleted. Rare, so it may be slow."""
-    of_stream, deleted = schema.stream.c, schema.deleted_stream
-    known = connection.execute(select(of_stream.epochs).where(of_stream.name == stream)).scalar_one_or_none()
-    known = known if isinstance(known, int) else 0  # of a stream whose rows cannot be read it may be anything
-    greatest = max(epochs, known, greatest_deleted_epoch(connection, stream))
-    connection.execute(delete(deleted).where(deleted.c.name == stream))
+def _keep_epochs(connection: Connection, kind: Kind, name: str, epochs: int) -> None:
+    """Remembers the greatest epoch of what is deleted. Rare, so it may be slow."""
+    its, deleted = _TABLE_OF[kind].c, schema.deleted
+    known = connection.execute(select(its.epochs).where(its.name == name)).scalar_one_or_none()
+    known = known if isinstance(known, int) else 0  # where its rows cannot be read it may be anything
+    greatest = max(epochs, known, greatest_deleted_epoch(connection, kind, name))
+    connection.execute(delete(deleted).where(deleted.c.kind == kind, deleted.c.name == name))
     if greatest:
-        connection.execute(insert(deleted).values(name=stream, epochs=greatest))
+        connection.execute(insert(deleted).values(kind=kind, name=name, epochs=greatest))
 
 
 def _drop_from_marks(connection: Connection, stream: str, segment: str) -> None:

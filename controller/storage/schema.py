@@ -97,10 +97,11 @@ stream = Table(
     Index("ix_stream_shard_wake_at", SHARD, "wake_at"),
 )
 
-# The greatest epoch of streams that were deleted: a stream of the same name gives out greater ones.
-deleted_stream = Table(
-    "deleted_stream",
+# The greatest epoch of streams and reader groups that were deleted: one of the same name gives out greater ones.
+deleted = Table(
+    "deleted",
     metadata,
+    Column("kind", String(8), primary_key=True),
     Column("name", _NAME, primary_key=True),
     Column("epochs", BigInteger, nullable=False),
 )

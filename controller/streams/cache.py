@@ -43,6 +43,7 @@ class LoadingCache(Generic[Item]):
         self._kind = kind
         self._tenures = tenures
         self._load = load
+        self.deletions = 0  # how many were begun
         self._items: dict[str, Item] = {}
         self._loading: dict[str, asyncio.Task[Tenure | None]] = {}
 
@@ -89,6 +90,27 @@ class LoadingCache(Generic[Item]):
             # What was loaded may be gone again: its tenure ended before this caller had its turn. That is no answer.
             if without is not None and name not in self._items and self._tenures.of(self._kind, name) is without:
                 return None
+
+    async def find_before_creation(
+        self, name: str, find: Callable[[str], Awaitable[Item | None]], deleted_epochs: Callable[[], Awaitable[int]]
+    ) -> tuple[Tenure, Item | None, int]:
+        """The present tenure of a name, and what `find` finds of it in that tenure. If that is nothing, the greatest
+        epoch that a deleted item of the name gave out."""
+        while True:
+            deletions, (tenure, found) = self.deletions, await self._find_under(name, find)
+            if found is not None:
+                return tenure, found, 0
+            epochs = await deleted_epochs()
+            tenure_now, found = await self._find_under(name, find)
+            if found is not None or (tenure_now is tenure and self.deletions == deletions):
+                return tenure_now, found, epochs
+
+    async def _find_under(self, name: str, find: Callable[[str], Awaitable[Item | None]]) -> tuple[Tenure, Item | None]:
+        while True:
+            tenure = self._tenures.of(self._kind, name)
+            found = await find(name)
+            if self._tenures.of(self._kind, name) is tenure:
+                return tenure, found
 
     def under(self, tenures: Collection[Tenure]) -> list[Item]:
         """All items that were loaded under one of these tenures."""

@@ -171,7 +171,7 @@ class LoadedStream:
         commit.under(self.tenure, Kind.STREAM, self.name, self._stored_fence)
         if self.ending is not None:
             if self._stored_fence is not None:
-                commit.delete_stream(self.name, self.stream.epochs)
+                commit.delete(Kind.STREAM, self.name, self.stream.epochs)
             return self.discard
         fence = self.tenure.fence
         wake_at = self._wake_at

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from controller.clock import Clock
@@ -60,7 +61,6 @@ class Streams:
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, tuple[Tenure, StreamCounts]] = {}  # by name, kept while a stream is loaded again
         self.aging: set[str] = set()  # loaded streams with a `mark_retention_ms`
-        self._deletions = 0  # how many were begun
 
     # -- finding -------------------------------------------------------------------------------------------------
 
@@ -310,7 +310,8 @@ class Streams:
         graph = _graph(segments, now)
         ranges = None if graph.open else _ranges(graph)
         origin = StreamOrigin(identity=secrets.token_hex(8), created_at=now, segments=ranges)
-        tenure, found, epochs = await self._find_before_creation(name)
+        deleted = partial(self._store.read, deleted_epochs, Kind.STREAM, name)
+        tenure, found, epochs = await self._cache.find_before_creation(name, self._find, deleted)
         self._committer.admit()
         if found is not None:
             differs = "segments" if found.origin.segments != origin.segments else "time domain"
@@ -328,25 +329,6 @@ class Streams:
         await self._committer.join(loaded)
         return True
 
-    async def _find_before_creation(self, name: str) -> tuple[Tenure, LoadedStream | None, int]:
-        """As `_find_under`; and without a stream, the greatest epoch that a deleted one of its name gave out."""
-        while True:
-            deletions, (tenure, found) = self._deletions, await self._find_under(name)
-            if found is not None:
-                return tenure, found, 0
-            epochs = await self._store.read(deleted_epochs, name)
-            tenure_now, found = await self._find_under(name)
-            if found is not None or (tenure_now is tenure and self._deletions == deletions):
-                return tenure_now, found, epochs
-
-    async def _find_under(self, name: str) -> tuple[Tenure, LoadedStream | None]:
-        """The present tenure of a stream, and what the store has of it in that tenure."""
-        while True:
-            tenure = self._tenures.of(Kind.STREAM, name)
-            found = await self._find(name)
-            if self._tenures.of(Kind.STREAM, name) is tenure:
-                return tenure, found
-
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a stream with everything about it, including its journal, also if its rows cannot be read."""
         try:
@@ -355,7 +337,7 @@ class Streams:
             tenure = self._tenures.of(Kind.STREAM, name)
             loaded = Deletion(Kind.STREAM, name, tenure, tenure.moment(self._clock.now()).now)
         self._committer.admit()
-        self._deletions += 1
+        self._cache.deletions += 1
         ended = self._committer.join(loaded)
         if isinstance(loaded, LoadedStream):
             loaded.ending = ended

@@ -89,6 +89,21 @@ def test_a_group_that_read_the_earlier_stream_is_refused_until_it_is_created_aga
     }
 
 
+def test_a_reader_of_a_deleted_group_is_refused_in_a_new_one_of_its_name(start: Any) -> None:
+    controller = start()
+    create(controller)
+    epochs = []
+    for _ in range(3):
+        controller.call("PUT", GROUP, {"streams": ["s"]})
+        epochs.append(controller.call("PUT", f"{GROUP}/readers/r", {})["epoch"])
+        for earlier in epochs[:-1]:
+            late = {"epoch": earlier, "positions": {"s": {"0": 2}}}
+            assert controller.call("PUT", f"{GROUP}/readers/r", late, expect=409)["code"] == "fenced"
+        controller.call("DELETE", GROUP)
+        controller = start()  # the epochs of deleted groups are stored
+    assert epochs == [1, 2, 3]
+
+
 def test_a_stream_that_a_group_takes_up_is_the_present_one(controller: Any) -> None:
     create(controller)
     controller.call("PUT", "/v1/streams/t", CONFIG)

@@ -26,6 +26,6 @@ def controller(process: OwnProcess) -> str:
     for stream in process.client.get("/v1/streams").json()["streams"]:
         process.client.delete(f"/v1/streams/{stream}").raise_for_status()
     with closing(sqlite3.connect(process.database)) as store:  # else epochs go on from those of the page before
-        store.execute("DELETE FROM deleted_stream")
+        store.execute("DELETE FROM deleted")
         store.commit()
     return process.url

@@ -29,7 +29,7 @@ TABLES = (
     "stream",
     "served",
     "reader_group",
-    "deleted_stream",
+    "deleted",
     "controller",
     "cluster",
 )
@@ -138,10 +138,11 @@ def make_streams() -> None:
     )
     op.create_index("ix_stream_shard_wake_at", "stream", ["shard", "wake_at"])
     op.create_table(
-        "deleted_stream",
+        "deleted",
+        sa.Column("kind", sa.String(length=8), nullable=False),
         sa.Column("name", NAME, nullable=False),
         sa.Column("epochs", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("name", name="pk_deleted_stream"),
+        sa.PrimaryKeyConstraint("kind", "name", name="pk_deleted"),
     )
     op.create_table(
         "segment",
