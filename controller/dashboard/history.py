@@ -53,7 +53,7 @@ class _Read:
 
 @dataclass(slots=True)
 class _KnownJournal:
-    last: int
+    last: Hashable
     reads_left: int = 3
     entries: Sequence[StoredEntry] = ()
 
@@ -147,21 +147,21 @@ class History:
                     lags.by_stream[name] = {at: of_news.get(at, known.get(at)) for at in moments}
 
     async def journal(
-        self, last: int, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
+        self, last: Hashable, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
     ) -> Sequence[StoredEntry]:
-        """The newest entries of a stream, oldest first. `last` is the seq of the newest one: until a later one comes,
+        """The newest entries of a stream, oldest first. `last` says which is the newest one: until a later one comes,
         what was read is shared."""
         newest = self._controller.journals.newest_of_stream
         of = ("stream", name, limit, tuple(topics), writer)
         return await self._unless_known(of, last, lambda: newest(name, limit, topics=topics, writer=writer))
 
-    async def journal_of_group(self, last: int, name: str, limit: int) -> Sequence[StoredEntry]:
+    async def journal_of_group(self, last: Hashable, name: str, limit: int) -> Sequence[StoredEntry]:
         """The same of a reader group."""
         newest = self._controller.journals.newest_of_group
         return await self._unless_known(("group", name, limit), last, lambda: newest(name, limit))
 
     async def _unless_known(
-        self, of: Hashable, last: int, read: Callable[[], Awaitable[Sequence[StoredEntry]]]
+        self, of: Hashable, last: Hashable, read: Callable[[], Awaitable[Sequence[StoredEntry]]]
     ) -> Sequence[StoredEntry]:
         """What is known, until there is a later entry. That one may not be durable yet: it is looked for twice more."""
         known = self._journals.pop(of, None)

@@ -32,13 +32,13 @@ class GroupMembers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetails:
-    """A reader group with its window and its members. `last_entry` is the seq of the newest entry of its journal, which
-    may not be durable yet."""
+    """A reader group with its window and its members. `last_entry` says which is the newest entry of its journal, by
+    when the group was created, and its seq. It may not be durable yet."""
 
     group: GroupStatus
     window: GroupWindow
     members: GroupMembers
-    last_entry: int
+    last_entry: tuple[int, int]
 
 
 def group_members(membership: Membership, now: int) -> GroupMembers:

@@ -148,7 +148,9 @@ class StatusReader:
         loaded = await self._groups.get(name)  # a deleted group is not shown from a shared result
         status, window = await self._of_groups.get(name)
         members = group_members(loaded.membership, self._clock.now())
-        return GroupDetails(group=status, window=window, members=members, last_entry=loaded.journal.last_seq)
+        return GroupDetails(
+            group=status, window=window, members=members, last_entry=(loaded.created_at, loaded.journal.last_seq)
+        )
 
     async def window_of_group(self, name: str) -> GroupWindow:
         """The window of a reader group as it was a moment ago. Raises UnknownGroup and StoreUnavailable."""

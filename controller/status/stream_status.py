@@ -50,11 +50,12 @@ class WriterStatus(NamedTuple):  # one for each of very many writers
 class StreamDetails:
     """A stream with its writers by key, those in trouble first, and by segment how far and when it was noted.
 
-    `last_entry` is the seq of the newest entry of its journal, which may not be durable yet.
+    `last_entry` says which is the newest entry of its journal, by the stream's identity and its seq. It may not be
+    durable yet.
     """
 
     stream: StreamStatus
-    last_entry: int
+    last_entry: tuple[str, int]
     writers: Mapping[str, Sequence[WriterStatus]]
     noted: Mapping[str, int]
     noted_at: Mapping[str, int]
@@ -142,7 +143,7 @@ def details_steps(loaded: LoadedStream, now: int, groups: Set[str]) -> Steps[Str
         yield
     return StreamDetails(
         stream=_status(loaded, found, now, groups),
-        last_entry=loaded.journal.last_seq,
+        last_entry=(loaded.origin.identity, loaded.journal.last_seq),
         writers=writers,
         noted=found.noted,
         noted_at=dict(loaded.noted_at),

@@ -36,12 +36,11 @@ class WriterDetails:
     """A writer as it was at `seen_at`, by the clock. Late notes and refusals are counted as in WriterStatus.
 
     `counts`: marks wait for it; a closed, excluded or timed-out writer does not count. `times_out_in_ms` is None where
-    the stream has no timeout. Notes are newest first. `last_entry` is the seq of the newest entry of the stream's
-    journal, which may not be durable yet.
+    the stream has no timeout. Notes are newest first. `last_entry` is as in StreamDetails.
     """
 
     name: str
-    last_entry: int
+    last_entry: tuple[str, int]
     seen_at: int
     heard_at: int
     epoch: int | None
@@ -77,7 +76,7 @@ def writer_details(loaded: LoadedStream, name: str, now: int) -> WriterDetails:
     timeout_ms, excluded = stream.config.writer_timeout_ms, writer.excluded_at is not None
     return WriterDetails(
         name=name,
-        last_entry=loaded.journal.last_seq,
+        last_entry=(loaded.origin.identity, loaded.journal.last_seq),
         seen_at=now,
         heard_at=writer.heard_at,
         epoch=writer.epoch,

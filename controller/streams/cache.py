@@ -94,8 +94,8 @@ class LoadingCache(Generic[Item]):
     async def find_before_creation(
         self, name: str, find: Callable[[str], Awaitable[Item | None]], deleted_epochs: Callable[[], Awaitable[int]]
     ) -> tuple[Tenure, Item | None, int]:
-        """The present tenure of a name, and what `find` finds of it in that tenure. If that is nothing, the greatest
-        epoch that a deleted item of the name gave out."""
+        """The present tenure of a name, and what `find` finds of it in that tenure. If that is nothing, an epoch that
+        no earlier item of the name has passed, be it deleted, or lost when the store was restored."""
         while True:
             deletions, (tenure, found) = self.deletions, await self._find_under(name, find)
             if found is not None:
@@ -103,7 +103,7 @@ class LoadingCache(Generic[Item]):
             epochs = await deleted_epochs()
             tenure_now, found = await self._find_under(name, find)
             if found is not None or (tenure_now is tenure and self.deletions == deletions):
-                return tenure_now, found, epochs
+                return tenure_now, found, max(epochs, tenure_now.lost_epochs)
 
     async def _find_under(self, name: str, find: Callable[[str], Awaitable[Item | None]]) -> tuple[Tenure, Item | None]:
         while True:

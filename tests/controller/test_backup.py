@@ -241,6 +241,25 @@ def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, dat
     assert list(writers) == sorted(set(writers)) and list(readers) == sorted(set(readers))
 
 
+def test_what_the_backup_did_not_have_gives_out_no_epoch_again(start: Any, database: str) -> None:
+    given = []
+    for restored in (False, True):
+        if restored:
+            with open_database(database) as store, store.writer.begin():
+                start_over(store.writer, NOON)
+                for table in (schema.stream, schema.reader_group):
+                    store.writer.execute(delete(table))
+        controller = start()
+        controller.call("PUT", "/v1/streams/s", CONFIG)
+        controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+        writer = controller.call("PUT", "/v1/streams/s/writers/a")["epoch"]
+        reader = controller.call("PUT", "/v1/reader-groups/g/readers/r")["epoch"]
+        given.append((writer, reader))
+        controller.__exit__(None, None, None)
+    (writer, reader), (later_writer, later_reader) = given
+    assert later_writer > writer and later_reader > reader
+
+
 def fence_of(controller: Any) -> int:
     fence: int = controller.app.state.controller.streams.find_loaded("s").tenure.fence
     return fence

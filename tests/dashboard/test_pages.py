@@ -232,6 +232,18 @@ def test_the_journal_of_all_streams_folds_repeats_as_that_of_one_does(served: Se
     assert "Nothing in the journals fits." in served.page("/journal?search=nowhere").text
 
 
+def test_a_stream_and_a_group_that_are_made_again_have_journals_of_their_own(served: Served) -> None:
+    for interval in (1_111, 2_222):
+        served.stream("s", mark_interval_ms=interval)
+        served.call("PUT", "/v1/reader-groups/g", {"streams": ["s"], "backlog_threshold_ms": interval})
+        for _ in range(5):  # what was read is then shared until there is a later entry
+            pages = [served.page(path) for path in ("/streams/s", "/reader-groups/g")]
+            served.pass_time(2 * SECOND)
+        assert all(str(interval) in page.section("Journal").text for page in pages)
+        served.call("DELETE", "/v1/reader-groups/g")
+        served.call("DELETE", "/v1/streams/s")
+
+
 def test_a_search_leaves_out_words_that_a_store_cannot_hold(both_stores: str) -> None:
     with Served(both_stores, ManualClock()) as served:
         served.stream("orders")

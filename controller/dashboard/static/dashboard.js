@@ -349,8 +349,20 @@
     fades = setTimeout(() => (toast.textContent = ""), 10000);
   }
 
+  async function copy(text) {
+    try {
+      await navigator.clipboard.writeText(text); // browsers have this only over https, or on the machine itself
+      tell("copied");
+    } catch {
+      tell("This browser did not copy it: select the text and copy that.", "bad");
+    }
+  }
+
   dialog.addEventListener("cancel", (event) => (busy || kept) && event.preventDefault());
-  dialog.addEventListener("close", () => dialog.replaceChildren());
+  dialog.addEventListener("close", () => {
+    kept = false;
+    dialog.replaceChildren();
+  });
   dialog.addEventListener("input", () => (part("sure").disabled = !isTyped()));
   dialog.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !event.target.matches("input")) return;
@@ -373,12 +385,13 @@
       }
       ask(act);
     } else if (copied !== null) {
-      navigator.clipboard.writeText(copied.dataset.copy).then(() => tell("copied"));
+      copy(copied.dataset.copy);
     } else if (found("#ask .next") !== null) proceed();
     else if (found("#ask .back") !== null) turn(false);
     else if (found("#ask .sure") !== null) perform();
   });
   document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && (busy || kept)) event.preventDefault(); // Chromium asks "cancel" the first time only
     const menu = document.querySelector("details.menu[open]");
     if (event.key !== "Escape" || menu === null || dialog.open) return;
     menu.open = false;
