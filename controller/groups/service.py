@@ -283,12 +283,10 @@ class Groups:
         with _of_group(group):
             return await self.views.ask(questions)
 
-    async def _graphs(
-        self, members: Membership, positions: Positions, *, again: bool = False
-    ) -> Mapping[str, SegmentGraph]:
+    async def _graphs(self, members: Membership) -> Mapping[str, SegmentGraph]:
         """The graphs of a group's streams."""
         with _of_group(members.name):
-            return await self.views.graphs(members.identities, positions, again=again)
+            return await self.views.graphs(members.identities)
 
     # -- readers -------------------------------------------------------------------------------------------------
 
@@ -326,7 +324,7 @@ class Groups:
 
     async def _bounds_of_free(self, group: str) -> Callable[[SegmentRef, int], int | None]:
         """A lower bound of the times of all later events of a free segment, from the marks in memory."""
-        graphs = await self._graphs((await self.get(group)).membership, {}, again=True)
+        graphs = await self._graphs((await self.get(group)).membership)
         members = (await self.get(group)).membership
         free = [place for place in members.readable(graphs) if place not in members.owners]
         views = await self._bounds(members, free, exact=False)
@@ -391,7 +389,7 @@ class Groups:
                         wanted = f"streams of the group: {', '.join(settings.streams)}"
                         raise InvalidConfig(name=name, value=stream, wanted=wanted)
                     check_position(position)
-            graphs = await self._graphs(members, positions)
+            graphs = await self._graphs(members)
             loaded = await self.get(group)
             if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
                 break
@@ -482,7 +480,7 @@ class Groups:
         """How far a group is behind in time, as a whole and in each readable segment."""
         window = await self.window(group)
         members = (await self.get(group)).membership
-        graphs = await self._graphs(members, {})
+        graphs = await self._graphs(members)
         streams: dict[str, dict[str, SegmentLag]] = {stream: {} for stream in graphs}
         readable = list(members.readable(graphs))
         views = await self._bounds(members, readable, exact=True)

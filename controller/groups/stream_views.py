@@ -93,11 +93,8 @@ class StreamViews(Protocol):
     def ready(self, streams: Iterable[str]) -> bool:
         """Whether asking about these streams takes no call to another controller."""
 
-    async def graphs(
-        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
-    ) -> Mapping[str, SegmentGraph]:
-        """The graphs of streams with these identities, as they were seen last. One that these positions do not fit into
-        is asked for; with `again` each is. Raises what `ask` does."""
+    async def graphs(self, identities: Mapping[str, str]) -> Mapping[str, SegmentGraph]:
+        """The graphs of streams with these identities. Raises what `ask` does."""
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         """The answers by stream, in the order of the questions.
@@ -122,9 +119,7 @@ class OwnStreams:
     def ready(self, streams: Iterable[str]) -> bool:
         return True
 
-    async def graphs(
-        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
-    ) -> Mapping[str, SegmentGraph]:
+    async def graphs(self, identities: Mapping[str, str]) -> Mapping[str, SegmentGraph]:
         return {stream: (await self._find(stream, each)).stream.graph for stream, each in identities.items()}
 
     async def _find(self, stream: str, identity: str | None) -> LoadedStream:

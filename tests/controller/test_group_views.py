@@ -17,7 +17,7 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.window import TimeWindow
-from strandline.errors import NotOwner, StoreUnavailable
+from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided, StreamAway
 from strandline.wire.groups import GroupSettings, GroupWindow
 from tests.controller.test_tenures import CONFIG, World, play
 from tests.served import NOON
@@ -72,10 +72,8 @@ class Interrupted:
     def ready(self, streams: Iterable[str]) -> bool:
         return True
 
-    async def graphs(
-        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
-    ) -> Mapping[str, SegmentGraph]:
-        found = await self._own.graphs(identities, positions, again=again)
+    async def graphs(self, identities: Mapping[str, str]) -> Mapping[str, SegmentGraph]:
+        found = await self._own.graphs(identities)
         if self._of_graphs:
             await self._happen()
         return found
@@ -141,6 +139,25 @@ def test_a_group_that_is_lost_while_it_asks_answers_nothing(store_url: str) -> N
         world.groups.views = Interrupted(world.groups.views, lose)
         with pytest.raises(NotOwner):
             await world.groups.window("g0")
+
+    play(store_url, scene)
+
+
+def test_a_change_says_that_it_is_stored_if_its_window_cannot_be_read(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        await read_to_5(world)
+
+        async def go_away() -> None:
+            raise StreamAway(stream="s1", reason="its controller does not answer")
+
+        own = world.groups.views
+        world.groups.views = Interrupted(own, go_away)
+        with pytest.raises(StoreUndecided, match="it is stored, but the answer could not be read"):
+            await world.groups.register("g0", "r", {"s1": {"0": 5}})
+        epoch = (await world.groups.get("g0")).membership.readers["r"].epoch
+        world.groups.views = Interrupted(own, go_away)
+        with pytest.raises(StreamAway):  # a report may be repeated
+            await world.groups.report("g0", "r", epoch, {"s1": {"0": 5}})
 
     play(store_url, scene)
 

@@ -42,24 +42,30 @@ def test_any_controller_answers_a_group_of_two_owners(group: Two) -> None:
         assert controller.ask("GET", f"{GROUP}/lag").json()["streams"].keys() == {"s", "t"}
 
 
-def test_a_report_stands_while_a_streams_owner_is_away(group: Two) -> None:
+def test_a_groups_calls_change_nothing_while_a_streams_owner_is_away(group: Two) -> None:
     first, second = group
     epoch = report(first, 4).json()["epoch"]
     second.stop()
-    away = report(first, 5, epoch)
-    assert (away.status_code, away.json()["code"], away.json()["stream"]) == (503, "stream_away", "s")
-    assert away.headers["retry-after"] == "1"
-    assert first.ask("GET", GROUP).json()["readers"][0]["owned"] == {"s": {"0": 5}, "t": {"0": 5}}
+    for away in (
+        report(first, 5, epoch),
+        report(first, 5),
+        first.ask("POST", f"{GROUP}/readers/r/acquire", {"epoch": epoch, "max": 1}),
+    ):
+        assert (away.status_code, away.json()["code"], away.json()["stream"]) == (503, "stream_away", "s")
+        assert away.headers["retry-after"] == "1"
+    (reader,) = first.ask("GET", GROUP).json()["readers"]
+    assert (reader["epoch"], reader["owned"]) == (epoch, {"s": {"0": 4}, "t": {"0": 4}})
 
 
-def test_other_calls_say_that_they_are_stored(group: Two) -> None:
+def test_a_position_beyond_the_end_of_a_segment_changes_nothing(group: Two) -> None:
+    """The end is told by the stream's owner, which the group's controller has asked before there was one."""
     first, second = group
-    report(first, 4)
-    second.stop()
-    stored = report(first, 4)
-    assert (stored.status_code, stored.json()["code"]) == (504, "store_undecided")
-    acquired = first.ask("POST", f"{GROUP}/readers/r/acquire", {"epoch": 2, "max": 1})
-    assert (acquired.status_code, acquired.json()["code"]) == (503, "stream_away")
+    epoch = report(first, 4).json()["epoch"]
+    halves = [{"id": "1", "low": 0, "high": 0.5}, {"id": "2", "low": 0.5, "high": 1}]
+    assert second.ask("POST", "/v1/streams/s/scale", {"seal": {"0": 5}, "create": halves}).status_code == 200
+    beyond = report(first, 9, epoch)
+    assert (beyond.status_code, beyond.json()["code"]) == (422, "beyond_final_offset")
+    assert report(first, 5, epoch).status_code == 200
 
 
 def test_whoever_passed_a_groups_call_on_does_not_ask_again(group: Two, cluster: Cluster, make: Make) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -40,7 +39,7 @@ from strandline.wire.problems import from_problem
 from strandline.wire.shapes import read
 from strandline.wire.stream_views import StreamViewReply, StreamViewsReply
 
-VIEWED_STREAMS: Final = 10_000  # of other controllers, remembered for reader groups as they were seen last
+VIEWED_STREAMS: Final = 10_000  # of other controllers: under which fence they were seen last
 
 PEER_VIEW_MS: Final = 8_000  # how long another controller may take for a view of its streams, for a reader group
 
@@ -57,15 +56,6 @@ class _NotAsked(Exception):
     """Nobody has answered, and the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What was seen last of a stream of another controller."""
-
-    identity: str
-    graph: SegmentGraph
-    fence: int
-
-
 class StreamsOfAll:
     """Views of the streams of all controllers."""
 
@@ -73,24 +63,14 @@ class StreamsOfAll:
         self._own = own
         self._owners = owners
         self._peers = peers
-        self._seen: dict[str, _Seen] = {}  # by stream, the one that was seen last stands last
+        self._fences: dict[str, int] = {}  # by stream, the one that was seen last stands last
 
     def ready(self, streams: Iterable[str]) -> bool:
         return all(self._owners.known(_subject(stream), None) is None for stream in streams)
 
-    async def graphs(
-        self, identities: Mapping[str, str], positions: Mapping[str, Mapping[str, int]], *, again: bool = False
-    ) -> Mapping[str, SegmentGraph]:
-        graphs: dict[str, SegmentGraph | None] = {}
-        for stream, identity in identities.items():
-            seen = None if again or self.ready([stream]) else self._seen.get(stream)
-            is_it = seen is not None and seen.identity == identity
-            fits = seen is not None and is_it and _fits(seen.graph, positions.get(stream, {}))
-            graphs[stream] = seen.graph if seen is not None and fits else None
-        views = await self.ask(
-            {stream: StreamQuestion(identity=identities[stream]) for stream, graph in graphs.items() if graph is None}
-        )
-        return {stream: views[stream].graph if graph is None else graph for stream, graph in graphs.items()}
+    async def graphs(self, identities: Mapping[str, str]) -> Mapping[str, SegmentGraph]:
+        views = await self.ask({stream: StreamQuestion(identity=each) for stream, each in identities.items()})
+        return {stream: view.graph for stream, view in views.items()}
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         until = self._owners.over_at()
@@ -117,7 +97,7 @@ class StreamsOfAll:
                 away.update(dict.fromkeys(part, str(found_part)))
             elif isinstance(found_part, BaseException):
                 if isinstance(found_part, UnknownStream):
-                    self._seen.pop(found_part.stream, None)
+                    self._fences.pop(found_part.stream, None)
                 raise found_part
             else:
                 views.update(found_part)
@@ -162,19 +142,14 @@ class StreamsOfAll:
         except (ValueError, KeyError) as error:
             raise _NotAsked(f"its controller gave an answer that is none: {error}") from None
         for stream, view in views.items():
-            self._see(stream, _Seen(view.identity, view.graph, view.fence))
+            self._fences[stream] = max(view.fence, self._fences.pop(stream, 0))
+            if len(self._fences) > VIEWED_STREAMS:
+                del self._fences[next(iter(self._fences))]
         return views
 
     def _with_fence(self, stream: str, question: StreamQuestion) -> StreamQuestion:
-        seen = self._seen.get(stream)
-        return question if seen is None else replace(question, fence=seen.fence)
-
-    def _see(self, stream: str, seen: _Seen) -> None:
-        before = self._seen.pop(stream, None)
-        fence = seen.fence if before is None else max(seen.fence, before.fence)
-        self._seen[stream] = _Seen(seen.identity, seen.graph, fence)
-        if len(self._seen) > VIEWED_STREAMS:
-            del self._seen[next(iter(self._seen))]
+        fence = self._fences.get(stream)
+        return question if fence is None else replace(question, fence=fence)
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, Value]]) -> list[Value | BaseException]:
@@ -189,14 +164,6 @@ async def _all(work: Sequence[Coroutine[Any, Any, Value]]) -> list[Value | BaseE
 
 def _subject(stream: str) -> Subject:
     return Subject(Kind.STREAM, stream)
-
-
-def _fits(graph: SegmentGraph, position: Mapping[str, int]) -> bool:
-    try:
-        graph.cut(position)
-    except Refused:
-        return False
-    return True
 
 
 def _error_of(body: bytes) -> StrandlineError | _NotAsked:
