@@ -34,11 +34,13 @@ class LogExists(Conflict):
 
 
 class LogFenced(Conflict):
-    """Another producer, such as a restarted process, has taken over this one's transactional id. This one has ended."""
+    """Another producer, such as a restarted process, has taken over this one's transactional id, or Kafka has ended a
+    transaction that took longer than `transaction.timeout.ms`. This one has ended."""
 
     says = (
-        "another producer with the transactional id {transactional_id!r} has taken over, and what this one had not "
-        "committed is aborted: end this writer, or give each its own id"
+        "another producer with the transactional id {transactional_id!r} has taken over, or a transaction took longer "
+        "than transaction.timeout.ms; what this one had not committed is aborted: end this writer, and give each its "
+        "own id"
     )
     transactional_id: str
 

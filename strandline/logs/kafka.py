@@ -53,6 +53,7 @@ from strandline.paced_log import PacedLog, Waiting
 KAFKA_STEP_MS: Final = 50  # one step of a wait for reports: the wait ends at most this long after the last of them
 KAFKA_DELIVERY_MS: Final = 120_000  # a producer's own default: after that an event is acknowledged or has failed
 KAFKA_COMMIT_MS: Final = 60_000  # how long a commit is repeated
+KAFKA_INTERRUPTED_MS: Final = 1_000  # how long an abort may take after an interrupt
 KAFKA_CLOSE_MS: Final = 10_000  # how long closing waits for events under way
 
 # Java's partitioner, so that a key goes to the partition to which other producers send it.
@@ -124,8 +125,7 @@ class KafkaLog:
         log._own_producer = True
         log._known_partitions()
         if transactional_id is not None:
-            # Before any other call: from here on no older producer with this id can append.
-            log._call_producer(log._producer.init_transactions)
+            log._initialize()  # before any other call: from here on no older producer with this id can append
         log._commit_timeout_ms = commit_timeout_ms
         return log
 
@@ -336,8 +336,12 @@ class KafkaLog:
                         raise LogUnavailable(path=self._topic.path, reason=failures.reason)
                     if memo is not None:
                         self._keep(memo)
-                except BaseException:
+                except Exception:
                     self._abort()
+                    raise
+                except BaseException:  # an interrupt, which is not to wait until Kafka is back
+                    with suppress(StrandlineError):
+                        self._abort(KAFKA_INTERRUPTED_MS)
                     raise
                 return self._commit()
             finally:
@@ -358,9 +362,7 @@ class KafkaLog:
         self._unsettled = self._commit
         try:
             self._producer_commits()
-        except (LogFenced, LogUndecided):
-            raise
-        except BaseException:
+        except LogUnavailable:
             self._abort()
             raise
         self._unsettled = None
@@ -375,9 +377,22 @@ class KafkaLog:
                 raise unavailable from error
             raise LogUndecided(path=self._topic.path, reason=unavailable.reason) from error
 
-    def _abort(self) -> None:
+    def _abort(self, within_ms: int | None = None) -> None:
         self._unsettled = self._abort
-        self._call_producer(self._producer.abort_transaction)
+        try:
+            self._repeat_call(self._producer.abort_transaction, within_ms=within_ms)
+        except KafkaException as error:
+            if not (error.args[0].fatal() and self._own_producer):
+                raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
+            # Kafka has aborted it after `transaction.timeout.ms`, and the producer cannot go on.
+            self._producer.renew()
+            self._unsettled = self._initialize
+            self._initialize()
+        self._unsettled = None
+
+    def _initialize(self) -> None:
+        """Fences every older producer with this transactional id, and ends its transaction."""
+        self._call_producer(self._producer.init_transactions)
         self._unsettled = None
 
     def _settle(self) -> None:
@@ -392,11 +407,12 @@ class KafkaLog:
         except KafkaException as error:
             raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
 
-    def _repeat_call(self, call: Callable[..., Any], *given: Any) -> None:
-        deadline = time.monotonic() + self._commit_timeout_ms / 1000
+    def _repeat_call(self, call: Callable[..., Any], *given: Any, within_ms: int | None = None) -> None:
+        timeout_ms = self._commit_timeout_ms if within_ms is None else min(within_ms, self._commit_timeout_ms)
+        deadline = time.monotonic() + timeout_ms / 1000
         while True:
             try:
-                call(*given, min(KAFKA_ATTEMPT_MS, self._commit_timeout_ms) / 1000)
+                call(*given, min(KAFKA_ATTEMPT_MS, timeout_ms) / 1000)
                 return
             except KafkaException as error:
                 if error.args[0].code() in FENCED:
@@ -545,6 +561,19 @@ class TrackedProducer:
     def abort_transaction(self, *timeout: float) -> None:
         self._origin.check()
         self._producer.abort_transaction(*timeout)
+        self._aborted()
+
+    def renew(self) -> None:
+        """Goes on with a new producer after a failure with which this one cannot. The open transaction is over."""
+        self._producer.purge()
+        while len(self._producer):  # until its events are reported as failed
+            with suppress(KafkaException):  # each call says again what happened
+                self._producer.poll(KAFKA_STEP_MS / 1000)
+        self._producer = client_of(Producer, _at_a_pace(self.settings))
+        self._origin.keep(self._producer)
+        self._aborted()
+
+    def _aborted(self) -> None:
         self._in_transaction = False
         for each in list(self._deliveries.values()):
             each.abort()

@@ -11,8 +11,9 @@ from itertools import count, islice
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from strandline.errors import StrandlineError
 from strandline.logs import Event, Position, StoredEvent
-from strandline.logs.errors import LogUnavailable, LogUndecided, NotAcknowledged
+from strandline.logs.errors import LogFenced, LogUnavailable, LogUndecided, NotAcknowledged
 from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader
 from strandline.logs.kafka_topic import Topic
@@ -162,6 +163,52 @@ def test_a_topic_answers_soon_after_any_broker_died(
     killed(1)
     for each in asked:
         assert each.ends() == {"0": 0, "1": 0, "2": 0}
+
+
+def test_a_transaction_that_kafka_has_ended_is_not_the_end(new_kafka: Callable[..., Kafka]) -> None:
+    """The broker was away for longer than `transaction.timeout.ms`, and has aborted it. Then it may also say that the
+    producer is fenced."""
+    broker = new_kafka(
+        1, broker_session_timeout_ms="2000", transaction_abort_timed_out_transaction_cleanup_interval_ms="200"
+    )
+    broker.create_topic("ended", 1)
+    appended: list[bytes] = []
+    trouble: list[StrandlineError] = []
+    over = threading.Event()
+    with KafkaLog.connect(
+        broker.servers, "ended", transactional_id="ended", settings={"transaction.timeout.ms": 1000}
+    ) as log:
+
+        def write() -> None:
+            numbers = count(1)
+            while not over.is_set():
+                value = b"%d" % next(numbers)
+                try:
+                    log.append([Event(value, segment="0")])
+                except LogFenced:
+                    return
+                except StrandlineError as error:
+                    trouble.append(error)
+                    time.sleep(0.1)
+                else:
+                    appended.append(value)
+
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write)
+            try:
+                while len(appended) < 10:
+                    assert not writing.done()
+                broker.kill(1)
+                time.sleep(3)  # longer than its transaction may take
+                broker.start(1)
+                before = len(appended)
+                while len(appended) < before + 10 and not writing.done():
+                    assert len(trouble) < 100, trouble[-1]
+            finally:
+                over.set()
+            writing.result()
+    found = stored(broker, "ended")
+    assert all(len(found[value][1]) == 1 for value in appended)
 
 
 def test_timed_out_events_are_returned_and_covered_if_they_arrived(kafka: Kafka) -> None:
