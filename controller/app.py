@@ -159,6 +159,7 @@ def create_app(
         summary="Notes in, marks out: exact watermarks for partitioned logs.",
         version=CONTRACT_VERSION,
         lifespan=lifespan,
+        redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},
         docs_url=None,
         redoc_url=None,

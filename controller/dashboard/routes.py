@@ -90,7 +90,7 @@ def add_dashboard(app: FastAPI) -> None:
         return
     app.state.templates = _templates()
     app.state.static = _static_files()
-    app.include_router(router)
+    app.router.routes.extend(router.routes)
 
 
 async def _missing(_request: Request) -> HTMLResponse:

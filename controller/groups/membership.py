@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from strandline.core.cut import Cut
 from strandline.core.order import SegmentRef, order
@@ -24,6 +24,8 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.errors import Fenced, InvalidNote, PositionWentBack, UnknownReader
 from strandline.wire.groups import GroupSettings
+
+READER_FORGOTTEN_MS: Final = 86_400_000
 
 Graphs: TypeAlias = Mapping[str, SegmentGraph]
 Positions: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -193,13 +195,18 @@ class Membership:
         self.touched.readers.add(name)
 
     def time_out_silent(self, moment: Moment) -> None:
-        """Frees the segments of silent readers; the segments go back to what was settled."""
+        """Frees the segments of silent readers; the segments go back to what was settled. Forgets those that have been
+        silent for READER_FORGOTTEN_MS: their epochs are not given out again."""
         silent = {name for name in self.readers if self.is_silent(name, moment)}
         if silent:
             places = [place for place, owner in list(self.owners.items()) if owner in silent]
             losers = {self.owners[place] for place in places}
             self.silent += [(name, self.readers[name].heard_at) for name in sorted(losers)]
             self._free(places)
+            for name in silent:
+                if self.readers[name].served_at + READER_FORGOTTEN_MS <= moment.served:
+                    del self.readers[name]
+                    self.touched.readers.add(name)
 
     def configure(
         self,

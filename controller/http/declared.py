@@ -10,10 +10,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request, Response
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
@@ -23,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from controller.http.bodies import Strict
 from strandline.access import Role
+from strandline.errors import InvalidParameter
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 JSON: Final = "application/json"
@@ -72,7 +74,13 @@ class StackedRoute(APIRoute):
     """A route as FastAPI has it, with the stack that it closes after the request; FastAPI puts it around all routes,
     and hot ones need none."""
 
+    declared: DeclaredRoute | None = None
+
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.declared is not None and scope["method"] == self.declared.method != "GET":
+            _check_parameters(scope, [each.alias for each in self.dependant.query_params])
+            if not self.declared.takes:
+                await _check_empty(receive)
         await AsyncExitStackMiddleware(super().handle)(scope, receive, send)
 
 
@@ -87,6 +95,8 @@ class HotRoute(APIRoute):
         if scope["method"] not in (self.methods or ()):
             await super().handle(scope, receive, send)
             return
+        if scope["method"] != "GET":
+            _check_parameters(scope, ())
         response: Response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 
@@ -120,6 +130,28 @@ class Routes(APIRouter):
             self.add_api_route(
                 path, handler, methods=[method], summary=summary, status_code=made.status, route_class_override=kind
             )
+            if isinstance(route := self.routes[-1], StackedRoute):
+                route.declared = made
             return handler
 
         return declared
+
+
+def _check_parameters(scope: Scope, known: Collection[str]) -> None:
+    """Raises InvalidParameter for one that a call does not take: with a misspelt `epoch` it would fence nobody."""
+    for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            wanted = f"left out: this call takes {' and '.join(known) or 'none'}"
+            raise InvalidParameter(name=name, value="…", wanted=wanted)
+
+
+async def _check_empty(receive: Receive) -> None:
+    """Raises InvalidParameter for a body of a call that takes none."""
+    body, more = b"", True
+    while more and body in (b"", b"{", b"{}"):
+        message = await receive()
+        body = (body + message.get("body", b"")).strip()
+        more = message.get("more_body", False)
+    if body not in (b"", b"{}"):
+        wanted = "left out: this call takes none, and an epoch stands in the URL, as ?epoch=3"
+        raise InvalidParameter(name="body", value="…", wanted=wanted)

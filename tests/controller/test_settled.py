@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.groups.membership import Membership
+from controller.groups.membership import READER_FORGOTTEN_MS, Membership
 from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.errors import StrandlineError
@@ -72,6 +72,19 @@ def test_a_silent_readers_segments_resume_from_what_is_settled(group: Any) -> No
 
     assert position(group) == {"0": 5, "1": 20} and two["window"]["watermarks"] == {"": None}
     assert acquire(group, "two", two["epoch"]) == {"s": {"0": 5, "1": 20}}
+
+
+def test_a_reader_is_forgotten_after_a_day_of_silence_and_its_epoch_is_not_given_out_again(group: Any) -> None:
+    one = report(group, "one", {"0": 5})["epoch"]
+    group.clock.now += READER_FORGOTTEN_MS - 1
+    assert report(group, "two", {})["owned"] == {}
+    assert [each["reader"] for each in group.call("GET", GROUP)["readers"]] == ["one", "two"]
+    group.clock.now += 1
+    report(group, "two", {})
+    assert [each["reader"] for each in group.call("GET", GROUP)["readers"]] == ["two"]
+    report(group, "one", {"0": 9}, epoch=one, expect=404)
+    assert report(group, "one", {})["epoch"] > one
+    assert position(group) == {"0": 5}
 
 
 def test_without_settled_all_that_is_read_is_settled(group: Any) -> None:

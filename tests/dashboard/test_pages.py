@@ -246,6 +246,11 @@ def test_a_stream_and_a_group_that_are_made_again_have_journals_of_their_own(ser
         served.call("DELETE", "/v1/streams/s")
 
 
+def test_a_page_says_which_methods_it_takes(served: Served) -> None:
+    refused = served.request("POST", "/streams/s")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
 def test_a_search_leaves_out_words_that_a_store_cannot_hold(both_stores: str) -> None:
     with Served(both_stores, ManualClock()) as served:
         served.stream("orders")

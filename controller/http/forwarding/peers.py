@@ -213,8 +213,9 @@ class Peers:
         except NotTaken:
             self.outcomes[PassOutcome.NOT_TAKEN] += 1
             raise
-        except NoAnswer:
+        except NoAnswer as error:
             self.outcomes[PassOutcome.UNDECIDED] += 1
+            self._log(owner, error)
             raise
         except Overloaded:
             self.outcomes[PassOutcome.OVERLOADED] += 1
@@ -231,9 +232,11 @@ class Peers:
         peer.under_way[waits] += 1
         try:
             async with self._until_stop(waits):
-                answer = await self._send(owner, call, peer)
+                answer = await self._send(owner, call)
                 try:
                     given = PeerAnswer(answer, call.within_s, owner.client_address)
+                    if given.time is None:
+                        raise NoAnswer("what answers at its address is no controller")
                     if given.status == NotOwner.status and problem_head(await given.whole()).code == NotOwner.code:
                         raise NotTaken(NOT_ITS_OWN)
                     yield given
@@ -265,14 +268,17 @@ class Peers:
         except TimeoutError:
             raise Stopping("the controller that passed it on is stopping") from None
 
-    async def _send(self, owner: ControllerRow, call: PassedCall, peer: _Peer) -> httpx.Response:
+    async def _send(self, owner: ControllerRow, call: PassedCall) -> httpx.Response:
         try:
             return await _in_time(self._begin(owner, call), call.within_s)
         except NotTaken as error:
-            now = round(asyncio.get_running_loop().time() * 1000)
-            if (untold := peer.pace.let_in(now)) is not None:
-                log_event("peer_not_reached", logging.WARNING, address=owner.address, reason=str(error), untold=untold)
+            self._log(owner, error)
             raise
+
+    def _log(self, owner: ControllerRow, error: NotTaken | NoAnswer) -> None:
+        now = round(asyncio.get_running_loop().time() * 1000)
+        if (untold := self._peer(owner.address).pace.let_in(now)) is not None:
+            log_event("peer_not_reached", logging.WARNING, address=owner.address, reason=str(error), untold=untold)
 
     async def _begin(self, owner: ControllerRow, call: PassedCall) -> httpx.Response:
         return await next(self._turns[call.wait_ms is not None]).handle_async_request(call.to(owner))
