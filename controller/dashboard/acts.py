@@ -212,7 +212,7 @@ def drop_segment(stream: str) -> Act:
     return Act(
         question=f"Drop a segment of {stream}?",
         consequence="For a segment that the log does not have, such as one that was named by mistake. Writers and "
-        "later marks forget it.",
+        "later marks forget it. A reader group keeps its position there, until a reader is taken offline at 0.",
         button="Drop",
         fields=[Field("segment", "its name", partial(check_name, "segment"))],
         says=lambda values: f"Drops the segment {values['segment']}.",

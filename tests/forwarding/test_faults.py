@@ -78,7 +78,8 @@ def closes(taken: socket.socket) -> None:
 
 
 def breaks_off(taken: socket.socket) -> None:
-    taken.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+    head = b"HTTP/1.1 200 OK\r\nstrandline-time: 1\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
+    taken.sendall(head + b"{")
     taken.shutdown(socket.SHUT_RDWR)
 
 
@@ -113,6 +114,18 @@ def test_a_lost_answer_is_not_known_and_never_repeated(
     assert (lost.status_code, lost.json()["code"]) == (504, "owner_undecided")
     assert lost.json()["stream"] == "s"
     assert away.requests == 1
+
+
+def test_what_is_no_controller_is_not_believed_and_the_log_says_so(
+    make: Make, owner: Callable[[Talk], FalseOwner], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = make(1)
+    owner(answers_something_else)
+    for method, path, body in CALLS:
+        found = first.ask(method, path, body)
+        assert (found.status_code, found.json()["code"]) == (504, "owner_undecided")
+    (told,) = (record for record in caplog.records if record.message == "peer_not_reached")
+    assert "is no controller" in vars(told)["fields"]["reason"]
 
 
 def test_what_came_of_calls_to_other_controllers_is_counted(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
