@@ -22,6 +22,7 @@ from controller.dashboard.fields import (
     read_start,
     read_streams,
     setting_field,
+    with_opened,
 )
 from controller.dashboard.scaling import successors
 from controller.dashboard.visitors import Visitor
@@ -158,13 +159,17 @@ def create_stream() -> Act:
 
 async def configure(ask: VisitorCalls, stream: str) -> Act:
     config = (await ask(calls.describe(stream))).config
+
+    def changed(values: FormValues) -> dict[str, Any]:
+        return changes(values, (each.name for each in FORM), config)
+
     return Act(
         question=f"Change the configuration of {stream}?",
         consequence="It is in effect at once.",
         button="Change",
-        fields=[setting_field(each, getattr(config, each.name)) for each in FORM],
-        says=lambda values: _listed(changes(values, config)),
-        call=lambda values: tell("PATCH", stream_path(stream), changes(values, config)),
+        fields=with_opened([setting_field(each, getattr(config, each.name)) for each in FORM]),
+        says=lambda values: _listed(changed(values)),
+        call=lambda values: tell("PATCH", stream_path(stream), changed(values)),
         done="The configuration is changed",
     )
 
@@ -293,19 +298,21 @@ def create_group() -> Act:
 
 
 async def configure_group(ask: VisitorCalls, group: str) -> Act:
-    before = await ask(group_calls.describe_group(group))
+    present = await ask(group_calls.describe_group(group))
 
     def changed(values: FormValues) -> dict[str, Any]:
-        return changes({"streams": values["streams"], **_group_settings(values)}, before)
+        return changes(values, ("streams", *GROUP_SETTINGS), present)
 
     return Act(
         question=f"Change {group}?",
         consequence="A stream that is left out is forgotten with its positions.",
         button="Change",
-        fields=(
-            Field("streams", "that it reads", read_streams, ",".join(before.streams)),
-            Field("start", "where added streams begin: head, a time, or positions", read_start),
-            *(setting_field(each, getattr(before, each.name)) for each in GROUP_SETTINGS.values()),
+        fields=with_opened(
+            [
+                Field("streams", "that it reads", read_streams, ",".join(present.streams)),
+                Field("start", "where added streams begin: head, a time, or positions", read_start),
+                *(setting_field(each, getattr(present, each.name)) for each in GROUP_SETTINGS.values()),
+            ]
         ),
         says=lambda values: _listed(changed(values)),
         call=lambda values: group_calls.change_group(group, changed(values), values["start"]),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -22,13 +22,14 @@ FORM: Final = [setting for setting in SETTINGS.values() if not setting.says.stay
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field of a form. `read` raises ValueError or StrandlineError, whose text is for the visitor. With `choices`
-    there is nothing else to write."""
+    there is nothing else to write. A `hidden` one is not shown: it sends its value along."""
 
     name: str
     hint: str
     read: Callable[[str], Any]
     value: str = ""
     choices: Sequence[str] | None = None
+    hidden: bool = False
 
     def refusal(self, text: str | None) -> str | None:
         """What is wrong with a text; None if nothing is."""
@@ -71,12 +72,25 @@ def read_text(setting: Setting, text: str) -> Any:
     return value
 
 
-def changes(values: Mapping[str, Any], before: object) -> dict[str, Any]:
-    """The values that differ from the attributes of the same names; raises ValueError if none does."""
-    found = {name: value for name, value in values.items() if value != getattr(before, name)}
+def with_opened(fields: Sequence[Field]) -> list[Field]:
+    """Fields, which send the values along with which the form was opened, for `changes`."""
+    return [*fields, *(replace(each, name=_opened(each.name), hidden=True) for each in fields)]
+
+
+def changes(values: Mapping[str, Any], names: Iterable[str], present: object) -> dict[str, Any]:
+    """The values of these names that the visitor changed. Raises ValueError if there is none, and for one that somebody
+    else has changed since the form was opened: then the attribute of `present` is another one."""
+    found = {name: values[name] for name in names if values[name] != values[_opened(name)]}
     if not found:
         raise ValueError("nothing is changed yet")
+    for name in found:
+        if getattr(present, name) != values[_opened(name)]:
+            raise ValueError(f"somebody else has changed {name} meanwhile: cancel, and begin again")
     return found
+
+
+def _opened(name: str) -> str:
+    return f"{name} as opened"
 
 
 def _is_duration(setting: Setting) -> bool:

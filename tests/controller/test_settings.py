@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from controller.dashboard.fields import FORM, changes, setting_field
+from controller.dashboard.fields import FORM, changes, setting_field, with_opened
 from controller.http.bodies import GroupBody, GroupChangesBody, SettingsBody, StreamBody, settings_body
 from reader_client import AsyncReaderGroup, ReaderGroup
 from reader_client.groups import CHANGEABLE
@@ -89,12 +89,10 @@ def test_a_setting_is_checked_as_it_is_declared(setting: Setting, made: Callable
 
 def test_the_form_gives_what_was_changed() -> None:
     config = StreamConfig(max_ahead_ms=None)
-    fields = {each.name: setting_field(each, getattr(config, each.name)) for each in FORM}
-    same = {name: field.value for name, field in fields.items()}
-    texts = same | {"late_writers": "skip", "min_writers": "2"}
-    assert changes({name: fields[name].read(text) for name, text in texts.items()}, config) == {
-        "late_writers": "skip",
-        "min_writers": 2,
-    }
+    names = [each.name for each in FORM]
+    fields = with_opened([setting_field(each, getattr(config, each.name)) for each in FORM])
+    opened = {each.name: each.read(each.value) for each in fields}
+    changed = {"late_writers": "skip", "min_writers": 2}
+    assert changes(opened | changed, names, config) == changed
     with pytest.raises(ValueError, match="nothing is changed"):
-        changes({name: fields[name].read(text) for name, text in same.items()}, config)
+        changes(opened, names, config)

@@ -161,6 +161,25 @@ def test_a_group_is_created_changed_freed_of_a_reader_and_deleted(stocked: Serve
     stocked.call("GET", "/v1/reader-groups/g", expect=404)
 
 
+def test_a_form_changes_only_what_its_visitor_changed(stocked: Served) -> None:
+    of_stream = filled(stocked, "configure", stream="s")
+    of_group = filled(stocked, "configure-group", group="g")
+    stocked.stream("t")
+    stocked.call("PATCH", "/v1/streams/s", {"min_writers": 3, "writer_timeout_ms": None})
+    stocked.call("PATCH", "/v1/reader-groups/g", {"streams": ["s", "t"]})  # by somebody else, while the forms are open
+
+    planned = stocked.plan("configure", {**of_stream, "idle_lag_ms": "9 s"}, stream="s")
+    assert (planned["body"], planned["says"]) == ({"idle_lag_ms": 9_000}, "idle_lag_ms: 9000")
+    planned = stocked.plan("configure-group", {**of_group, "reader_timeout_ms": "45 s"}, group="g")
+    assert (planned["body"], planned["says"]) == ({"reader_timeout_ms": 45_000}, "reader_timeout_ms: 45000")
+
+    for act, texts, about in (
+        ("configure", {**of_stream, "min_writers": "2"}, {"stream": "s"}),
+        ("configure-group", {**of_group, "streams": "s,u"}, {"group": "g"}),
+    ):
+        assert "somebody else has changed" in stocked.plan(act, texts, **about)["refused"]
+
+
 def test_a_form_that_is_none_is_refused(stocked: Served) -> None:
     for body in (b"[", b"[]", b'{"name": 3}', b'{"name": "\xff"}'):
         answer = stocked.request(
