@@ -173,7 +173,8 @@ class StreamRecreated(Conflict):
             )
         return (
             f"stream {self.stream!r} was deleted and created again since reader group {self.group!r} began to read it, "
-            f"so the group's positions do not count: delete the group and create it again"
+            f"so the group's positions in it do not count: take it out of the group's streams, and add it again, which "
+            f"keeps the positions in the others, or delete the group and create it again"
         )
 
 
@@ -203,8 +204,19 @@ class Missing(Refused):
 
 
 class UnknownStream(Missing):
-    says = 'there is no stream {stream!r}: create it with PUT /v1/streams/{stream} {{"segments": 1}}'
+    """`group` names the reader group that reads the stream, if the call is about one."""
+
     stream: str
+    group: str | None = None
+
+    @property
+    def detail(self) -> str:
+        if self.group is None:
+            return f'there is no stream {self.stream!r}: create it with PUT /v1/streams/{self.stream} {{"segments": 1}}'
+        return (
+            f"reader group {self.group!r} reads stream {self.stream!r}, which was deleted: take it out of the group's "
+            f"streams, which keeps the positions in the others, or delete the group"
+        )
 
 
 class UnknownWriter(Missing):

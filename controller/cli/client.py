@@ -129,7 +129,7 @@ class ControllerClient:
                     f"the controller at {self.controller} was not reached ({reason}): start one with "
                     f"`strandline serve`, or name another with --controller or STRANDLINE_CONTROLLER"
                 )
-            case UnknownStream(stream=stream):
+            case UnknownStream(stream=stream, group=None):
                 return f"there is no stream {stream!r}: {self._instead(stream, list_streams, 'stream')}"
             case UnknownWriter(stream=stream, writer=writer):
                 instead = self._instead(writer, partial(list_writers, stream), "writer")

@@ -49,7 +49,16 @@ from controller.storage.refusals import StoreRefused
 from strandline.access import EVERYTHING, Grant, check_role
 from strandline.client.calls import Call
 from strandline.client.calls import Response as Answered
-from strandline.errors import BadJson, BadRequest, InvalidName, Missing, StrandlineError, Unauthenticated, UnknownPath
+from strandline.errors import (
+    BadJson,
+    BadRequest,
+    Denied,
+    InvalidName,
+    Missing,
+    StrandlineError,
+    Unauthenticated,
+    UnknownPath,
+)
 from strandline.limits import TIME_BOUND_MS
 from strandline.wire.shapes import decoder_of
 
@@ -213,8 +222,13 @@ def _history(request: Request) -> History:
 
 def _refused(request: Request, who: Visitor, error: StrandlineError) -> Response:
     """A page for what does not exist, is not for this visitor, or is not known at this moment."""
-    is_gone = isinstance(error, (Missing, InvalidName))
-    heading = "Not here" if is_gone else "Not known at this moment" if error.status >= 500 else "Not for this token"
+    heading = "Refused"
+    if isinstance(error, (Missing, InvalidName)):
+        heading = "Not here"
+    elif isinstance(error, Denied):
+        heading = "Not for this token"
+    elif error.status >= 500:
+        heading = "Not known at this moment"
     shows = {"title": f"{heading} · Strandline", "heading": heading, "reason": str(error), "who": who}
     return _drawn(request, "refused.html", {**shows, "live": error.status >= 500}, error.status)
 

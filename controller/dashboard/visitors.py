@@ -3,7 +3,6 @@ read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
@@ -33,9 +32,6 @@ class Visitor:
 
     def may_see(self, stream: str) -> bool:
         return self.grant is None or self.grant.allows(stream)
-
-    def may_see_all(self, streams: Iterable[str]) -> bool:
-        return self.grant is None or all(map(self.grant.allows, streams))
 
     def check(self, *streams: str) -> None:
         """Raises Forbidden for a stream outside the token's pattern."""

@@ -45,6 +45,7 @@ class LoadedGroup:
         self.tenure = tenure
         self.caught_up = False  # the group was found not to be in backlog, since it was last asleep
         self.last_window: GroupWindow | None = None  # the last window that was told of the present streams
+        self.lost_stream = False  # since then, a stream was found to be deleted, or created again
         self.backlog: bool | None = None  # as last reported, None before the first report
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at

@@ -278,14 +278,26 @@ class Groups:
             starts[stream] = StreamStart(cut, view.identity)
         return starts
 
+    @contextmanager
+    def _of_group(self, group: str) -> Iterator[None]:
+        """Names the group in the error about a stream that was deleted, or created again, since the group began to read
+        it, and remembers that."""
+        try:
+            yield
+        except (UnknownStream, StreamRecreated) as error:
+            loaded = self._cache.find_loaded(group)
+            if loaded is not None:
+                loaded.lost_stream = True
+            raise type(error)(**{**error.values, "group": group}) from None
+
     async def _ask(self, group: str, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         """The views that a group asks for."""
-        with _of_group(group):
+        with self._of_group(group):
             return await self.views.ask(questions)
 
     async def _graphs(self, members: Membership) -> Mapping[str, SegmentGraph]:
         """The graphs of a group's streams."""
-        with _of_group(members.name):
+        with self._of_group(members.name):
             return await self.views.graphs(members.identities)
 
     # -- readers -------------------------------------------------------------------------------------------------
@@ -439,8 +451,9 @@ class Groups:
     async def window_so_far(self, group: str) -> GroupWindow:
         """The same for operators: it does not wait for the commit of a reader's report, nor for other controllers."""
         loaded = await self.get(group)
-        if loaded.last_window is not None and not self.views.ready(loaded.membership.settings.streams):
-            return as_of(loaded.last_window, self._clock.now())
+        told = None if loaded.lost_stream else loaded.last_window
+        if told is not None and not self.views.ready(loaded.membership.settings.streams):
+            return as_of(told, self._clock.now())
         window, _ = await self._window(group)
         return window
 
@@ -465,7 +478,7 @@ class Groups:
         now, was_held = moment.now, members.held
         was_caught_up, was_backlog = loaded.caught_up, loaded.backlog
         window = group_window(loaded, views, combined, now)
-        loaded.last_window = window
+        loaded.last_window, loaded.lost_stream = window, False
         pending = self._committer.pending(loaded)
         loaded.record_silent(now)
         if members.held != was_held:
@@ -514,17 +527,6 @@ class Groups:
         loaded = self._streams.find_loaded(place[0])
         chain = loaded.chains.get(DEFAULT_KEY) if loaded is not None else None
         return None if chain is None else bound_at(chain, place[1], offset)
-
-
-@contextmanager
-def _of_group(group: str) -> Iterator[None]:
-    """Names the group in the error about a stream that was created again since the group began to read it."""
-    try:
-        yield
-    except StreamRecreated as error:
-        raise StreamRecreated(
-            stream=error.stream, identity=error.identity, present=error.present, group=group
-        ) from None
 
 
 def _differences(one: GroupSettings, other: GroupSettings) -> tuple[str, ...]:

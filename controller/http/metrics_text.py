@@ -170,7 +170,10 @@ class _Samples:
             self.add_ms(metric_families.HELD_NOW, holding.held_ms, name, key, holding.writer, holding.state)
             self.add_ms(metric_families.RELEASE, holding.released_in_ms, name, key, holding.writer)
 
-    def _take_group(self, name: str, group: GroupMetrics) -> None:
+    def _take_group(self, name: str, group: GroupMetrics | None) -> None:
+        self.add(metric_families.GROUP_READABLE, group is not None, name)
+        if group is None:
+            return
         self.add_ms(metric_families.GROUP_LAG, group.window.lag_ms, name)
         self.add(metric_families.GROUP_BACKLOG, group.window.backlog, name)
         for stream, window in group.window.streams.items():

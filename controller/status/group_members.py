@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from controller.groups.membership import Membership
 from strandline.core.order import SegmentRef
-from strandline.wire.groups import GroupWindow
+from strandline.errors import Refused
+from strandline.wire.groups import GroupSettings, GroupWindow
 from strandline.wire.status import GroupStatus
 
 
@@ -30,13 +31,21 @@ class GroupMembers:
     owners: Mapping[SegmentRef, str]
 
 
+class GroupRead(NamedTuple):
+    """A reader group that could be read."""
+
+    status: GroupStatus
+    window: GroupWindow
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetails:
-    """A reader group with its window and its members. `last_entry` says which is the newest entry of its journal, by
-    when the group was created, and its seq. It may not be durable yet."""
+    """A reader group with its settings and its members. `read` is why it has no status where one of its streams refuses
+    it, for instance because the stream was deleted. `last_entry` says which is the newest entry of its journal, by when
+    the group was created, and its seq. It may not be durable yet."""
 
-    group: GroupStatus
-    window: GroupWindow
+    settings: GroupSettings
+    read: GroupRead | Refused
     members: GroupMembers
     last_entry: tuple[int, int]
 

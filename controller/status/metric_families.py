@@ -111,6 +111,11 @@ GROUP_LAG = _gauge(
 GROUP_BACKLOG = _gauge(
     "group_backlog", "Whether the group works off a backlog (FLIP-309: isProcessingBacklog).", "group"
 )
+GROUP_READABLE = _gauge(
+    "group_readable",
+    "Whether the group has a window, and so these other metrics; 0 for instance where one of its streams was deleted.",
+    "group",
+)
 GROUP_STREAM_LAG = _gauge(
     "group_stream_lag_seconds", "How far the group's bound in one stream is behind the clock.", "group", "stream"
 )

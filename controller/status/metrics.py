@@ -27,7 +27,7 @@ from controller.status.status_reader import CountedStatus, StatusReader
 from controller.streams.registry import Streams
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import SegmentRef
-from strandline.errors import StrandlineError
+from strandline.errors import NotOwner, StoreUnavailable, StrandlineError, UnknownGroup
 from strandline.wire.groups import GroupWindow, StreamWindow
 from strandline.wire.status import KeyStatus, StreamStatus
 
@@ -146,7 +146,7 @@ class Snapshot:
     """Everything that one scrape shows, except the plain counts."""
 
     streams: dict[str, StreamMetrics] = field(default_factory=dict)
-    groups: dict[str, GroupMetrics] = field(default_factory=dict)
+    groups: dict[str, GroupMetrics | None] = field(default_factory=dict)  # None for one that cannot be read
     in_memory: int = 0
     summed_up: int = 0
     complete: bool = False
@@ -164,7 +164,7 @@ class Metrics:
         self._taking: asyncio.Task[Snapshot] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._taken: tuple[float, Snapshot] | None = None
-        self._measured: dict[str, GroupMetrics] = {}  # groups, as far as the store was asked
+        self._measured: dict[str, GroupMetrics | None] = {}  # groups, as far as the store was asked
         self._loaded_until: str | None = ""  # the name up to which streams of the store were loaded, None: all of them
 
     @property
@@ -232,8 +232,12 @@ class Metrics:
         try:
             await self._load_some()
             for name in await self._groups.streams_by_name("", METRICS_GROUPS):
-                with suppress(StrandlineError):  # it is gone by now, or one of its streams is
+                try:
                     self._measured[name] = await self._group(name)
+                except (UnknownGroup, NotOwner, StoreUnavailable):
+                    continue  # it is gone by now, or is in the metrics of another controller, or the store is away
+                except StrandlineError:
+                    self._measured[name] = None
         except StrandlineError:
             return  # the store is away: counted where it failed, and the next scrape tries again
         except Exception:

@@ -20,7 +20,7 @@ from controller.cluster.records import Kind
 from controller.groups.service import Groups
 from controller.records.counts import StreamCounts
 from controller.slices import Slices
-from controller.status.group_members import GroupDetails, group_members
+from controller.status.group_members import GroupDetails, GroupRead, group_members
 from controller.status.overview import (
     GroupsFound,
     Overview,
@@ -77,11 +77,6 @@ class CountedStatus(NamedTuple):
 
     status: StreamStatus
     counts: StreamCounts
-
-
-class _GroupRead(NamedTuple):
-    status: GroupStatus
-    window: GroupWindow
 
 
 class StatusReader:
@@ -146,10 +141,18 @@ class StatusReader:
         """A reader group: its status as it was a moment ago, its readers and positions as they are now. Raises
         UnknownGroup and StoreUnavailable."""
         loaded = await self._groups.get(name)  # a deleted group is not shown from a shared result
-        status, window = await self._of_groups.get(name)
+        try:
+            read: GroupRead | Refused = await self._of_groups.get(name)
+        except UnknownGroup:
+            raise
+        except Refused as error:
+            read = error
         members = group_members(loaded.membership, self._clock.now())
         return GroupDetails(
-            group=status, window=window, members=members, last_entry=(loaded.created_at, loaded.journal.last_seq)
+            settings=loaded.membership.settings,
+            read=read,
+            members=members,
+            last_entry=(loaded.created_at, loaded.journal.last_seq),
         )
 
     async def window_of_group(self, name: str) -> GroupWindow:
@@ -294,8 +297,8 @@ class StatusReader:
         for name, streams in names.items():
             try:
                 found.append((await self._of_groups.get(name)).status)
-            except (UnknownGroup, UnknownStream):
-                continue  # it, or one of its streams, was deleted
+            except UnknownGroup:
+                continue
             except (StreamLoading, StoreCorrupt, NotOwner, StreamAway, Refused) as error:
                 unread[name] = UnreadGroup(error.code, streams)
         return GroupsFound(groups=tuple(found), unread=unread)
@@ -321,13 +324,13 @@ class StatusReader:
                 continue
             try:
                 found.append(task.result())
-            except (UnknownGroup, UnknownStream):
+            except UnknownGroup:
                 continue
             except StrandlineError as error:
                 unread[name] = error.code
         return tuple(found), unread
 
-    async def _read_group(self, name: str, _: Slices) -> _GroupRead:
+    async def _read_group(self, name: str, _: Slices) -> GroupRead:
         window = await self._groups.window_so_far(name)
         membership = (await self._groups.get(name)).membership
         status = GroupStatus(
@@ -344,7 +347,7 @@ class StatusReader:
             idle=window.idle,
             bounds={stream: each.keys for stream, each in window.streams.items()},
         )
-        return _GroupRead(status, window)
+        return GroupRead(status, window)
 
     # -- numbers -------------------------------------------------------------------------------------------------
 

@@ -89,6 +89,36 @@ def test_a_group_that_read_the_earlier_stream_is_refused_until_it_is_created_aga
     }
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_group_of_a_deleted_stream_is_named_and_keeps_what_it_read_of_the_others(start: Any, again: bool) -> None:
+    controller = start()
+    create(controller)
+    controller.call("PUT", "/v1/streams/t", CONFIG)
+    for group, streams in (("g", ["s", "t"]), ("only", ["s"])):
+        controller.call("PUT", f"/v1/reader-groups/{group}", {"streams": streams})
+    position = {"s": {"0": 2}, "t": {"0": 7}}
+    epoch = controller.call("PUT", f"{GROUP}/readers/r", {"positions": position})["epoch"]
+    controller.call("DELETE", STREAM)
+    code, status = "unknown_stream", 404
+    if again:
+        create(controller)
+        code, status = "stream_recreated", 409
+    report = {"positions": {"t": {"0": 8}}, "epoch": epoch}
+    refused = controller.call("PUT", f"{GROUP}/readers/r", report, expect=status)
+    assert (refused["code"], refused["stream"], refused["group"]) == (code, "s", "g")
+    assert "out of the group's streams" in refused["detail"]
+    controller.app.state.controller.status.forget()
+    assert controller.call("GET", "/v1/status?group=g")["unread_groups"] == {"g": code}
+
+    create_again = [] if again else [create]
+    for streams in (["t"], ["s", "t"]):
+        controller.call("PATCH", GROUP, {"streams": streams})
+        report = {"positions": {"t": {"0": 8}}, "epoch": epoch}
+        assert controller.call("PUT", f"{GROUP}/readers/r", report)["owned"]["t"] == {"0": 8}
+        while create_again:
+            create_again.pop()(controller)
+
+
 def test_a_reader_of_a_deleted_group_is_refused_in_a_new_one_of_its_name(start: Any) -> None:
     controller = start()
     create(controller)

@@ -281,6 +281,18 @@ def test_a_group_that_has_read_beyond_its_streams_end_hides_nothing_else(control
     assert told["unread_groups"] == {"beyond": "beyond_final_offset"}
 
 
+def test_a_group_of_a_deleted_stream_is_named_also_where_it_read_no_other(controller: InProcess) -> None:
+    create(controller, "gone", "s")
+    for group, streams in (("both", ["s", "gone"]), ("only", ["gone"]), ("whole", ["s"])):
+        controller.call("PUT", f"/v1/reader-groups/{group}", {"streams": streams})
+    controller.call("DELETE", "/v1/streams/gone")
+    for query in ("", "?group=both&group=only"):
+        assert status(controller, query)["unread_groups"] == dict.fromkeys(("both", "only"), "unknown_stream"), query
+    assert status(controller)["counts"]["reader_groups"] == 3
+    create(controller, "gone")
+    assert status(controller)["unread_groups"] == dict.fromkeys(("both", "only"), "stream_recreated")
+
+
 def test_status_without_a_store_says_why_and_shows_memory(controller: InProcess, database: Path) -> None:
     create(controller, "a", "b")
     controller.note("w", NOON, {}, "a")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.errors import GroupExists
 from tests.dashboard.conftest import PART, Served
 from tests.dashboard.html_tree import Element, read
 from tests.served import NOON, ManualClock
@@ -413,6 +414,31 @@ def test_a_group_shows_its_windows_readers_and_positions(served: Served) -> None
     assert offline["data-act"] == "/acts/take-offline?group=g&reader=r"
 
 
+def test_a_group_of_a_deleted_stream_is_listed_and_its_page_says_how_to_mend_it(served: Served) -> None:
+    for name in ("s", "gone"):
+        served.stream(name)
+    served.call("PUT", "/v1/reader-groups/g", {"streams": ["s", "gone"], "reader_timeout_ms": MINUTE})
+    served.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 4}}})
+    served.call("DELETE", "/v1/streams/gone")
+    for why in ("one of its streams was deleted", "one of its streams was deleted and created again"):
+        for path in ("/", "/streams/s", "/topology"):
+            (row,) = served.page(path).rows("unknown")
+            assert (row["Name"], row["Why"]) == ("g", f"cannot be read: {why}"), path
+        assert "No reader group" not in served.page("/streams/s").text
+        page = served.page("/reader-groups/g")
+        said = page.by_id("refusal").text
+        assert "'gone'" in said and "out of the group's streams" in said and "delete the group" in said
+        tiles = [each.text for each in page.all("div", "tile")]
+        assert tiles[0] == "Streams s, gone" and "reader_timeout_ms 1 min" in tiles
+        assert page.rows("readers")[0]["Segments"] == "s/0"
+        assert page.rows("segments")[-1]["Read up to"] == "4" and "reader registered" in page.section("Journal").text
+        acts = [each["data-act"] for each in page.all("button") if "data-act" in each.attributes]
+        assert acts[:2] == ["/acts/configure-group?group=g", "/acts/delete-group?group=g"]
+        served.stream("gone")
+    served.call("PATCH", "/v1/reader-groups/g", {"streams": ["s"]})
+    assert served.page("/reader-groups/g").rows("streams")[0]["Stream"] == "s"
+
+
 def test_a_controller_alone_is_one_row_without_a_button(served: Served) -> None:
     page = served.page("/controllers")
     assert "One controller serves this store, alone." in page.text
@@ -512,17 +538,26 @@ def test_what_is_not_there_says_so_and_leads_back(served: Served) -> None:
 
 
 class Broken:
-    """A status with a fault."""
+    """A status that raises an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
 
     def seen_by(self, _viewer: object) -> Broken:
         return self
 
     async def overview(self) -> None:
-        raise KeyError("a password")
+        raise self._error
+
+
+def test_a_refusal_that_has_nothing_to_do_with_a_token_speaks_of_none(served: Served) -> None:
+    served.app.state.status = Broken(GroupExists(group="g", differs=("streams",)))
+    page = read(served.request("GET", "/").text)
+    assert page.one("h1").text == "Refused" and "token" not in page.one("main").text
 
 
 def test_a_page_that_failed_says_so_tells_nothing_of_the_inside_and_goes_on(served: Served) -> None:
-    sound, served.app.state.status = served.app.state.status, Broken()
+    sound, served.app.state.status = served.app.state.status, Broken(KeyError("a password"))
     page = read(served.request("GET", "/").text)
     assert "Not known at this moment" in page.one("h1").text and "KeyError" in page.text
     assert "password" not in page.text and "data-live" in page.one("main").attributes

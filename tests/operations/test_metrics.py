@@ -53,6 +53,19 @@ def test_a_group_shows_its_lag_backlog_and_remaining_offsets(busy: Scrape) -> No
     assert busy.value("group_backlog", group="readers") in (0, 1)
 
 
+def test_a_group_of_a_deleted_stream_is_unreadable_and_does_not_vanish(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", STREAM)
+    controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"], "backlog_threshold_ms": 1_000})
+    assert scrape(controller).value("group_readable", group="g") == 1
+    controller.call("DELETE", "/v1/streams/s")
+    for _ in range(2):
+        found = scrape(controller)
+        assert found.value("group_readable", group="g") == 0 and found.of("group_backlog") == {}
+        controller.call("PUT", "/v1/streams/s", STREAM)
+    controller.call("DELETE", "/v1/reader-groups/g")
+    assert scrape(controller).of("group_readable") == {}
+
+
 def test_every_metric_has_a_sample_with_its_declared_labels(busy: Scrape) -> None:
     assert [each.name for each in AMONG_OTHERS if each.name in busy.kinds] == []
     for family in FAMILIES:

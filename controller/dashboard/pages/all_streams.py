@@ -8,7 +8,7 @@ from typing import NamedTuple
 from controller.dashboard.charts import Point, curve, lag_chart
 from controller.dashboard.journal import TOPICS, journals_table
 from controller.dashboard.limits import LAG_LINES
-from controller.dashboard.pages.page import Page, View, word_cell
+from controller.dashboard.pages.page import Page, View, unknown_table, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.topology import Flows, lines
@@ -104,7 +104,8 @@ async def topology_page(view: View) -> Page:
     found = await view.status.overview()
     streams = [each for each in found.streams if view.who.may_see(each.stream)]
     unread = sum(map(view.who.may_see, found.unread))
-    flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
+    groups = found.groups.allowed(view.who.may_see)
+    flows = Flows(streams, groups.groups)
 
     def words(each: StreamStatus) -> Cell:
         return Cell("", plain="; ".join(lines(flows.stream_box(each))))
@@ -115,8 +116,9 @@ async def topology_page(view: View) -> Page:
         text=lambda each: " ".join(flows.names(each)), rows=10,
     )  # fmt: skip
     drawn = [(each.stream, flows.counted_sources(each), flows.stream_box(each)) for each in table.items]
-    shows = {"flows": table, "drawn": drawn, "unknown": unread, "none": not streams and not unread}
-    return Page("topology.html", "Topology", shows, [table])
+    unknown = unknown_table(view, {}, groups, {})
+    shows = {"flows": table, "drawn": drawn, "unread": unread, "unknown": unknown, "none": not streams and not unread}
+    return Page("topology.html", "Topology", shows, [table, unknown])
 
 
 async def journal_page(view: View) -> Page:

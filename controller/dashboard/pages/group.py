@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from controller.cluster.records import Kind
+from controller.dashboard.fields import as_text
 from controller.dashboard.journal import journal_table
 from controller.dashboard.limits import GROUP_JOURNAL_READ, NAMED_WRITERS
 from controller.dashboard.pages.page import Page, Tile, View
@@ -24,7 +25,8 @@ from controller.dashboard.words import (
 from controller.format import NOTHING, Times, is_epoch, moment, named, span, yes
 from controller.status.group_members import ReaderStatus
 from strandline.core.order import SegmentRef
-from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
+from strandline.errors import Refused
+from strandline.wire.groups import GROUP_SETTINGS, GroupSettings, GroupWindow, KeyWindow, StreamWindow
 from strandline.wire.status import GroupStatus, StreamStatus
 
 _BACKLOG: Final = ("backlog", "caught_up")
@@ -54,35 +56,45 @@ async def group_page(view: View, name: str) -> Page:
     # First: what is read of other controllers is read with this visitor's token, and shared with the next visitor.
     view.who.check(*(await view.controller.groups.get(name)).membership.settings.streams)
     details = await view.controller.status.of_group(name)
-    found = details.group
     entries = await view.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
     changes = [each for each in entries if each.kind in _BACKLOG]
-    read = (await view.status.of_streams(found.streams)).streams
-    windows = _windows_of(details.window, read)
     members = details.members
     places = sorted(members.offsets.keys() | members.owners.keys())
     tables: dict[str, Table[Any]] = {
-        "streams": _windows_table(view, windows),
         "readers": _readers_table(view, name, members.readers),
         "segments": _places_table(view, places, members.offsets, members.owners),
         "backlog": journal_table(view.address, "backlog", changes, view.now),
         "journal": journal_table(view.address, "journal", entries, view.now),
     }
-    made = next((each for each in entries if each.kind == "created"), None)
-    began = changes[-1] if changes else made if found.backlog else None  # a new group is in backlog
-    since = "" if began is None else f"since {moment(began.at, view.now)}{'' if changes else ', when it was made'}"
+    of_now: dict[str, Any]
+    if isinstance(details.read, Refused):
+        of_now = {"refusal": str(details.read), "tiles": _settings_tiles(details.settings)}
+    else:
+        found, window = details.read
+        read = (await view.status.of_streams(found.streams)).streams
+        windows = _windows_of(window, read)
+        tables["streams"] = _windows_table(view, windows)
+        made = next((each for each in entries if each.kind == "created"), None)
+        began = changes[-1] if changes else made if found.backlog else None  # a new group is in backlog
+        since = "" if began is None else f"since {moment(began.at, view.now)}{'' if changes else ', when it was made'}"
+        of_now = {"refusal": "", "tiles": _group_tiles(found, since), "held": _held_group(found, read, windows)}
     command = {"positions": dict[str, Any]()}
     shows = {
         "name": name,
         "served_by": view.status.served_by(Kind.GROUP, name),
-        "tiles": _group_tiles(found, since),
-        "held": _held_group(found, read, windows),
         "no_readers": not members.readers,
         "no_places": not places,
         "reader_command": view.curl("PUT", f"/v1/reader-groups/{name}/readers/r1", command),
+        **of_now,
         **tables,
     }
     return Page("group.html", name, shows, list(tables.values()))
+
+
+def _settings_tiles(settings: GroupSettings) -> list[Tile]:
+    """What is known of a group without a status."""
+    found = [Tile(each.name, as_text(each, getattr(settings, each.name)) or "none") for each in GROUP_SETTINGS.values()]
+    return [Tile("Streams", ", ".join(settings.streams)), *found]
 
 
 def _group_tiles(found: GroupStatus, since: str) -> list[Tile]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from controller.dashboard.limits import ATTENTION_STREAMS
-from controller.dashboard.pages.page import Page, Tile, View, word_cell
+from controller.dashboard.pages.page import Page, Tile, View, unknown_table, word_cell
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import (
     COLOURS,
@@ -29,7 +29,6 @@ from controller.dashboard.words import (
 )
 from controller.format import NOTHING, Times, holding, is_epoch, span
 from controller.status.overview import GroupsFound
-from controller.status.unread_text import why_unread
 from strandline.errors import StreamLoading
 from strandline.wire.status import GroupStatus, State, StreamStatus
 
@@ -41,7 +40,7 @@ async def overview_page(view: View) -> Page:
     groups = found.groups.allowed(may_see)
     loading = sum(code == StreamLoading.code for code in unread.values())
     shown = _streams_table(view, streams, found.served_by), _groups_table(view, groups.groups)
-    unknown = _unknown_table(view, unread, groups, found.served_by)
+    unknown = unknown_table(view, unread, groups, found.served_by)
     states = [each.state for each in streams]
     return Page(
         "overview.html",
@@ -151,41 +150,6 @@ def _held_cell(status: StreamStatus) -> Cell:
     if writer is None:
         return Cell("", more=story, plain=story)
     return Cell(writer, writer_link(status.stream, writer), more=story, plain=f"{writer}: {story}")
-
-
-class _Unknown(NamedTuple):
-    """A stream or a reader group without a status."""
-
-    name: str
-    link: str
-    what: str
-    code: str
-    controller: str | None
-
-
-def _unknown_table(
-    view: View, unread: Mapping[str, str], groups: GroupsFound, served_by: Mapping[str, str]
-) -> Table[_Unknown]:
-    """What has no status, streams first. A stream that is only not loaded yet will have one in a moment."""
-    items = [
-        _Unknown(name, stream_link(name), "stream", code, served_by.get(name))
-        for name, code in sorted(unread.items())
-        if code != StreamLoading.code
-    ]
-    items += [
-        _Unknown(name, group_link(name), "reader group", each.code, None)
-        for name, each in sorted(groups.unread.items())
-    ]
-    columns: list[Column[_Unknown]] = [
-        Column("name", "Name", lambda each: Cell(each.name, each.link), sort=lambda each: each.name),
-        Column("what", "What", lambda each: each.what, sort=lambda each: each.what, essential=False),
-        Column("why", "Why", lambda each: why_unread(each.code), sort=lambda each: each.code),
-        Column("server", "Controller", lambda each: each.controller or NOTHING, essential=False),
-    ]
-    return Table(
-        view.address, "unknown", columns, items, id=lambda each: f"{each.what[:1]}-{each.name}",
-        text=lambda each: f"{each.name} {each.what} {each.code} {each.controller or ''}", noun="names",
-    )  # fmt: skip
 
 
 def _groups_table(view: View, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:

@@ -11,10 +11,14 @@ from fastapi import FastAPI
 
 from controller.controller import Controller
 from controller.dashboard.history import History
-from controller.dashboard.tables import Address, Cell, Table
+from controller.dashboard.tables import Address, Cell, Column, Table
 from controller.dashboard.visitors import Visitor
-from controller.dashboard.words import Word
+from controller.dashboard.words import Word, group_link, stream_link
+from controller.format import NOTHING
+from controller.status.overview import GroupsFound
 from controller.status.status_view import StatusView, StatusViews
+from controller.status.unread_text import why_unread
+from strandline.errors import StreamLoading
 
 
 class Tile(NamedTuple):
@@ -68,3 +72,38 @@ class View:
 def word_cell(word: Word, more: str = "", more_colour: str = "soft") -> Cell:
     """A word in its colour, with small print."""
     return Cell(word.text, colour=f"{word.colour} strong", more=more, more_colour=more_colour)
+
+
+class _Unknown(NamedTuple):
+    """A stream or a reader group without a status."""
+
+    name: str
+    link: str
+    what: str
+    code: str
+    controller: str | None
+
+
+def unknown_table(
+    view: View, unread: Mapping[str, str], groups: GroupsFound, served_by: Mapping[str, str]
+) -> Table[_Unknown]:
+    """What has no status, streams first. A stream that is only not loaded yet will have one in a moment."""
+    items = [
+        _Unknown(name, stream_link(name), "stream", code, served_by.get(name))
+        for name, code in sorted(unread.items())
+        if code != StreamLoading.code
+    ]
+    items += [
+        _Unknown(name, group_link(name), "reader group", each.code, None)
+        for name, each in sorted(groups.unread.items())
+    ]
+    columns: list[Column[_Unknown]] = [
+        Column("name", "Name", lambda each: Cell(each.name, each.link), sort=lambda each: each.name),
+        Column("what", "What", lambda each: each.what, sort=lambda each: each.what, essential=False),
+        Column("why", "Why", lambda each: why_unread(each.code), sort=lambda each: each.code),
+        Column("server", "Controller", lambda each: each.controller or NOTHING, essential=False),
+    ]
+    return Table(
+        view.address, "unknown", columns, items, id=lambda each: f"{each.what[:1]}-{each.name}",
+        text=lambda each: f"{each.name} {each.what} {each.code} {each.controller or ''}", noun="names",
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from controller.cluster.records import Kind
 from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
 from controller.dashboard.limits import CHART_GROUPS, FLOW_WAIT_S, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
-from controller.dashboard.pages.page import Page, Tile, View, word_cell
+from controller.dashboard.pages.page import Page, Tile, View, unknown_table, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.segments import segments_picture
 from controller.dashboard.tables import Cell, Column, Table
@@ -46,8 +46,8 @@ async def stream_page(view: View, name: str) -> Page:
     status = details.stream
     wanted = view.address.get("key")
     key = status.keys.get(wanted) or next(iter(status.keys.values()))
-    found = (await view.status.of_groups((name,))).groups
-    groups = [each for each in found if view.who.may_see_all(each.streams)]
+    found = (await view.status.of_groups((name,))).allowed(view.who.may_see)
+    groups = found.groups
     over = Range(view.address, status.seen_at)
     history, last = view.history, details.last_entry
     entries = await history.journal(last, name, JOURNAL_READ)
@@ -56,6 +56,7 @@ async def stream_page(view: View, name: str) -> Page:
         "keys": _keys_table(view, status),
         "writers": _writers_table(view, details, key),
         "groups": _readers_of(view, name, groups, key),
+        "unknown": unknown_table(view, {}, found, {}),
         "incomplete": incomplete_table(view.address, incomplete, view.now),
         "segments": _segments_table(view, details),
         "journal": journal_table(view.address, "journal", entries, view.now),

@@ -19,7 +19,7 @@ from controller.status.parts import PartAsked
 from controller.status.status_view import StatusView, StatusViews
 from controller.status.stream_status import by_trouble
 from strandline.access import EVERYTHING, Grant, Role
-from strandline.errors import InvalidParameter
+from strandline.errors import InvalidParameter, UnknownStream
 from strandline.names import check_name
 from strandline.wire import status as wire
 
@@ -95,7 +95,11 @@ async def get_status(
         next=page.next,
         unread=page.unread,
         groups=tuple(each for each in groups.groups if shows(each.group, each.streams)),
-        unread_groups={name: each.code for name, each in groups.unread.items() if shows(name, each.streams)},
+        unread_groups={
+            name: each.code
+            for name, each in groups.unread.items()
+            if shows(name, each.streams) or each.code == UnknownStream.code  # a deleted stream is on no page
+        },
     )
     return answer(reply)
 
