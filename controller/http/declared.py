@@ -95,7 +95,7 @@ class HotRoute(APIRoute):
         if scope["method"] not in (self.methods or ()):
             await super().handle(scope, receive, send)
             return
-        if scope["method"] != "GET":
+        if scope["query_string"] and scope["method"] != "GET":
             _check_parameters(scope, ())
         response: Response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
