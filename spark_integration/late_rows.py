@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from spark_integration.errors import WrongColumn
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def keep_late(events: DataFrame, event_time: str, folder: str) -> DataFrame:
+def keep_late(events: DataFrame, event_time: str, folder: str, observation: str) -> DataFrame:
     """Returns the same rows, and writes those older than their `floor` to a folder. Raises WrongColumn."""
     for column in (FLOOR, "segment", "offset"):
         if column not in events.columns:
@@ -23,7 +24,7 @@ def keep_late(events: DataFrame, event_time: str, folder: str) -> DataFrame:
                 found="is not there",
                 wanted="late_to names its files after it, so select it along with your own columns",
             )
-    return events.mapInArrow(LateKeeper(folder, event_time), events.schema)
+    return events.mapInArrow(LateKeeper(folder, event_time, observation), events.schema)
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class LateKeeper:
 
     folder: str
     event_time: str
+    observation: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -50,10 +52,19 @@ class LateKeeper:
         table = pa.Table.from_batches([late]).drop_columns([FLOOR])
         for segment in pc.unique(table["segment"]).to_pylist():
             rows = table.filter(pc.equal(table["segment"], segment))
-            # The name depends only on the rows, so a task that runs again writes the same file.
-            name = f"{segment}-{rows['offset'][0].as_py():016d}.parquet"
+            # A task that runs again writes the same file, and no other stream or query does.
+            name = f"{segment}-{rows['offset'][0].as_py():016d}-{self._origin()}.parquet"
             files, path = (
                 fs.FileSystem.from_uri(self.folder) if "://" in self.folder else (fs.LocalFileSystem(), self.folder)
             )
             files.create_dir(path, recursive=True)
             parquet.write_table(rows, f"{path}/{name}", filesystem=files)
+
+    def _origin(self) -> str:
+        """Returns a digest of the query, by the id that its checkpoint has, and of its observation: each stream of a
+        query needs its own."""
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
+        return blake2b(f"{query} {self.observation}".encode(), digest_size=8).hexdigest()

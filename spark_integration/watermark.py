@@ -55,6 +55,7 @@ def exact_watermark(
     - `observation`: the name of the metrics in progress reports. Two streams in one query need two names.
     - `late_to`: a folder, visible to all machines, for Parquet files of the late rows that Spark drops. It needs the
       columns segment and offset, and passes every row through Python. A repeated batch writes the same files again.
+      Several streams and queries may name one folder.
 
     The metrics are events, unreadable (events without an event time), mark (ms), late (events older than the previous
     batch's mark: a writer broke its promise, and Spark drops them unless their window is still open; null if `df` has
@@ -81,7 +82,7 @@ def exact_watermark(
     )
     events = marked.where(is_event).drop(MARK)
     if late_to is not None:
-        events = keep_late(events, event_time, late_to)
+        events = keep_late(events, event_time, late_to, observation)
     return events.drop(FLOOR).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
 
 

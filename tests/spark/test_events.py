@@ -25,6 +25,7 @@ from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
 from strandline.errors import InvalidConfig, UnknownStream
 from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
 
 WIDTH_MS = 10_000
 NOW_MS = 4_000_000_000_000  # a time of events that is not behind the clock
@@ -97,6 +98,34 @@ def test_late_rows_are_kept_and_counted_and_the_group_advances(
         ("1", 1, 9.0, "d0"),
         ("1", 2, 10.499, "d1"),
     ]
+
+
+def test_streams_and_queries_keep_their_late_rows_in_one_folder(
+    spark: SparkSession, running: Any, controller: Any, stream: Any, event_log: Any, place: Any, tmp_path: Path
+) -> None:
+    other, other_log = controller.stream(), SqliteLog.create(tmp_path / "others.db", 3)
+    side = tmp_path / "late"
+    events = read_events(spark, **place, late_to=str(side))
+    others = place | {"stream": other.name, "path": tmp_path / "others.db"}
+    both = events.union(read_events(spark, **others, late_to=str(side), observation="others"))
+
+    def append(time: int) -> None:
+        for log in (event_log.log, other_log):
+            log.append([Event(b'{"at": %d}' % time, key=b"k", segment="0")])
+
+    with running(counted(both), exact=False) as run, running(counted(events), "alone", exact=False) as alone:
+        append(11_000)
+        for each in (stream, other):
+            each.mark(10_500, {"0": 1})
+        run.settle(), alone.settle()
+        append(9_000)
+        run.settle(), alone.settle()
+    assert [row["at"].timestamp() for row in spark.read.parquet(str(side)).collect()] == [9.0] * 3
+    max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name)).unlink()
+    with running(counted(both), before=run, exact=False) as again:  # its last batch runs again
+        again.settle()
+    assert spark.read.parquet(str(side)).count() == 3
+    other_log.close()
 
 
 def test_read_between_gives_exactly_the_events_and_refuses_incomplete_ranges(
