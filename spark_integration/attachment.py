@@ -59,8 +59,8 @@ def attach(
     of `stream` at these positions. So windows close one batch later than with the source `strandline`, and never early.
     The session keeps the listener until `detach`.
 
-    - `source`: the topic that Spark's Kafka connector reads, by default the stream's name. Its partitions are the
-      stream's segments. For another source, any name.
+    - `source`: the one topic that Spark's Kafka connector reads, by default the stream's name. All of its partitions
+      are the stream's segments. For another source, any name.
     - `positions`: for another source, a function from its progress to a position; `FilePositions` is one for files.
     - `time_key`: the stream's time key.
     - `group`: the reader group that shows the query's position on the controller, one for each checkpoint by default.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
@@ -59,13 +59,23 @@ class KafkaPositions:
             return None
         return sum(max(0, end - read.get(segment, 0)) for segment, end in ends.items())
 
+    def others(self, source: SourceProgress) -> set[str]:
+        """Returns the other topics that the source reads."""
+        return _by_topic(source.endOffset).keys() - {self._topic}
+
     def _offsets(self, text: str | None) -> Mapping[str, int] | None:
-        try:
-            offsets = json.loads(text or "")
-        except ValueError:
-            return None
-        of_topic = offsets.get(self._topic) if isinstance(offsets, dict) else None
-        return of_topic if isinstance(of_topic, dict) else None
+        return _by_topic(text).get(self._topic)
+
+
+def _by_topic(text: str | None) -> dict[str, Mapping[str, int]]:
+    """The offsets of Spark's own Kafka connector; none of another source."""
+    try:
+        offsets = json.loads(text or "")
+    except ValueError:
+        return {}
+    if not isinstance(offsets, dict):
+        return {}
+    return {topic: each for topic, each in offsets.items() if isinstance(each, dict)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,8 @@ class PositionReporter(StreamingQueryListener):
     def __init__(self) -> None:
         self._attached: dict[str, Attached] = {}  # by what their mark offsets name as `source`
         self._windows: dict[StreamAccess, ControllerWindows] = {}  # used in the outbox's thread only
+        self._bounds: dict[tuple[str, str], int | None] = {}  # by group and stream, in that thread
+        self._warned: set[tuple[str, str]] = set()  # the run of a query, and what the log says of it
         self._outbox = ReportSender("strandline positions")
 
     def attach(self, source: str, attached: Attached) -> None:
@@ -111,7 +123,8 @@ class PositionReporter(StreamingQueryListener):
         """Does nothing: an idle query has no new position."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        """Does nothing: the last batch reported its position."""
+        """Forgets what the log says of this run: the last batch reported its position."""
+        self._warned = {run for run in list(self._warned) if run[0] != str(event.runId)}
 
     def handle_progress(self, progress: StreamingQueryProgress) -> None:
         """Reports a finished batch. The source that Spark plans first is reported last: it may wait for that, and then
@@ -129,19 +142,30 @@ class PositionReporter(StreamingQueryListener):
         known = [(source, each) for source, each in read if each is not None]
         names = sorted({source.description for source, _ in known})
         if len(names) != 1:
-            _log.error(
-                "query %s: %s give positions of %r, but exactly one source must: its watermark does not move",
-                progress.name or progress.id, " and ".join(names) or "none of its sources", marks.source,
-            )  # fmt: skip
+            found = " and ".join(names) or "none of its sources"
+            text = f"{found} give positions of {marks.source!r}, but exactly one source must"
+            self._warn_once(progress, f"{text}: its watermark does not move")
             return
         # A query may read one source several times, and each time it is somewhere else.
         position = reduce(Cut.meet, (Cut(each) for _, each in known)).offsets
-        remaining = None
+        remaining = partitions = None
         if isinstance(attached.positions, KafkaPositions):
+            others = {topic for source, _ in known for topic in attached.positions.others(source)}
+            if others:
+                self._warn_once(
+                    progress,
+                    f"{names[0]} reads {', '.join(sorted(others))} as well, which stream {marks.stream!r} does not "
+                    "cover: its watermark does not move; load and attach each topic by itself, with its own stream, "
+                    "and unite the results",
+                )
+                return
             counts = [attached.positions.remaining(source) for source, _ in known]
             remaining = max((count for count in counts if count is not None), default=None)
-        subject = marks.group, marks.stream
-        self._outbox.put(subject, lambda: self._report(marks, attached, position, remaining, is_first=is_first))
+            partitions = set.intersection(*(set(each) for _, each in known))  # a position leaves out what is at 0
+        self._outbox.put(
+            (marks.group, marks.stream),
+            lambda: self._report(marks, attached, position, remaining, partitions, progress, is_first=is_first),
+        )
 
     def _report(
         self,
@@ -149,6 +173,8 @@ class PositionReporter(StreamingQueryListener):
         attached: Attached,
         position: Mapping[str, int],
         remaining: int | None,
+        partitions: Set[str] | None,
+        progress: StreamingQueryProgress,
         *,
         is_first: bool,
     ) -> None:
@@ -161,3 +187,26 @@ class PositionReporter(StreamingQueryListener):
         window = report(self._windows[access], marks.group, marks.stream, marks.epoch, position, settled)
         if attached.backlog is not None:
             attached.backlog.update(window, remaining)
+        if partitions is not None:
+            subject, own = (marks.group, marks.stream), window.streams.get(marks.stream)
+            bound = None if own is None or access.time_key not in own.keys else own.keys[access.time_key].lower
+            if bound == self._bounds.get(subject):
+                self._check_partitions(access, partitions, progress)
+            self._bounds[subject] = bound
+
+    def _check_partitions(self, access: StreamAccess, partitions: Set[str], progress: StreamingQueryProgress) -> None:
+        """Logs a warning if the query does not read partitions that lie below the newest mark."""
+        mark = self._windows[access].describe().latest_marks.get(access.time_key)
+        missing = [] if mark is None else sorted(name for name, at in mark.cut.items() if at and name not in partitions)
+        if missing:
+            self._warn_once(
+                progress,
+                f"the marks of stream {access.stream!r} cover partitions that it does not read ({', '.join(missing)}): "
+                "its watermark does not move; subscribe to the topic, or assign all of its partitions",
+            )
+
+    def _warn_once(self, progress: StreamingQueryProgress, text: str) -> None:
+        run = str(progress.runId), text
+        if run not in self._warned:
+            self._warned.add(run)
+            _log.warning("query %s: %s", progress.name or progress.id, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,21 +111,30 @@ class TestFiles:
 class TestReporter:
     """What the listener makes of a progress report with several sources."""
 
-    def handle_progress(self, stream: Any, *sources: tuple[str, dict[str, int]]) -> dict[str, int]:
-        """Reports a batch of a query; returns where its group stands then."""
+    def handle_progress(
+        self, stream: Any, *sources: tuple[str, dict[str, int]], others: Sequence[str] = ()
+    ) -> dict[str, int]:
+        """Reports two batches of a query, whose sources read other topics as well; returns where its group stands
+        then."""
         access = StreamAccess(controller=stream.url, stream=stream.name)
         epoch = GroupFollower(ControllerWindows(access), "twice", stream.name).register({})
         marks = json.dumps(MarkOffset(group="twice", stream=stream.name, source="orders", epoch=epoch).to_json())
         read = [
-            SimpleNamespace(description=name, startOffset=None, endOffset=json.dumps({"orders": at}), latestOffset=None)
+            SimpleNamespace(
+                description=name,
+                startOffset=None,
+                endOffset=json.dumps({"orders": at, **{each: {"0": 9} for each in others}}),
+                latestOffset=None,
+            )
             for name, at in sources
         ]
         reporter = PositionReporter()
         reporter.attach("orders", Attached(access, KafkaPositions("orders")))
         theirs = SimpleNamespace(description="marks", startOffset=None, endOffset=marks)
-        progress: Any = SimpleNamespace(name="job", id="7", sources=[*read, theirs])
-        reporter.handle_progress(progress)
-        assert reporter.settle(60)
+        progress: Any = SimpleNamespace(name="job", id="7", runId="8", sources=[*read, theirs])
+        for _ in range(2):
+            reporter.handle_progress(progress)
+            assert reporter.settle(60)
         reporter.close()
         with ReaderGroup(stream.controller.connection, "twice") as group:
             return dict(group.get_time_window().streams[stream.name].position)
@@ -144,6 +154,27 @@ class TestReporter:
         assert self.handle_progress(stream) == {}
         assert "query job: none of its sources give positions of 'orders'" in caplog.text
 
+    def test_other_topics_of_a_source_are_named_once_and_move_nothing(
+        self, stream: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        read = ("Kafka[orders, bills, sales]", {"0": 5})
+        assert self.handle_progress(stream, read, others=("sales", "bills")) == {}
+        [line] = caplog.messages
+        assert "query job: Kafka[orders, bills, sales] reads bills, sales as well, which stream" in line
+
+    def test_partitions_that_the_marks_cover_and_nobody_reads_are_named_once(
+        self, stream: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        some, every = {"0": 5}, {"0": 5, "1": 0, "2": 0}
+        stream.mark(500, {"0": 5})
+        self.handle_progress(stream, ("Kafka[orders]", some))
+        stream.mark(600, {"0": 7, "1": 4})
+        self.handle_progress(stream, ("Kafka[orders]", every))  # it has not read them yet
+        assert not caplog.records
+        self.handle_progress(stream, ("Kafka[orders]", some))
+        [line] = caplog.messages
+        assert "cover partitions that it does not read (1): its watermark does not move" in line
+
     def test_a_report_that_cannot_be_sent_holds_up_no_other_query(self, controller: Any) -> None:
         reporter, reported = PositionReporter(), threading.Event()
         backlog: Any = SimpleNamespace(update=lambda *_: reported.set())
@@ -158,7 +189,7 @@ class TestReporter:
                 SimpleNamespace(description=name, startOffset=None, endOffset=json.dumps(end), latestOffset=None)
                 for name, end in ends.items()
             ]
-            progress: Any = SimpleNamespace(name="job", id="7", sources=sources)
+            progress: Any = SimpleNamespace(name="job", id="7", runId="8", sources=sources)
             reporter.handle_progress(progress)
         assert reported.wait(60)
         reporter.close()
