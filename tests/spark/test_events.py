@@ -20,8 +20,8 @@ from spark_integration.listener import _listener_of
 from spark_integration.mark_watch import MarkWatch
 from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
+from strandline import CallableStrategy
 from strandline.client import calls
-from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
 from strandline.errors import InvalidConfig, UnknownStream
 from strandline.logs import Event
