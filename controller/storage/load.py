@@ -267,7 +267,7 @@ def deleted_epochs(connection: Connection, kind: Kind, name: str) -> int:
 def greatest_deleted_epoch(connection: Connection, kind: Kind, name: str) -> int:
     """The same within a transaction."""
     table = schema.deleted
-    query = select(table.c.epochs).where(table.c.kind == kind, table.c.name == name)
+    query = select(table.c.epochs).where(table.c.kind == kind.value, table.c.name == name)
     return connection.execute(query).scalar_one_or_none() or 0
 
 

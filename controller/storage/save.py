@@ -191,9 +191,9 @@ def _keep_epochs(connection: Connection, kind: Kind, name: str, epochs: int) -> 
     known = connection.execute(select(its.epochs).where(its.name == name)).scalar_one_or_none()
     known = known if isinstance(known, int) else 0  # where its rows cannot be read it may be anything
     greatest = max(epochs, known, greatest_deleted_epoch(connection, kind, name))
-    connection.execute(delete(deleted).where(deleted.c.kind == kind, deleted.c.name == name))
+    connection.execute(delete(deleted).where(deleted.c.kind == kind.value, deleted.c.name == name))
     if greatest:
-        connection.execute(insert(deleted).values(kind=kind, name=name, epochs=greatest))
+        connection.execute(insert(deleted).values(kind=kind.value, name=name, epochs=greatest))
 
 
 def _drop_from_marks(connection: Connection, stream: str, segment: str) -> None:

@@ -566,7 +566,8 @@ class TrackedProducer:
     def renew(self) -> None:
         """Goes on with a new producer after a failure with which this one cannot. The open transaction is over."""
         self._producer.purge()
-        while len(self._producer):  # until its events are reported as failed
+        deadline = time.monotonic() + KAFKA_CLOSE_MS / 1000
+        while len(self._producer) and time.monotonic() < deadline:  # until its events are reported as failed
             with suppress(KafkaException):  # each call says again what happened
                 self._producer.poll(KAFKA_STEP_MS / 1000)
         self._producer = client_of(Producer, _at_a_pace(self.settings))
