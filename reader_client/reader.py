@@ -340,7 +340,7 @@ class ReaderJobs:
             # It was silent for too long, and others continue; or the group no longer reads one of these streams.
             # If another process has its name, this raises Fenced as well.
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
-        except UnknownReader:  # `offline` removed it
+        except UnknownReader:  # `offline` removed it, or it was silent for a day
             answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
         if balance:
             yield from self._take_and_balance(answer)

@@ -48,14 +48,16 @@ class LogSink:
     A batch has the column value, and optionally key or segment, as text or bytes. It goes through the driver and into
     one transaction of at most TRANSACTION_BYTES. For larger batches use Spark's own Kafka sink, which may write a row
     twice after a failure. `name` is the sink's name: the log keeps the last batch under it, so that a batch that runs
-    again after a failure is not appended again; under Spark Connect only if its rows are the same again. Options are
-    the source's `log`, `path` or `topic`, and `kafka.…`.
+    again after a failure is not appended again; under Spark Connect only if its rows are the same again. So call it
+    once for each batch; for other rows of the batch make another sink. Options are the source's `log`, `path` or
+    `topic`, and `kafka.…`.
     """
 
     def __init__(self, name: str, **options: object) -> None:
         self._name = check_name("writer", name)
         self._place = location_of({key.lower(): str(value) for key, value in options.items()})
         self._open: Log | None = None
+        self._last: tuple[str | None, int] | None = None  # the run of a query, and its batch
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": None}  # the receiving process opens the log itself
@@ -66,9 +68,13 @@ class LogSink:
             return
         if self._open is None:
             self._open = self._place.open_log(self._name)
-        memo = json.dumps({"batch": batch_id, "of": _query_of(batch) or _digest(events)})
+        run = _property_of(batch, "spark.jobGroup.id"), batch_id
+        memo = json.dumps({"batch": batch_id, "of": _property_of(batch, "sql.streaming.queryId") or _digest(events)})
         before = self._open.memo(self._name)
         if before == memo:
+            if run == self._last and run[0] is not None:
+                wanted = "called once for each batch: make another sink, with a name of its own, for other rows"
+                raise InvalidOption(name="name", value=self._name, wanted=wanted)
             return  # it was committed before Spark failed
         if before and not before.startswith('{"batch": '):
             wanted = "the log has the memo of a writer, or of a program, under it: give the sink a name of its own"
@@ -76,6 +82,7 @@ class LogSink:
         with self._open.begin() as transaction:
             transaction.write(events)
             transaction.commit(Memo(self._name, memo))
+        self._last = run
 
     def close(self) -> None:
         """Closes the log. The next batch opens it again."""
@@ -264,13 +271,13 @@ def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else None if value is None else bytes(value)
 
 
-def _query_of(batch: DataFrame) -> str | None:
-    """The id of the query whose batch this is, which is that of its checkpoint. None outside of a query, and under
-    Spark Connect, where a batch does not tell it: there the events have to tell it from the batch of a new checkpoint
-    with the same number."""
+def _property_of(batch: DataFrame, name: str) -> str | None:
+    """What Spark says of the query whose batch this is: `sql.streaming.queryId` is that of its checkpoint, and
+    `spark.jobGroup.id` that of its run. None outside of a query, and under Spark Connect, where a batch does not tell
+    it: there the events have to tell it from the batch of a new checkpoint with the same number."""
     spark = batch.sparkSession
-    query: str | None = spark.sparkContext.getLocalProperty("sql.streaming.queryId") if is_classic(spark) else None
-    return query
+    value: str | None = spark.sparkContext.getLocalProperty(name) if is_classic(spark) else None
+    return value
 
 
 def _digest(events: list[Event]) -> str:

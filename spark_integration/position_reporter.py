@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     )
 
     from reader_client.backlog import GroupBacklog
+
+STANDS_S: Final = 10.0  # a bound that stands so long is looked into
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +99,8 @@ class PositionReporter(StreamingQueryListener):
     def __init__(self) -> None:
         self._attached: dict[str, Attached] = {}  # by what their mark offsets name as `source`
         self._windows: dict[StreamAccess, ControllerWindows] = {}  # used in the outbox's thread only
-        self._bounds: dict[tuple[str, str], int | None] = {}  # by group and stream, in that thread
+        # By group and stream, in that thread: its bound, and when it moved or was looked into.
+        self._bounds: dict[tuple[str, str], tuple[int | None, float]] = {}
         self._warned: set[tuple[str, str]] = set()  # the run of a query, and what the log says of it
         self._outbox = ReportSender("strandline positions")
 
@@ -190,9 +194,13 @@ class PositionReporter(StreamingQueryListener):
         if partitions is not None:
             subject, own = (marks.group, marks.stream), window.streams.get(marks.stream)
             bound = None if own is None or access.time_key not in own.keys else own.keys[access.time_key].lower
-            if bound == self._bounds.get(subject):
+            now = time.monotonic()
+            before, since = self._bounds.get(subject, (None, now))
+            stands = subject in self._bounds and bound == before
+            if stands and now - since >= STANDS_S:
                 self._check_partitions(access, partitions, progress)
-            self._bounds[subject] = bound
+            if not stands or now - since >= STANDS_S:
+                self._bounds[subject] = bound, now
 
     def _check_partitions(self, access: StreamAccess, partitions: Set[str], progress: StreamingQueryProgress) -> None:
         """Logs a warning if the query does not read partitions that lie below the newest mark."""

@@ -512,12 +512,12 @@ class NotOwner(Unavailable):
 
 
 class StreamAway(Unavailable):
-    """Of several controllers on one store, the one that serves a stream of a reader group was not reached in time. What
-    a reader has reported stands, and is harmless to repeat. Nothing else was changed."""
+    """Of several controllers on one store, the one that serves a stream of a reader group was not reached in time. A
+    report may stand, and is harmless to repeat. Nothing else was changed."""
 
     says = (
         "the controller that serves stream {stream!r}, which the reader group reads, cannot be asked just now "
-        "({reason}): a report stands, nothing else was changed, try again"
+        "({reason}): a report may stand, nothing else was changed, try again"
     )
     stream: str
     reason: str

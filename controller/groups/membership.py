@@ -196,14 +196,16 @@ class Membership:
 
     def time_out_silent(self, moment: Moment) -> None:
         """Frees the segments of silent readers; the segments go back to what was settled. Forgets those that have been
-        silent for READER_FORGOTTEN_MS: their epochs are not given out again."""
+        silent for READER_FORGOTTEN_MS: their epochs are not given out again. The one heard last stays, and says when
+        the group was last heard."""
         silent = {name for name in self.readers if self.is_silent(name, moment)}
         if silent:
             places = [place for place, owner in list(self.owners.items()) if owner in silent]
             losers = {self.owners[place] for place in places}
             self.silent += [(name, self.readers[name].heard_at) for name in sorted(losers)]
             self._free(places)
-            for name in silent:
+            last = max(self.readers, key=lambda name: self.readers[name].heard_at)
+            for name in silent - {last}:
                 if self.readers[name].served_at + READER_FORGOTTEN_MS <= moment.served:
                     del self.readers[name]
                     self.touched.readers.add(name)

@@ -78,7 +78,7 @@ class StackedRoute(APIRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.declared is not None and scope["method"] == self.declared.method != "GET":
-            _check_parameters(scope, [each.alias for each in self.dependant.query_params])
+            check_parameters(scope, [each.alias for each in self.dependant.query_params])
             if not self.declared.takes:
                 await _check_empty(receive)
         await AsyncExitStackMiddleware(super().handle)(scope, receive, send)
@@ -96,7 +96,7 @@ class HotRoute(APIRoute):
             await super().handle(scope, receive, send)
             return
         if scope["query_string"] and scope["method"] != "GET":
-            _check_parameters(scope, ())
+            check_parameters(scope, ())
         response: Response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 
@@ -137,7 +137,7 @@ class Routes(APIRouter):
         return declared
 
 
-def _check_parameters(scope: Scope, known: Collection[str]) -> None:
+def check_parameters(scope: Scope, known: Collection[str]) -> None:
     """Raises InvalidParameter for one that a call does not take: with a misspelt `epoch` it would fence nobody."""
     for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
         if name not in known:
@@ -148,10 +148,10 @@ def _check_parameters(scope: Scope, known: Collection[str]) -> None:
 async def _check_empty(receive: Receive) -> None:
     """Raises InvalidParameter for a body of a call that takes none."""
     body, more = b"", True
-    while more and body in (b"", b"{", b"{}"):
+    while more and len(body) <= len(b"null"):
         message = await receive()
         body = (body + message.get("body", b"")).strip()
         more = message.get("more_body", False)
-    if body not in (b"", b"{}"):
+    if body not in (b"", b"null", b"{}"):
         wanted = "left out: this call takes none, and an epoch stands in the URL, as ?epoch=3"
         raise InvalidParameter(name="body", value="…", wanted=wanted)

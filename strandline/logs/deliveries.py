@@ -57,7 +57,7 @@ class Deliveries:
     A position is the greatest acknowledged offset of each segment, plus one: an event under way will get a greater
     offset, and a failed event has none. Only a log that was made anew, or has lost events, gives an event a smaller
     offset than those that were acknowledged before it was sent. Then the position goes back with it, and the controller
-    refuses the notes.
+    refuses the notes of a writer that has noted more.
     """
 
     def __init__(self) -> None:
@@ -119,10 +119,12 @@ class Deliveries:
             return done
 
     def abort(self) -> None:
-        """Forgets the transaction, with its failures."""
+        """Forgets the transaction, with its failures and with what is under way."""
         with self._lock:
             self._uncommitted = None
             self._failures = Failures()
+            self._round = _Round()
+            self._open = [self._round]
 
     @property
     def in_transaction(self) -> bool:

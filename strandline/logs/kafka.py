@@ -319,7 +319,7 @@ class KafkaLog:
     # -- transactions ------------------------------------------------------------------------------------------
 
     def _transact(self, events: Sequence[Event], memo: Memo | None) -> Position:
-        """Writes events and a memo in one transaction. After an error, except LogUndecided, none are in the log."""
+        """Writes events and a memo in one transaction. After an error none are in the log, unless it `is_undecided`."""
         self._origin.check()
         with self._lock:
             self._settle()
@@ -373,7 +373,8 @@ class KafkaLog:
             self._repeat_call(self._producer.commit_transaction)
         except KafkaException as error:
             unavailable = LogUnavailable(path=self._topic.path, reason=error.args[0].str())
-            if error.args[0].txn_requires_abort():
+            # Kafka has no such transaction any more if it is in another state: it was aborted meanwhile.
+            if error.args[0].txn_requires_abort() or error.args[0].code() == KafkaError.INVALID_TXN_STATE:
                 raise unavailable from error
             raise LogUndecided(path=self._topic.path, reason=unavailable.reason) from error
 
@@ -382,18 +383,25 @@ class KafkaLog:
         try:
             self._repeat_call(self._producer.abort_transaction, within_ms=within_ms)
         except KafkaException as error:
-            if not (error.args[0].fatal() and self._own_producer):
+            if within_ms is not None or not (error.args[0].fatal() and self._own_producer):
                 raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
             # Kafka has aborted it after `transaction.timeout.ms`, and the producer cannot go on.
             self._producer.renew()
-            self._unsettled = self._initialize
+            self._unsettled = self._has_ended  # unless that is done now: later it might fence a newer log object
             self._initialize()
         self._unsettled = None
 
     def _initialize(self) -> None:
         """Fences every older producer with this transactional id, and ends its transaction."""
         self._call_producer(self._producer.init_transactions)
-        self._unsettled = None
+
+    def _has_ended(self) -> None:
+        raise LogFenced(transactional_id=str(self._transactional_id))
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it is not known yet if the last commit was carried out."""
+        return self._unsettled == self._commit
 
     def _settle(self) -> None:
         """Finishes the commit or abort of an earlier call whose outcome is not known."""
@@ -429,17 +437,19 @@ class KafkaTransaction(BufferedTransaction):
             return log._transact(log._checked(events), memo) if events or memo is not None else {}
 
         super().__init__(append)
+        self._log = log
 
     def commit(self, memo: Memo | None = None) -> Position:
         """Makes all events durable, and soon visible: Kafka answers before every partition has the commit's marker.
 
-        After an error nothing is written, and the commit can be repeated. But after LogUndecided the transaction is
-        over, and `flush` of the log finds out how it ended.
+        After an error nothing is written, and the commit can be repeated. But after LogUndecided, or an interrupt while
+        Kafka commits, the transaction is over, and `flush` of the log finds out how it ended.
         """
         try:
             return super().commit(memo)
-        except LogUndecided:
-            self._end("committed, perhaps,")
+        except BaseException:
+            if self._log.is_undecided:
+                self._end("committed, perhaps,")
             raise
 
 
@@ -465,6 +475,7 @@ class TrackedProducer:
         self._deliveries: dict[str, Deliveries] = {}
         self._logs: dict[str, KafkaLog] = {}
         self._in_transaction = False
+        self._ending: str | None = None  # the call that is to end the transaction
 
     def log(self, topic: str) -> KafkaLog:
         """A topic as the log of a Writer: the positions of notes come from what this producer has sent there."""
@@ -546,22 +557,30 @@ class TrackedProducer:
     def begin_transaction(self) -> None:
         self._origin.check()
         self._producer.begin_transaction()
-        self._in_transaction = True
+        self._in_transaction, self._ending = True, None
         for each in list(self._deliveries.values()):
             each.begin()
 
     def commit_transaction(self, *timeout: float) -> None:
         """Commits. Events of the transaction count as acknowledged when this returns, and not before."""
-        self._origin.check()
-        self._producer.commit_transaction(*timeout)
+        self._end_by("commit_transaction", timeout)
         self._in_transaction = False
         for each in list(self._deliveries.values()):
             each.commit()
 
     def abort_transaction(self, *timeout: float) -> None:
-        self._origin.check()
-        self._producer.abort_transaction(*timeout)
+        self._end_by("abort_transaction", timeout)
         self._aborted()
+
+    def _end_by(self, call: str, timeout: tuple[float, ...]) -> None:
+        self._origin.check()
+        repeated, self._ending = self._ending == call, call
+        try:
+            getattr(self._producer, call)(*timeout)
+        except KafkaException as error:
+            # The call before has ended it, and was interrupted before that was recorded here.
+            if not (repeated and self._in_transaction and error.args[0].code() == KafkaError._STATE):
+                raise
 
     def renew(self) -> None:
         """Goes on with a new producer after a failure with which this one cannot. The open transaction is over."""

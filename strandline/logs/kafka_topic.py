@@ -176,6 +176,8 @@ class Topic:
     def _replicas_needed(self, timeout_s: float) -> int:
         try:
             return int(self._setting("min.insync.replicas", timeout_s))
+        except KeyError:
+            return 1  # of what is no Kafka, but speaks like it
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise

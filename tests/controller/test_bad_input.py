@@ -175,6 +175,12 @@ def test_bad_calls_are_problems(
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
 
+@pytest.mark.parametrize("empty", [b"", b"{}", b"null", b" null\n"])
+def test_a_body_without_fields_is_none(controller_with_stream: Any, empty: bytes) -> None:
+    controller_with_stream.note("a", 1, {"0": 1})
+    assert controller_with_stream.request("DELETE", "/v1/streams/s/writers/a", content=empty).status_code == 200
+
+
 def test_all_methods_that_a_path_takes_are_named(controller_with_stream: Any) -> None:
     answer = controller_with_stream.request("POST", "/v1/streams/s")
 

@@ -196,6 +196,17 @@ def test_a_client_that_leaves_ends_the_call_to_the_owner(make: Make, owner: Call
     assert hanging.left.wait(30)
 
 
+@pytest.mark.parametrize("path", ["/v1/streams/s/notes?epoch=1", "/v1/notes?epoch=1"])
+def test_a_note_with_a_parameter_is_refused_by_any_controller(make: Make, cluster: Cluster, path: str) -> None:
+    first, second = make(1), make(2)
+    cluster.give("s", 2)
+    assert first.ask("PUT", "/v1/streams/s", STREAM).status_code == 201
+    body = note(1) if "streams" in path else {"notes": [note(1, stream="s")]}
+    for each in (first, second):
+        refused = each.ask("POST", path, body)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_parameter")
+
+
 def test_notes_that_wait_when_a_controller_stops_are_unknown(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
     asked = threading.Event()
     first, _ = make(1), owner(lambda _: asked.set())

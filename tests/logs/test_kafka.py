@@ -21,6 +21,7 @@ from strandline.logs.errors import (
     NotAcknowledged,
     NotInLog,
     TopicMissing,
+    TransactionOver,
     TransactionUnderWay,
 )
 from strandline.logs.kafka import KafkaLog, TrackedProducer
@@ -51,6 +52,30 @@ def read_all(kafka: Kafka, topic: str) -> dict[str, list[bytes | None]]:
 
 def events(*values: bytes, segment: str = "0") -> list[Event]:
     return [Event(value, segment=segment) for value in values]
+
+
+class Interrupted:
+    """A producer with which Ctrl-C comes right after a commit or an abort."""
+
+    def __init__(self, producer: Any, call: str) -> None:
+        self._producer = producer
+        self._call = call
+        self._interrupts = [KeyboardInterrupt()]
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._producer, name)
+        if name != self._call:
+            return found
+
+        def call(*given: Any) -> None:
+            found(*given)
+            if self._interrupts:
+                raise self._interrupts.pop()
+
+        return call
+
+    def __len__(self) -> int:
+        return len(self._producer)
 
 
 class TestExistingProducers:
@@ -248,6 +273,36 @@ class TestTransactions:
             position = log.append(events(b"fine"))
             assert log.flush() == position
         assert read_all(kafka, topic) == {"0": [b"fine"], "1": []}
+
+    @pytest.mark.parametrize("again", [True, False])
+    def test_an_interrupt_right_after_the_commit_loses_nothing_and_writes_nothing_twice(
+        self, kafka: Kafka, new_topic: Callable[..., str], again: bool
+    ) -> None:
+        topic = new_topic(1)
+        with KafkaLog.connect(kafka.servers, topic, transactional_id=topic) as log:
+            log._producer._producer = Interrupted(log._producer._producer, "commit_transaction")
+            with pytest.raises(KeyboardInterrupt), log.begin() as transaction:
+                transaction.write(events(b"a"))
+                transaction.commit()
+            if again:
+                with pytest.raises(TransactionOver, match="committed, perhaps,"):
+                    transaction.commit()
+            assert log.flush() == {"0": 1}
+            log.append(events(b"b"))
+        assert read_all(kafka, topic) == {"0": [b"a", b"b"]}
+
+    def test_an_interrupt_right_after_an_abort_is_got_over(
+        self, kafka: Kafka, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        topic = new_topic(1)
+        with KafkaLog.connect(kafka.servers, topic, transactional_id=topic) as log:
+            log._producer._producer = Interrupted(log._producer._producer, "abort_transaction")
+            with monkeypatch.context() as failing:
+                failing.setattr(log, "_wait", lambda: 1 / 0)
+                with pytest.raises(KeyboardInterrupt):
+                    log.append(events(b"a"))
+            log.append(events(b"b"))
+        assert read_all(kafka, topic) == {"0": [b"b"]}
 
     def test_without_a_transactional_id_there_are_none(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
         with KafkaLog.connect(kafka.servers, new_topic()) as log:

@@ -222,6 +222,25 @@ def test_a_batch_that_runs_again_with_other_rows_is_appended_once(
     sink.close()
 
 
+def test_a_sink_that_is_called_twice_for_a_batch_is_refused(
+    spark: SparkSession, read: Read, event_log: Any, stream: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "output.db"
+    SqliteLog.create(path, 1).close()
+    sink = LogSink("job", path=path)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        sink(batch, batch_id)
+        sink(batch.withColumn("value", functions.lit("other")), batch_id)
+
+    event_log.append("0", [1_000])
+    writer = read().selectExpr("'0' AS segment", "'one' AS value").writeStream.foreachBatch(write)
+    query = writer.option("checkpointLocation", str(tmp_path / "job")).trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException, match="called once for each batch"):
+        query.awaitTermination(60)
+    sink.close()
+
+
 def test_a_column_that_no_log_takes_is_named(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "output.db"
     SqliteLog.create(path, 1).close()

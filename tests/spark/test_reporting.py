@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from reader_client import ReaderGroup
+from spark_integration import position_reporter
 from spark_integration.durations import duration_ms, time_ms, time_us
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.file_positions import FilePositions
@@ -163,8 +164,9 @@ class TestReporter:
         assert "query job: Kafka[orders, bills, sales] reads bills, sales as well, which stream" in line
 
     def test_partitions_that_the_marks_cover_and_nobody_reads_are_named_once(
-        self, stream: Any, caplog: pytest.LogCaptureFixture
+        self, stream: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(position_reporter, "STANDS_S", 0.0)
         some, every = {"0": 5}, {"0": 5, "1": 0, "2": 0}
         stream.mark(500, {"0": 5})
         self.handle_progress(stream, ("Kafka[orders]", some))

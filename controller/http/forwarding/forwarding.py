@@ -27,7 +27,7 @@ from controller.cluster.records import ControllerRow
 from controller.controller import Controller
 from controller.groups.stream_views import StreamViews
 from controller.http.bodies import NoteBody
-from controller.http.declared import DeclaredRoute
+from controller.http.declared import DeclaredRoute, check_parameters
 from controller.http.forwarding.directory import Directory
 from controller.http.forwarding.note_batches import NoteBatches
 from controller.http.forwarding.note_queue import NoteQueue, Passed
@@ -161,6 +161,7 @@ class Forwarding:
         call = _Call(controller, scope, receive, send, request_id)
         TOKEN.set(call.token)
         if scope["path"] == OF_SEVERAL_STREAMS and scope["method"] == "POST":
+            check_parameters(scope, ())
             batch = await self._batches.take(controller, scope, receive, call.token, passed_on_to)
             await call.reply(batch.status, batch.body, batch.time, _when_to_retry(batch.status))
             return None
@@ -315,7 +316,7 @@ def _seen_by_caller(scope: Scope) -> int:
 def _note_in(scope: Scope, subject: Subject, body: bytes) -> NoteBody | None:
     """The one small note that a call is about, which can go together with others; None for every other call."""
     is_note = scope["method"] == "POST" and scope["path"] == f"/v1/streams/{subject.name}/notes"
-    if not is_note or len(body) > SMALL_BODY_BYTES:
+    if not is_note or len(body) > SMALL_BODY_BYTES or scope["query_string"]:
         return None
     note = read_well_made(body)
     return note if note is not None and note.notes is UNSET and note.stream is UNSET else None

@@ -215,7 +215,8 @@ class Peers:
             raise
         except NoAnswer as error:
             self.outcomes[PassOutcome.UNDECIDED] += 1
-            self._log(owner, error)
+            if not isinstance(error, Stopping):
+                self._log(owner, error)
             raise
         except Overloaded:
             self.outcomes[PassOutcome.OVERLOADED] += 1
