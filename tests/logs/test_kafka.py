@@ -280,7 +280,8 @@ class TestTransactions:
     ) -> None:
         topic = new_topic(1)
         with KafkaLog.connect(kafka.servers, topic, transactional_id=topic) as log:
-            log._producer._producer = Interrupted(log._producer._producer, "commit_transaction")
+            interrupted: Any = Interrupted(log._producer._producer, "commit_transaction")
+            log._producer._producer = interrupted
             with pytest.raises(KeyboardInterrupt), log.begin() as transaction:
                 transaction.write(events(b"a"))
                 transaction.commit()
@@ -296,7 +297,8 @@ class TestTransactions:
     ) -> None:
         topic = new_topic(1)
         with KafkaLog.connect(kafka.servers, topic, transactional_id=topic) as log:
-            log._producer._producer = Interrupted(log._producer._producer, "abort_transaction")
+            interrupted: Any = Interrupted(log._producer._producer, "abort_transaction")
+            log._producer._producer = interrupted
             with monkeypatch.context() as failing:
                 failing.setattr(log, "_wait", lambda: 1 / 0)
                 with pytest.raises(KeyboardInterrupt):
