@@ -57,7 +57,7 @@ class LogSink:
         self._name = check_name("writer", name)
         self._place = location_of({key.lower(): str(value) for key, value in options.items()})
         self._open: Log | None = None
-        self._last: tuple[str | None, int] | None = None  # the run of a query, and its batch
+        self._last: tuple[str | None, int, str] | None = None  # the run of a query, its batch, and the digest of that
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": None}  # the receiving process opens the log itself
@@ -68,11 +68,12 @@ class LogSink:
             return
         if self._open is None:
             self._open = self._place.open_log(self._name)
-        run = _property_of(batch, "spark.jobGroup.id"), batch_id
-        memo = json.dumps({"batch": batch_id, "of": _property_of(batch, "sql.streaming.queryId") or _digest(events)})
+        digest = _digest(events)
+        call = _property_of(batch, "spark.jobGroup.id"), batch_id, digest
+        memo = json.dumps({"batch": batch_id, "of": _property_of(batch, "sql.streaming.queryId") or digest})
         before = self._open.memo(self._name)
         if before == memo:
-            if run == self._last and run[0] is not None:
+            if self._last is not None and call[:2] == self._last[:2] and digest != self._last[2]:
                 wanted = "called once for each batch: make another sink, with a name of its own, for other rows"
                 raise InvalidOption(name="name", value=self._name, wanted=wanted)
             return  # it was committed before Spark failed
@@ -82,7 +83,7 @@ class LogSink:
         with self._open.begin() as transaction:
             transaction.write(events)
             transaction.commit(Memo(self._name, memo))
-        self._last = run
+        self._last = call
 
     def close(self) -> None:
         """Closes the log. The next batch opens it again."""
