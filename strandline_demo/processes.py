@@ -21,7 +21,8 @@ from typing import Any, Final, Self
 from controller.terminal import Failure
 
 END_S: Final = 30.0
-LAST_WORDS_CHARACTERS: Final = 2_000
+LAST_LINES: Final = 80  # the error of a query comes before its plan
+LINE_CHARACTERS: Final = 300
 
 
 class Processes:
@@ -66,7 +67,8 @@ class Processes:
 
     def failure(self, name: str, what: str) -> Failure:
         """The error for a process that failed, with the end of its output."""
-        words = (self._folder / f"{name}.log").read_text(errors="replace").strip()[-LAST_WORDS_CHARACTERS:]
+        lines = (self._folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-LAST_LINES:]
+        words = "\n".join([line[:LINE_CHARACTERS] for line in lines])
         return Failure(f"the part {name!r} of the demo {what}; it said last:\n{words or 'nothing'}")
 
     def __enter__(self) -> Self:
