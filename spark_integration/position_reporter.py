@@ -194,13 +194,12 @@ class PositionReporter(StreamingQueryListener):
         if partitions is not None:
             subject, own = (marks.group, marks.stream), window.streams.get(marks.stream)
             bound = None if own is None or access.time_key not in own.keys else own.keys[access.time_key].lower
-            now = time.monotonic()
-            before, since = self._bounds.get(subject, (None, now))
-            stands = subject in self._bounds and bound == before
-            if stands and now - since >= STANDS_S:
+            known, now = self._bounds.get(subject), time.monotonic()
+            if known is not None and known[0] == bound:
+                if now - known[1] < STANDS_S:
+                    return
                 self._check_partitions(access, partitions, progress)
-            if not stands or now - since >= STANDS_S:
-                self._bounds[subject] = bound, now
+            self._bounds[subject] = bound, now
 
     def _check_partitions(self, access: StreamAccess, partitions: Set[str], progress: StreamingQueryProgress) -> None:
         """Logs a warning if the query does not read partitions that lie below the newest mark."""

@@ -85,8 +85,8 @@ class StackedRoute(APIRoute):
 
 
 class HotRoute(APIRoute):
-    """A route whose handler takes the request alone, and gives the answer: FastAPI's search for parameters and for
-    routers within routers, and its stacks for what handlers open, take longer than a note."""
+    """A route without parameters, whose handler takes the request alone, and gives the answer: FastAPI's search for
+    parameters and for routers within routers, and its stacks for what handlers open, take longer than a note."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         return Route.matches(self, scope)
@@ -95,8 +95,7 @@ class HotRoute(APIRoute):
         if scope["method"] not in (self.methods or ()):
             await super().handle(scope, receive, send)
             return
-        if scope["query_string"] and scope["method"] != "GET":
-            check_parameters(scope, ())
+        check_parameters(scope, ())
         response: Response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 
@@ -139,6 +138,8 @@ class Routes(APIRouter):
 
 def check_parameters(scope: Scope, known: Collection[str]) -> None:
     """Raises InvalidParameter for one that a call does not take: with a misspelt `epoch` it would fence nobody."""
+    if not scope["query_string"]:
+        return
     for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
         if name not in known:
             wanted = f"left out: this call takes {' and '.join(known) or 'none'}"

@@ -49,11 +49,6 @@ class Tenure:
         """When the store was last restored after the tenure with this fence; None if it was not."""
         return max((moment for restored, moment in self.restores if restored > fence), default=None)
 
-    @property
-    def lost_epochs(self) -> int:
-        """An epoch that nothing had passed that the store has lost by a restore; 0 if it was not restored."""
-        return max((moment for _, moment in self.restores), default=0)
-
     def moment(self, now: int) -> Moment:
         """A time of the controller's clock as the streams and groups under this tenure have it."""
         now = max(now, self.clock_floor)

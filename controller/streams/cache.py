@@ -103,7 +103,7 @@ class LoadingCache(Generic[Item]):
             epochs = await deleted_epochs()
             tenure_now, found = await self._find_under(name, find)
             if found is not None or (tenure_now is tenure and self.deletions == deletions):
-                return tenure_now, found, max(epochs, tenure_now.lost_epochs)
+                return tenure_now, found, max(epochs, tenure_now.restored_at(0) or 0)
 
     async def _find_under(self, name: str, find: Callable[[str], Awaitable[Item | None]]) -> tuple[Tenure, Item | None]:
         while True:

@@ -107,16 +107,18 @@ class Topic:
         above the high watermark, which come to light later.
         """
 
-        def ask(timeout_s: float) -> None:
-            for each in self._described(timeout_s):
-                if len(each.isr) < len(each.replicas):
-                    needed = min(len(each.replicas), self._replicas_needed(timeout_s))
-                    if len(each.isr) < needed:
-                        reason = f"partition {each.id} has {len(each.isr)} in-sync replicas, and needs {needed}"
-                        raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
+        def ask(timeout_s: float) -> list[int]:
+            described = self._described(timeout_s)
+            lacking = [each for each in described if len(each.isr) < len(each.replicas)]
+            asked = self._replicas_needed(timeout_s) if lacking else 0
+            for each in lacking:
+                needed = min(len(each.replicas), asked)
+                if len(each.isr) < needed:
+                    reason = f"partition {each.id} has {len(each.isr)} in-sync replicas, and needs {needed}"
+                    raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
+            return [each.id for each in described]
 
-        self._repeat(ask)
-        return self.ends()
+        return self.ends(partitions=self._repeat(ask))
 
     def heads(self, partitions: Iterable[int] | None = None) -> Position:
         """The first offset of each partition that retention has not removed."""

@@ -195,6 +195,12 @@ def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
     assert output.run(calls.marks(output.name, limit=1000)).marks[-1].time == 20_000
 
 
+def run_once(rows: DataFrame, write: Callable[[DataFrame, int], None], folder: Path) -> None:
+    """Runs a query from the checkpoint in a folder until it has read what is there."""
+    writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(folder))
+    writer.trigger(availableNow=True).start().awaitTermination(60)
+
+
 def test_a_batch_that_runs_again_with_other_rows_is_appended_once(
     spark: SparkSession, read: Read, event_log: Any, stream: Any, tmp_path: Path
 ) -> None:
@@ -212,10 +218,8 @@ def test_a_batch_that_runs_again_with_other_rows_is_appended_once(
     event_log.append("0", [1_000, 2_000])
     rows = read().selectExpr("'0' AS segment", "uuid() AS value")
     for folder in ("first", "first", "new"):  # a new checkpoint begins anew, with the same number
-        writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / folder))
-        query = writer.trigger(availableNow=True).start()
         with suppress(StreamingQueryException):
-            query.awaitTermination(60)
+            run_once(rows, write, tmp_path / folder)
     assert ended[:2] == [0, 0]
     with SqliteLogReader(path) as log:
         assert log.end_offsets() == {"0": 4}
@@ -234,10 +238,9 @@ def test_a_sink_that_is_called_twice_for_a_batch_is_refused(
         sink(batch.withColumn("value", functions.lit("other")), batch_id)
 
     event_log.append("0", [1_000])
-    writer = read().selectExpr("'0' AS segment", "'one' AS value").writeStream.foreachBatch(write)
-    query = writer.option("checkpointLocation", str(tmp_path / "job")).trigger(availableNow=True).start()
+    rows = read().selectExpr("'0' AS segment", "'one' AS value")
     with pytest.raises(StreamingQueryException, match="called once for each batch"):
-        query.awaitTermination(60)
+        run_once(rows, write, tmp_path / "job")
     sink.close()
 
 
