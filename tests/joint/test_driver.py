@@ -302,10 +302,9 @@ def test_time_moves_on_in_a_stream_that_nobody_calls_after_a_takeover(postgres_u
         assert await one.marks("s0") == [1]
         (two,) = await all_nodes.start("two")
         await all_nodes.crash(one)
-        while await two.marks("s0") != [1, 2]:
+        while await two.marks("s0") != [1, 2] or (loaded := two.streams.find_loaded("s0")) is None:
             await two.driver.changed()
-        loaded = two.streams.find_loaded("s0")
-        assert loaded is not None and loaded.chains[""].last is not None
+        assert loaded.chains[""].last is not None
         assert loaded.chains[""].last.excluded == ("silent",)
 
     play(postgres_url, scene)

@@ -299,14 +299,15 @@ WAITING = """
 """
 AWAITING = """
     async def use():
-        global writer
+        global now, writer
         transport = AsyncFaultyTransport(AsyncHttpxTransport(url), faults)
         writer = AsyncWriter(
             AsyncConnection(url, transport=transport), stream, 'w1', log=log, automatically_note_time=automatic
         )
         await writer.register()
         faults.always(Fault.CONTROLLER_AWAY)
-        while writer.status().stuck is None:
+        now = 200
+        while said.count(200) < 2 or writer.status().stuck is None:
             await asyncio.sleep(0.001)
     asyncio.run(use())
 """
