@@ -18,7 +18,7 @@ from strandline.client.http import Connection
 from strandline.client.retry import Patience
 from strandline.core.config import StreamConfig
 from strandline.core.note import DEFAULT_KEY
-from strandline.errors import Unavailable
+from strandline.errors import Unavailable, Undecided
 from strandline.logs.sqlite import SqliteLog
 from strandline_demo.outcome import compare, draw, read_log, table
 from strandline_demo.processes import Processes
@@ -135,7 +135,7 @@ def holder(connection: Connection) -> str:
     """The writer that holds time back, as the controller names it."""
     try:
         holder = connection.run(calls.describe(STREAM)).held_by.get(DEFAULT_KEY)
-    except Unavailable as error:
+    except (Unavailable, Undecided) as error:
         return f"the controller does not name the holder ({error.code})"
     if holder is None:
         return "nobody holds time back"
