@@ -76,6 +76,7 @@ class LogSink:
             if self._last is not None and call[:2] == self._last[:2] and digest != self._last[2]:
                 wanted = "called once for each batch: make another sink, with a name of its own, for other rows"
                 raise InvalidOption(name="name", value=self._name, wanted=wanted)
+            self._last = call
             return  # it was committed before Spark failed
         if before and not before.startswith('{"batch": '):
             wanted = "the log has the memo of a writer, or of a program, under it: give the sink a name of its own"
