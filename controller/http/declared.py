@@ -28,6 +28,7 @@ from strandline.errors import InvalidParameter
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 JSON: Final = "application/json"
+BODY_SHOWN_BYTES: Final = 100  # in the error about one that a call does not take
 
 
 class RuleScope(Enum):
@@ -78,9 +79,10 @@ class StackedRoute(APIRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.declared is not None and scope["method"] == self.declared.method != "GET":
-            check_parameters(scope, [each.alias for each in self.dependant.query_params])
+            known = [each.alias for each in self.dependant.query_params]
+            check_parameters(scope, known)
             if not self.declared.takes:
-                await _check_empty(receive)
+                await _check_empty(receive, known)
         await AsyncExitStackMiddleware(super().handle)(scope, receive, send)
 
 
@@ -137,22 +139,30 @@ class Routes(APIRouter):
 
 
 def check_parameters(scope: Scope, known: Collection[str]) -> None:
-    """Raises InvalidParameter for one that a call does not take: with a misspelt `epoch` it would fence nobody."""
+    """Raises InvalidParameter for one that a call does not take, or gets twice: with a misspelt `epoch` it would fence
+    nobody."""
     if not scope["query_string"]:
         return
-    for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+    given = set()
+    for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
         if name not in known:
             wanted = f"left out: this call takes {' and '.join(known) or 'none'}"
-            raise InvalidParameter(name=name, value="…", wanted=wanted)
+            raise InvalidParameter(name=name, value=value, wanted=wanted)
+        if name in given:
+            raise InvalidParameter(name=name, value=value, wanted="given once")
+        given.add(name)
 
 
-async def _check_empty(receive: Receive) -> None:
+async def _check_empty(receive: Receive, known: Collection[str]) -> None:
     """Raises InvalidParameter for a body of a call that takes none."""
     body, more = b"", True
     while more and len(body) <= len(b"null"):
         message = await receive()
-        body = (body + message.get("body", b"")).strip()
+        body = b"".join((body + message.get("body", b"")).split())
         more = message.get("more_body", False)
     if body not in (b"", b"null", b"{}"):
-        wanted = "left out: this call takes none, and an epoch stands in the URL, as ?epoch=3"
-        raise InvalidParameter(name="body", value="…", wanted=wanted)
+        wanted = "left out: this call takes none"
+        if "epoch" in known:
+            wanted += ", and an epoch stands in the URL, as ?epoch=3"
+        shown = body[:BODY_SHOWN_BYTES].decode(errors="replace")
+        raise InvalidParameter(name="body", value=shown, wanted=wanted)

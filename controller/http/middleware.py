@@ -132,8 +132,8 @@ class Middleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD":  # the server sends no body for it
-            scope = {**scope, "method": "GET"}
+        if scope["method"] == "HEAD" and not scope["path"].endswith("/marks/live"):  # which would not end
+            scope = {**scope, "method": "GET"}  # the server sends no body for it
         scope["app"] = self._owner
         controller: Controller = self._owner.state.controller
         path, sent = scope["path"], sent_headers(scope)

@@ -144,6 +144,7 @@ def test_no_bad_note_is_taken_and_each_is_told_what_is_wrong(controller_with_str
         ("GET", "/v1/streams/s/marks/at?time=1.5", b"", 422, "invalid_parameter"),
         ("POST", "/v1/streams/s/writers/a/idle?epoch=x", b"", 422, "invalid_parameter"),
         ("POST", "/v1/streams/s/writers/a/idle?Epoch=1", b"", 422, "invalid_parameter"),
+        ("POST", "/v1/streams/s/writers/a/idle?epoch=1&epoch=2", b"", 422, "invalid_parameter"),
         ("POST", "/v1/streams/s/notes?epoch=1", b"{}", 422, "invalid_parameter"),
         ("DELETE", "/v1/streams/s/writers/a", b'{"epoch": 1}', 422, "invalid_parameter"),
         ("POST", "/v1/streams/s/writers/a/exclude", b'{"epoch": 1}', 422, "invalid_parameter"),
@@ -175,7 +176,19 @@ def test_bad_calls_are_problems(
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
 
-@pytest.mark.parametrize("empty", [b"", b"{}", b"null", b" null\n"])
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("/v1/streams/s/writers/a/idle?epok=3", b"", "epok cannot be '3': left out: this call takes epoch"),
+        ("/v1/streams/s/writers/a/idle", b'{"epoch": 3}', "none, and an epoch stands in the URL, as ?epoch=3"),
+        ("/v1/streams/s/writers/a/exclude", b'{"epoch": 3}', "left out: this call takes none"),
+    ],
+)
+def test_what_a_call_does_not_take_is_named(controller_with_stream: Any, path: str, body: bytes, words: str) -> None:
+    assert controller_with_stream.request("POST", path, content=body).json()["detail"].endswith(words)
+
+
+@pytest.mark.parametrize("empty", [b"", b"{}", b"null", b" null\n", b"{\n }"])
 def test_a_body_without_fields_is_none(controller_with_stream: Any, empty: bytes) -> None:
     controller_with_stream.note("a", 1, {"0": 1})
     assert controller_with_stream.request("DELETE", "/v1/streams/s/writers/a", content=empty).status_code == 200

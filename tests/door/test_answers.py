@@ -100,6 +100,7 @@ def test_the_documentation_is_made_once_however_many_ask_for_it() -> None:
         (b"GET //healthz HTTP/1.1", 404),
         (b"HEAD /healthz HTTP/1.1", 200),
         (b"HEAD /v1/streams/nowhere HTTP/1.1", 404),
+        (b"HEAD /v1/streams/nowhere/marks/live HTTP/1.1", 405),
     ],
 )
 def test_an_unusual_target_or_version_gets_its_proper_status(served: OwnProcess, line: bytes, status: int) -> None:
