@@ -137,7 +137,8 @@ class Fenced(Conflict):
         if self.newest > self.epoch:
             return (
                 f"another process has registered the name {self.name!r}, with epoch {self.newest} after "
-                f"{self.epoch}: give each process a name of its own, or end one"
+                f"{self.epoch}: give each process a name of its own, or end one. Where a store was restored, or a "
+                f"group gave up a stream that was deleted, register again"
             )
         if self.newest == self.epoch:
             return f"{called} for a segment that another reader has taken over: leave it to that one"
@@ -174,7 +175,7 @@ class StreamRecreated(Conflict):
         return (
             f"stream {self.stream!r} was deleted and created again since reader group {self.group!r} began to read it, "
             f"so the group's positions in it do not count: take it out of the group's streams, and add it again, which "
-            f"keeps the positions in the others, or delete the group and create it again"
+            f"fences its readers and keeps the positions in the others, or delete the group and create it again"
         )
 
 
@@ -234,8 +235,8 @@ class UnknownGroup(Missing):
 
 class UnknownReader(Missing):
     says = (
-        "reader group {group!r} knows no reader {reader!r}: register it with PUT "
-        "/v1/reader-groups/{group}/readers/{reader}"
+        "reader group {group!r} knows no reader {reader!r}, or no longer, after a day of silence: register it with PUT "
+        "/v1/reader-groups/{group}/readers/{reader}; with positions in the body it continues from there"
     )
     group: str
     reader: str

@@ -80,7 +80,7 @@ class LoadedGroup:
 
     def start_over(self, restored_at: int, now: int) -> None:
         """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.start_over` does."""
-        self.membership.start_over(restored_at)
+        self.membership.fence_all(restored_at)
         self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), now)
 
     def configure(

@@ -194,6 +194,15 @@ class Membership:
         del self.readers[name]
         self.touched.readers.add(name)
 
+    def hear(self, name: str, epoch: int | None, moment: Moment) -> bool:
+        """Whether this is a reader's newest epoch, and it was not silent for too long: it counts as heard then."""
+        self.time_out_silent(moment)
+        reader = self.readers.get(name)
+        if reader is None or reader.epoch != epoch:
+            return False
+        self._touch(name, reader, moment)
+        return True
+
     def time_out_silent(self, moment: Moment) -> None:
         """Frees the segments of silent readers; the segments go back to what was settled. Forgets those that have been
         silent for READER_FORGOTTEN_MS: their epochs are not given out again. The one heard last stays, and says when
@@ -236,7 +245,7 @@ class Membership:
         for stream, beginning in starts.items():
             self.start(stream, beginning)
 
-    def start_over(self, epochs: int) -> None:
+    def fence_all(self, epochs: int) -> None:
         """Never gives out an epoch up to this one again, and fences every reader until it registers again."""
         self.epochs = max(self.epochs, epochs) + 1
         self.touched.group = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -41,6 +42,7 @@ from strandline.errors import (
     Refused,
     StoreCorrupt,
     StoreUndecided,
+    StrandlineError,
     StreamAway,
     StreamRecreated,
     TooMany,
@@ -62,6 +64,7 @@ from strandline.wire.groups import (
     settings_of_group,
 )
 
+GROUPS_ASKED_AT_ONCE: Final = 8  # anew, for operators; the others have their turn then
 METRICS_LAGGING_SEGMENTS: Final = 512  # readable by a group; with more, no segment of it has a lag of its own
 
 
@@ -86,6 +89,8 @@ class Groups:
         self._own = OwnStreams(streams, reading, indexing, clock, committer)
         self.views: StreamViews = self._own
         self._cache: LoadingCache[LoadedGroup] = LoadingCache(Kind.GROUP, tenures, self._load)
+        self._asking: dict[str, asyncio.Task[None]] = {}  # groups whose window is asked for anew, for operators
+        self._turns = asyncio.Semaphore(GROUPS_ASKED_AT_ONCE)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -186,7 +191,7 @@ class Groups:
             if start is not None and not added:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
             starts = await self._starts(FromHead() if start is None else start, added)
-            watermarks = await self._told(name)
+            watermarks, has_lost = await self._told(name)
             loaded = await self.get(name)
             if loaded.membership.settings is before:  # else another call changed them meanwhile
                 break
@@ -195,17 +200,20 @@ class Groups:
             await self._committer.join(loaded)
             return
         moment = loaded.tenure.moment(self._clock.now())
+        if has_lost and not set(before.streams) <= set(settings.streams):
+            loaded.membership.fence_all(0)  # what they read, and their logs, are of the stream that was deleted
         loaded.configure(settings, starts, watermarks, moment)
         loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), moment.now)
         await self._committer.join(loaded)
 
-    async def _told(self, name: str) -> Mapping[str, int | None]:
-        """The watermarks that a group was told, which must not go back."""
+    async def _told(self, name: str) -> tuple[Mapping[str, int | None], bool]:
+        """The watermarks that a group was told, which must not go back, and whether a stream of it was deleted."""
         try:
-            return (await self.window(name)).watermarks
+            return (await self.window(name)).watermarks, False
         except (UnknownStream, StreamRecreated):  # nothing can be told any more before that stream is removed
             loaded = await self.get(name)
-            return loaded.membership.held if loaded.last_window is None else loaded.last_window.watermarks
+            told = loaded.membership.held if loaded.last_window is None else loaded.last_window.watermarks
+            return told, True
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a group with its journal, also if its rows cannot be read. Its loaded streams journal that."""
@@ -322,7 +330,7 @@ class Groups:
             positions,
             lambda members, graphs, moment: members.report(reader, epoch, positions, graphs, moment, settled),
             settled=settled,
-            is_report=True,
+            reports_as=epoch,
         )
 
     async def acquire(self, group: str, reader: str, epoch: int, most: int) -> ReaderAnswer:
@@ -389,9 +397,9 @@ class Groups:
         act: AdminAction | None = None,
         *,
         settled: Positions | None = None,
-        is_report: bool = False,
+        reports_as: int | None = None,
     ) -> ReaderAnswer:
-        """Applies a call of a reader, and answers when it is durable."""
+        """Applies a call of a reader, and answers when it is durable. `reports_as` is the epoch of a report."""
         while True:
             members = (await self.get(group)).membership
             settings = members.settings
@@ -401,7 +409,11 @@ class Groups:
                         wanted = f"streams of the group: {', '.join(settings.streams)}"
                         raise InvalidConfig(name=name, value=stream, wanted=wanted)
                     check_position(position)
-            graphs = await self._graphs(members)
+            try:
+                graphs = await self._graphs(members)
+            except StreamAway:  # for as long as that lasts, the reader lives, though nothing can be stored
+                await self._hear(group, reader, reports_as)
+                raise
             loaded = await self.get(group)
             if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
                 break
@@ -426,8 +438,16 @@ class Groups:
         loaded.record_owned(reader, owned, now)
         share, free = loaded.membership.share(graphs, moment)
         await self._committer.join(loaded)
-        window = await self._window_after(group, is_report=is_report)
+        window = await self._window_after(group, is_report=reports_as is not None)
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
+
+    async def _hear(self, group: str, reader: str, epoch: int | None) -> None:
+        """Notes that a reader was heard, if the epoch is its own."""
+        loaded = await self.get(group)
+        moment = loaded.tenure.moment(self._clock.now())
+        if loaded.membership.hear(reader, epoch, moment):
+            loaded.heard_at = moment.now
+            self._committer.keep(loaded)
 
     async def _window_after(self, group: str, *, is_report: bool) -> GroupWindow:
         """The window after a change that is stored. A report is harmless to repeat, so it raises StreamAway as it is;
@@ -449,13 +469,25 @@ class Groups:
         return window
 
     async def window_so_far(self, group: str) -> GroupWindow:
-        """The same for operators: it does not wait for the commit of a reader's report, nor for other controllers."""
+        """The same for operators: it does not wait for the commit of a reader's report, nor for other controllers. It
+        asks these for the next time."""
         loaded = await self.get(group)
         told = None if loaded.lost_stream else loaded.last_window
         if told is not None and not self.views.ready(loaded.membership.settings.streams):
+            if group not in self._asking:
+                self._asking[group] = asyncio.create_task(self._ask_anew(group), name="window of a group")
             return as_of(told, self._clock.now())
         window, _ = await self._window(group)
         return window
+
+    async def _ask_anew(self, group: str) -> None:
+        try:
+            async with self._turns:
+                await self._window(group)
+        except StrandlineError:
+            return  # a stream that is lost is remembered; of one that is away, operators see what was told last
+        finally:
+            del self._asking[group]
 
     async def _window(self, group: str) -> tuple[GroupWindow, Durable | None]:
         """The window, and the commit that makes its positions durable, if they are not."""

@@ -113,8 +113,11 @@ def test_a_group_of_a_deleted_stream_is_named_and_keeps_what_it_read_of_the_othe
     create_again = [] if again else [create]
     for streams in (["t"], ["s", "t"]):
         controller.call("PATCH", GROUP, {"streams": streams})
-        report = {"positions": {"t": {"0": 8}}, "epoch": epoch}
-        assert controller.call("PUT", f"{GROUP}/readers/r", report)["owned"]["t"] == {"0": 8}
+        for late in ({"t": {"0": 8}}, {name: {"0": 2} for name in streams}):  # of the earlier stream, perhaps
+            report = {"positions": late, "epoch": epoch}
+            assert controller.call("PUT", f"{GROUP}/readers/r", report, expect=409)["code"] == "fenced"
+        registered = controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"t": {"0": 8}}})
+        assert registered["epoch"] > epoch and registered["owned"] == {"t": {"0": 8}}
         while create_again:
             create_again.pop()(controller)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.cluster.records import Kind
+from controller.http.forwarding.owners import PASS_ON_MS
 from tests.forwarding.conftest import STREAM, Cluster, Make, RealController, note
 
 pytestmark = pytest.mark.full
@@ -57,6 +60,17 @@ def test_a_groups_calls_change_nothing_while_a_streams_owner_is_away(group: Two)
     assert (reader["epoch"], reader["owned"]) == (epoch, {"s": {"0": 4}, "t": {"0": 4}})
 
 
+def test_a_reader_lives_while_it_reports_though_a_streams_owner_is_away(group: Two) -> None:
+    first, second = group
+    assert first.ask("PATCH", GROUP, {"reader_timeout_ms": 2 * PASS_ON_MS}).status_code == 200
+    epoch = report(first, 4).json()["epoch"]
+    second.stop()
+    for _ in range(3):  # each takes PASS_ON_MS
+        assert report(first, 5, epoch).json()["code"] == "stream_away"
+    (reader,) = first.ask("GET", GROUP).json()["readers"]
+    assert (reader["epoch"], reader["owned"]) == (epoch, {"s": {"0": 4}, "t": {"0": 4}})
+
+
 def test_a_position_beyond_the_end_of_a_segment_changes_nothing(group: Two) -> None:
     """The end is told by the stream's owner, which the group's controller has asked before there was one."""
     first, second = group
@@ -98,6 +112,28 @@ def test_the_status_shows_what_was_told_last(group: Two) -> None:
     second.stop()
     [shown] = first.ask("GET", "/v1/status").json()["groups"]
     assert shown["group"] == "g" and shown["watermarks"] == {"": 5}
+
+
+def test_the_status_of_a_group_that_nobody_calls_follows_its_streams(group: Two) -> None:
+    first, _ = group
+    report(first, 9)
+
+    def told() -> Any:
+        status = first.ask("GET", "/v1/status").json()
+        return [each["watermarks"] for each in status["groups"]], status["unread_groups"]
+
+    for stream in ("s", "t"):
+        first.ask("POST", f"/v1/streams/{stream}/notes", note(7))
+    until_told(told, ([{"": 7}], {}))
+    first.ask("DELETE", "/v1/streams/s")
+    until_told(told, ([], {"g": "unknown_stream"}))
+
+
+def until_told(told: Callable[[], Any], wanted: Any) -> None:
+    until = time.monotonic() + 30
+    while told() != wanted:
+        assert time.monotonic() < until, told()
+        time.sleep(0.1)
 
 
 def test_a_deleted_stream_is_unknown_to_its_group(group: Two) -> None:
