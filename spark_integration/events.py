@@ -87,8 +87,9 @@ def read_between(
 
     Raises what `read_events` raises, and InvalidOption for a `start` after `end`.
 
-    The result may be inexact in two cases, which the driver's log reports and `read_range` returns as values: a
-    `startingSlack` that is too short, and an incomplete mark in the range.
+    The result may be inexact in three cases, which the driver's log reports and `read_range` returns as values: a
+    `startingSlack` that is too short, events that retention removed where no `newest` was noted, and an incomplete mark
+    in the range. Reading raises NotInLog if retention removed events after the last mark before `start`.
     """
     register(spark)
     given = {

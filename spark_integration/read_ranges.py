@@ -79,16 +79,22 @@ def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) ->
             at = windows.marks_at(time)
             if at.exact:
                 return Beginning(positions=opened(at.start, log.segments()))
-            if slack_ms is None:
-                why = f"the marks have no newest, so where {time} begins is unknown: reading starts at the head"
-                return Beginning(positions=begun(options.place.head()), widened=why)
-            mark = _noted_by(time - slack_ms, windows)
-            positions = begun(options.place.head()) if mark is None else opened(mark.cut, log.segments())
+            unknown = f"the marks have no newest, so where {time} begins is unknown: reading starts"
+            mark = None if slack_ms is None else _noted_by(time - slack_ms, windows)
+            if slack_ms is None or mark is None:
+                why, head = f"{unknown} at the head", begun(options.place.head())
+                if not head:
+                    return Beginning(positions=head, widened=why)
+                older = {} if at.floor is None else opened(at.floor.cut, log.segments())
+                # Below the head, where reading raises NotInLog, if a part above the last mark before the time is gone.
+                positions = {segment: min(offset, older.get(segment, 0)) for segment, offset in head.items()}
+                doubt = f"{why}, and retention may have removed events of that time before it"
+                return Beginning(positions=begun(positions), doubt=doubt)
             why = (
-                f"the marks have no newest, so where {time} begins is unknown: reading starts where all writers had "
-                f"noted {time - slack_ms}, and misses events written more than {slack_ms} ms ahead of their note"
+                f"{unknown} where all writers had noted {time - slack_ms}, and misses events written more than "
+                f"{slack_ms} ms ahead of their note"
             )
-            return Beginning(positions=positions, doubt=why)
+            return Beginning(positions=opened(mark.cut, log.segments()), doubt=why)
         case _:
             assert_never(start)
 

@@ -16,6 +16,7 @@ from strandline.client import calls
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
+from strandline.logs.errors import NotInLog
 
 
 @pytest.fixture
@@ -65,6 +66,23 @@ def test_an_unknown_start_is_the_head_or_slack_and_logged(
     head, slack, _ = (record.getMessage() for record in caplog.records)
     assert "reading starts at the head" in head
     assert "noted 340, and misses events written more than 50 ms ahead of their note" in slack
+
+
+@pytest.mark.parametrize("more", [{}, {"startingSlack": "1 hour"}])
+def test_without_newest_a_range_that_retention_cut_is_refused_or_in_doubt(
+    options: dict[str, str], stream: Any, event_log: Any, more: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    event_log.append("0", range(40))
+    for time in (10, 20, 30, 40):
+        note(stream, time, {"0": time}, None)
+    event_log.log.truncate({"0": 30})
+    for start in (5, 15, 25):
+        source = StrandlineSource({**options, **more, "startingTime": str(start)}).reader(SCHEMA)
+        with pytest.raises(NotInLog):
+            list(source.read(source.partitions()[0]))
+    caplog.clear()
+    assert ranges(options, startingTime=32, **more) == [SegmentRange("0", 30, 40)]
+    assert "retention may have removed events of that time" in caplog.text
 
 
 def test_slack_counts_from_what_was_noted_not_from_the_marks_time(
