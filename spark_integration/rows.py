@@ -19,6 +19,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from strandline.logs.columns import event_schema
+from strandline.logs.errors import NotInLog
 from strandline.logs.places import Place
 
 if TYPE_CHECKING:
@@ -65,8 +66,18 @@ def read_partition(place: Place, partition: InputPartition) -> Iterator[pa.Recor
     if partition.ranges:
         with place.open_reader() as log:
             for each in partition.ranges:
-                for batch in log.read(each.segment, each.start, each.end):
-                    yield _event_batch(batch, partition.floor)
+                try:
+                    for batch in log.read(each.segment, each.start, each.end):
+                        yield _event_batch(batch, partition.floor)
+                except NotInLog as error:
+                    first = place.head().get(each.segment, 0)
+                    if each.start >= first:
+                        raise
+                    wanted = (
+                        f"{place} begins at {first} there, so give a batch read a later start, and a query a new "
+                        f"checkpoint and `startingPositions` from {first} on"
+                    )
+                    raise NotInLog(**{**error.values, "wanted": wanted}) from error
     if partition.mark is not None:
         yield _mark_batch(partition.mark, partition.backlog)
 

@@ -109,12 +109,13 @@ class NotInLog(Invalid):
     start: int
     end: int
     found: int
+    wanted: str = "ask for no more"
 
     @property
     def detail(self) -> str:
         return (
             f"offsets {self.start} to {self.end} of segment {self.segment!r} were asked for, and "
-            f"{self.found} of these {max(0, self.end - self.start)} events are there: ask for no more"
+            f"{self.found} of these {max(0, self.end - self.start)} events are there: {self.wanted}"
         )
 
 

@@ -23,6 +23,7 @@ from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
 from strandline.errors import StreamRecreated
+from strandline.logs.errors import NotInLog
 from strandline.logs.places import KafkaTopic
 
 
@@ -133,6 +134,18 @@ def test_reading_starts_where_it_is_told(options: dict[str, str], event_log: Any
     end = reader.latestOffset(start, ReadAllAvailable())
     assert reader.partitions(start, end) == [ReadPartition((SegmentRange("0", 7, 9),))]
     reader.stop()
+
+
+def test_what_retention_removed_is_told_with_the_first_offset_and_the_way_on(
+    reader: StrandlineStreamReader, event_log: Any
+) -> None:
+    event_log.append("0", range(9))
+    start = reader.initialOffset()
+    event_log.log.truncate({"0": 5})
+    (partition,) = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    said = f"'{event_log.path}' begins at 5 there, so .* a new checkpoint and `startingPositions` from 5 on"
+    with pytest.raises(NotInLog, match=said):
+        list(reader.read(partition))
 
 
 def test_one_of_several_addresses_is_enough(options: dict[str, str], stream: Any, event_log: Any) -> None:
