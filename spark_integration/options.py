@@ -48,7 +48,7 @@ OPTIONS: Final = {
     "maxEventTimeLag": "in the ingestion domain: the longest time from an event to its write",
     "group": "a reader group that shows the job's position on the controller; sources of one query that share it "
     "follow its watermark while their own stream is idle. It is created if there is none",
-    "controllerWaitMs": "how long a job waits for an unreachable controller before it fails",
+    "controllerWaitMs": "how long a job waits for a controller, or the end of a log, that it cannot reach",
 }
 KNOWN: Final = tuple(OPTIONS)
 LIMITS: Final = ("maxRowsPerBatch", "maxRowsPerBacklogBatch")

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -30,10 +30,11 @@ from spark_integration.options import SourceOptions
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange, read_partition
-from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
+from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.writer import WriterState
+from strandline.logs.errors import LogUnavailable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +47,8 @@ PARTITION_ROWS: Final = 1_000_000  # a longer range is split, so that catching u
 TASK_ROWS: Final = 50_000  # shorter ranges share a task: to begin one takes as long as to read ten thousand rows
 
 _log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 
 class StrandlineSource(DataSource):
@@ -155,7 +158,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         settled = {} if processed is None else SourceOffset.from_json(processed).positions
         follower = None if processed is None else self._follower()
         group = None if follower is None else follower.report(settled)
-        segments = self._log().segments()
+        segments = self._ask_log(lambda log: log.segments())
         ends = self._ends(begin)
         if self._target is not None:
             ends = {segment: min(end, self._target.position(segment)) for segment, end in ends.items()}
@@ -190,11 +193,11 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Returns where the log ends, without the mark there: only progress reports use it."""
-        return SourceOffset(self._log().end_offsets(), backlog=self._backlog()).to_json()
+        return SourceOffset(self._ask_log(lambda log: log.end_offsets()), backlog=self._backlog()).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        ends = self._log().end_offsets()
-        planned = plan_end({}, ends, self._log().segments(), None)
+        ends = self._ask_log(lambda log: log.end_offsets())
+        planned = plan_end({}, ends, self._ask_log(lambda log: log.segments()), None)
         self._target = SourceOffset(planned, self._bound(planned, None)[0])
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -228,6 +231,20 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             self._open_log = self._options.place.open_reader()
         return self._open_log
 
+    def _ask_log(self, ask: Callable[[LogReader], Value]) -> Value:
+        """Asks the log until it answers, for `controllerWaitMs`. Raises LogUnavailable after that."""
+        windows, options = self._windows(), self._options
+        started_ms = windows.now_ms()
+        while True:
+            try:
+                return ask(self._log())
+            except LogUnavailable as error:
+                waited_ms = windows.now_ms() - started_ms
+                if waited_ms >= options.access.wait_ms:
+                    by = f"{options.place} was asked for {waited_ms:.0f} ms, see controllerWaitMs, and its client says"
+                    raise LogUnavailable(path=error.path, reason=f"{by}: {error.reason}") from error
+            windows.pause(WINDOW_PAUSE_BOUND_MS)
+
     def _windows(self) -> ControllerWindows:
         if self._open_windows is None:
             self._open_windows = ControllerWindows(self._options.access)
@@ -248,7 +265,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         windows, options = self._windows(), self._options
         started_ms = windows.now_ms()
         while True:
-            ends = self._log().end_offsets()
+            ends = self._ask_log(lambda log: log.end_offsets())
             missing = {name: offset for name, offset in begin.positions.items() if offset > ends.get(name, 0)}
             if not missing:
                 return ends

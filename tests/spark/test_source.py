@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from time import time_ns
 from typing import Any
 
@@ -23,8 +24,10 @@ from strandline.client import calls
 from strandline.core.backlog import CallableStrategy
 from strandline.core.note import Note
 from strandline.errors import StreamRecreated
-from strandline.logs.errors import NotInLog
-from strandline.logs.places import KafkaTopic
+from strandline.logs import LogReader
+from strandline.logs.errors import LogUnavailable, NotInLog
+from strandline.logs.places import KafkaTopic, SqliteFile
+from strandline.logs.sqlite_reader import SqliteLogReader
 
 
 @pytest.fixture
@@ -134,6 +137,40 @@ def test_reading_starts_where_it_is_told(options: dict[str, str], event_log: Any
     end = reader.latestOffset(start, ReadAllAvailable())
     assert reader.partitions(start, end) == [ReadPartition((SegmentRange("0", 7, 9),))]
     reader.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class FailingFile(SqliteFile):
+    """A log that fails so many times when it is asked for its end."""
+
+    failures: int
+
+    def open_reader(self) -> LogReader:
+        left = iter(range(self.failures))
+
+        class Failing(SqliteLogReader):
+            def end_offsets(self) -> dict[str, int]:
+                if next(left, None) is not None:
+                    raise LogUnavailable(path="orders", reason="Failed while waiting for controller")
+                return super().end_offsets()
+
+        return Failing(self.path)
+
+
+def test_a_log_that_is_away_is_waited_for_and_named_after_the_deadline(options: dict[str, str], event_log: Any) -> None:
+    def planned(failures: int, wait_ms: int) -> dict[str, Any]:
+        settings = StrandlineSource({**options, "controllerWaitMs": str(wait_ms)})._settings
+        reader = StrandlineStreamReader(replace(settings, place=FailingFile(options["path"], failures)))
+        try:
+            return bare(reader.latestOffset(offset({}, None), ReadAllAvailable()))
+        finally:
+            reader.stop()
+
+    event_log.append("0", range(3))
+    assert planned(1, 60_000) == offset({"0": 3}, None)
+    said = r"orders.db' was asked for \d+ ms, see controllerWaitMs, .* says: Failed while waiting"
+    with pytest.raises(LogUnavailable, match=said):
+        planned(10, 1)
 
 
 def test_what_retention_removed_is_told_with_the_first_offset_and_the_way_on(
