@@ -136,9 +136,8 @@ class Fenced(Conflict):
             return f"{called}, but that registration has ended: register again and use the epoch it gives"
         if self.newest > self.epoch:
             return (
-                f"another process has registered the name {self.name!r}, with epoch {self.newest} after "
-                f"{self.epoch}: give each process a name of its own, or end one. Where a store was restored, or a "
-                f"group gave up a stream that was deleted, register again"
+                f"another process has registered the name {self.name!r}, or its reader group gave up a deleted stream, "
+                f"with epoch {self.newest} after {self.epoch}: give each process a name of its own, or end one"
             )
         if self.newest == self.epoch:
             return f"{called} for a segment that another reader has taken over: leave it to that one"
