@@ -112,9 +112,10 @@ class Topic:
             lacking = [each for each in described if len(each.isr) < len(each.replicas)]
             asked = self._replicas_needed(timeout_s) if lacking else 0
             for each in lacking:
-                needed = min(len(each.replicas), asked)
+                needed = len(each.replicas) if asked is None else min(len(each.replicas), asked)
                 if len(each.isr) < needed:
-                    reason = f"partition {each.id} has {len(each.isr)} in-sync replicas, and needs {needed}"
+                    why = "" if asked else ": without the right DescribeConfigs on the topic, it needs all of them"
+                    reason = f"partition {each.id} has {len(each.isr)} in-sync replicas, and needs {needed}{why}"
                     raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
             return [each.id for each in described]
 
@@ -175,7 +176,8 @@ class Topic:
         partitions: list[TopicPartitionInfo] = found[self.name].result().partitions
         return partitions
 
-    def _replicas_needed(self, timeout_s: float) -> int:
+    def _replicas_needed(self, timeout_s: float) -> int | None:
+        """The topic's `min.insync.replicas`; None where this client may not ask for it."""
         try:
             return int(self._setting("min.insync.replicas", timeout_s))
         except KeyError:
@@ -183,7 +185,7 @@ class Topic:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise
-            return 1  # who may only write may not ask for settings
+            return None
 
     def _setting(self, name: str, timeout_s: float) -> str:
         resource = ConfigResource(RESOURCE_TOPIC, self.name)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from strandline.errors import StrandlineError
 from strandline.logs import Event, Position, StoredEvent
@@ -17,6 +17,7 @@ from strandline.logs.errors import LogFenced, LogUnavailable, LogUndecided, NotA
 from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader
 from strandline.logs.kafka_topic import Topic
+from strandline.paced_log import OF_THE_PROCESS
 from tests.kafka import Kafka
 
 pytestmark = pytest.mark.full
@@ -151,6 +152,31 @@ def test_a_new_process_waits_for_the_events_that_only_the_leader_has(three_broke
             finally:
                 three_brokers.start(follower)
             assert ends.result() == {"0": 2}
+
+
+class MayNotAsk(Topic):
+    def _setting(self, name: str, timeout_s: float) -> str:
+        raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+def test_who_may_not_ask_how_many_replicas_are_needed_waits_for_all(
+    three_brokers: Kafka, new_topic: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_topic()
+    asked = MayNotAsk(topic, three_brokers.client)
+    with ThreadPoolExecutor(1) as pool:
+        three_brokers.kill(1)
+        try:
+            while 1 in three_brokers.replicas(topic, 0, in_sync=True):
+                time.sleep(0.05)
+            OF_THE_PROCESS.refill()
+            ends = pool.submit(asked.ends_for_notes)
+            line = "has 2 in-sync replicas, and needs 3: without the right DescribeConfigs on the topic"
+            while line not in caplog.text:
+                assert not ends.done()
+        finally:
+            three_brokers.start(1)
+        assert ends.result() == {"0": 0, "1": 0, "2": 0}
 
 
 def test_a_topic_answers_soon_after_any_broker_died(
