@@ -43,6 +43,7 @@ from strandline.logs.kafka_topic import (
     KAFKA_ATTEMPT_MS,
     KAFKA_PAUSE_MS,
     QUIET,
+    KAFKA_SOCKET_MS,
     Settings,
     Topic,
     client_of,
@@ -63,6 +64,7 @@ DEFAULTS: Final = {
     "message.max.bytes": EVENT_BYTES + EVENT_OVERHEAD_BYTES,
     "linger.ms": 5,
 }
+    "socket.timeout.ms": KAFKA_SOCKET_MS,
 FENCED: Final = (
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,

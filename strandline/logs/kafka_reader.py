@@ -29,7 +29,7 @@ from strandline.logs import (
 )
 from strandline.logs.columns import append_times, event_schema
 from strandline.logs.errors import LogUnavailable, NotInLog
-from strandline.logs.kafka_topic import QUIET, Settings, Topic, client_of, connecting
+from strandline.logs.kafka_topic import KAFKA_SOCKET_MS, QUIET, Settings, Topic, client_of, connecting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +44,7 @@ KAFKA_READ_AHEAD_ROWS: Final = 10_000_000  # so many that only KAFKA_READ_AHEAD_
 KAFKA_READ_ROWS: Final = 512  # taken from the client at a time; with 700, Python collects garbage meanwhile
 KAFKA_BATCH_ROWS: Final = 8_192  # of an Arrow batch: a larger one gains nothing, and Spark would wait for it
 
+CONNECTION: Final = {**QUIET, "reconnect.backoff.ms": KAFKA_RECONNECT_MS, "socket.timeout.ms": KAFKA_SOCKET_MS}
 # It joins no group and commits nothing; but a consumer needs a group id.
 READING: Final = {
     "group.id": "strandline-reader",
@@ -170,8 +171,7 @@ class KafkaLogReader:
         that gets its first partition some milliseconds after it was made takes a second to connect to its broker."""
         self._origin.check()
         if self._consumer is None:
-            settings = {"reconnect.backoff.ms": KAFKA_RECONNECT_MS, **QUIET, **self._given, **READING}
-            self._consumer = client_of(Consumer, settings)
+            self._consumer = client_of(Consumer, {**CONNECTION, **self._given, **READING})
             self._origin.keep(self._consumer)
         self._consumer.assign([place])
         return self._consumer

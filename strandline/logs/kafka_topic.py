@@ -32,6 +32,7 @@ from strandline.paced_log import WAIT_LOGGED_AFTER_MS, PacedLog, Waiting
 
 KAFKA_ASK_MS: Final = 30_000  # how long a request about a topic is repeated, as while a partition has no leader
 KAFKA_ATTEMPT_MS: Final = 5_000  # the time for one attempt of such a request
+KAFKA_SOCKET_MS: Final = 10_000  # for one answer to a producer or a consumer, before its broker counts as gone
 KAFKA_PAUSE_MS: Final = 50  # between two attempts
 
 KAFKA_DELETE_MS: Final = 30_000  # how long a broker may take to remove records
@@ -58,6 +59,8 @@ REFRESH: Final = {"topic.metadata.refresh.interval.ms": 2_000}
 
 def connecting(settings: Settings) -> dict[str, Any]:
     """The settings that say how to reach the cluster."""
+# A broker that hangs keeps its connection. A client would wait a minute for its answer before it asks another.
+HUNG: Final = {"socket.timeout.ms": KAFKA_ATTEMPT_MS}
     return {name: value for name, value in settings.items() if name.startswith(CONNECTING)}
 
 
@@ -83,7 +86,7 @@ class Topic:
         self.servers = str(settings.get("bootstrap.servers", ""))
         self.path = f"{name} at {self.servers}"
         self._settings = settings
-        self._admin = client_of(AdminClient, {**QUIET, **REFRESH, **connecting(settings)})
+        self._admin = client_of(AdminClient, {**QUIET, **REFRESH, **HUNG, **connecting(settings)})
         self._log = PacedLog("strandline")
         self._origin = OwningProcess(f"the client of topic {name!r}")
         self._origin.keep(self._admin)

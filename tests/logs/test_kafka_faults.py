@@ -216,6 +216,27 @@ def test_a_transaction_that_kafka_has_ended_is_not_the_end(new_kafka: Callable[.
                 except StrandlineError as error:
                     trouble.append(error)
                     time.sleep(0.1)
+def test_a_topic_answers_and_a_log_goes_on_while_a_broker_hangs(
+    three_brokers: Kafka, new_topic: Callable[[], str]
+) -> None:
+    topic = new_topic()
+    asked = [Topic(topic, three_brokers.client) for _ in range(6)]
+    assert all(each.partitions() == [0, 1, 2] for each in asked)
+    settings = {"delivery.timeout.ms": 30_000}  # less than librdkafka's own wait for a broker
+    with KafkaLog.connect(three_brokers.servers, topic, settings=settings) as log, ThreadPoolExecutor(6) as pool:
+        log.append([Event(b"before", segment="0")])
+        log.flush()
+        hanging = three_brokers.leader(topic, 0)
+        three_brokers.pause(hanging)
+        try:
+            answers = [pool.submit(each.partitions) for each in asked]
+            log.append([Event(b"meanwhile", segment="0")])
+            assert log.flush() == {"0": 2}
+            assert all(each.result() == [0, 1, 2] for each in answers)
+        finally:
+            three_brokers.resume(hanging)
+
+
                 else:
                     appended.append(value)
 
