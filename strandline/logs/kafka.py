@@ -41,9 +41,10 @@ from strandline.logs.errors import (
 from strandline.logs.kafka_topic import (
     KAFKA_ASK_MS,
     KAFKA_ATTEMPT_MS,
+    KAFKA_LAG_MS,
     KAFKA_PAUSE_MS,
-    QUIET,
     KAFKA_SOCKET_MS,
+    QUIET,
     Settings,
     Topic,
     client_of,
@@ -63,8 +64,9 @@ DEFAULTS: Final = {
     "partitioner": "murmur2_random",
     "message.max.bytes": EVENT_BYTES + EVENT_OVERHEAD_BYTES,
     "linger.ms": 5,
-}
     "socket.timeout.ms": KAFKA_SOCKET_MS,
+}
+REFUSED: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_RECORD)
 FENCED: Final = (
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -100,7 +102,7 @@ class KafkaLog:
         self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
         self._transacting = False  # within a transaction of this log's own
         self._open = OpenTransactions()
-        self._doubtful: set[str] = set()  # segments in which failed events may be
+        self._doubtful: dict[str, float] = {}  # segments in which failed events may be, hidden until then
         self._origin = OwningProcess(f"the log object for {self._topic.path}")
 
     @classmethod
@@ -302,7 +304,8 @@ class KafkaLog:
         failures = self._deliveries.take_failures()
         if not failures:
             return
-        self._doubtful |= failures.segments
+        hidden_until = time.monotonic() + KAFKA_LAG_MS / 1000
+        self._doubtful |= dict.fromkeys(failures.segments, hidden_until)
         raise NotAcknowledged(
             path=self._topic.path, count=failures.count, reason=failures.reason, events=tuple(failures.events)
         )
@@ -310,11 +313,11 @@ class KafkaLog:
     def _pass_doubtful(self) -> None:
         """Moves positions past failed events to the present end: an event may be in the log if only its report was
         lost."""
-        doubtful, self._doubtful = self._doubtful, set()
+        doubtful, self._doubtful = self._doubtful, {}
         try:
-            ends = self._topic.ends_for_notes()
+            ends = self._topic.ends_for_notes(doubtful)
         except StrandlineError:
-            self._doubtful |= doubtful
+            self._doubtful = doubtful | self._doubtful
             raise
         self._deliveries.raise_to({segment: end for segment, end in ends.items() if segment in doubtful})
 
@@ -653,8 +656,8 @@ def _check(settings: Settings) -> None:
 def _report(delivery: Delivery, callback: Callback | None, error: KafkaError | None, message: Message) -> None:
     partition, offset = message.partition(), message.offset()
     if error is not None:
-        sent_to = partition is not None and partition >= 0
-        delivery.failed(error.str(), str(partition) if sent_to else None)
+        may_be_there = partition is not None and partition >= 0 and error.code() not in REFUSED
+        delivery.failed(error.str(), str(partition) if may_be_there else None)
     elif offset is None or offset < 0:
         delivery.failed("its report has no offset: the producer's acks must be all", str(partition))
     else:

@@ -35,6 +35,10 @@ KAFKA_ATTEMPT_MS: Final = 5_000  # the time for one attempt of such a request
 KAFKA_SOCKET_MS: Final = 10_000  # for one answer to a producer or a consumer, before its broker counts as gone
 KAFKA_PAUSE_MS: Final = 50  # between two attempts
 
+# How long a leader may have an event that it does not show, while a follower that hangs counts as in sync: Kafka's
+# default `replica.lag.time.max.ms` of 30 seconds, and half of it, since brokers look that often.
+KAFKA_LAG_MS: Final = 45_000
+
 KAFKA_DELETE_MS: Final = 30_000  # how long a broker may take to remove records
 KAFKA_MISSING_MS: Final = 1_000  # how long a topic counts as not yet known to every broker
 
@@ -55,12 +59,12 @@ QUIET: Final = {"log_level": 2}
 # Kafka's brokers say that one of them is the controller, and the client sends it requests. If that one dies, the client
 # would learn of another only after five minutes.
 REFRESH: Final = {"topic.metadata.refresh.interval.ms": 2_000}
+# A broker that hangs keeps its connection. A client would wait a minute for its answer before it asks another.
+HUNG: Final = {"socket.timeout.ms": KAFKA_ATTEMPT_MS}
 
 
 def connecting(settings: Settings) -> dict[str, Any]:
     """The settings that say how to reach the cluster."""
-# A broker that hangs keeps its connection. A client would wait a minute for its answer before it asks another.
-HUNG: Final = {"socket.timeout.ms": KAFKA_ATTEMPT_MS}
     return {name: value for name, value in settings.items() if name.startswith(CONNECTING)}
 
 
@@ -103,15 +107,21 @@ class Topic:
         """
         return self._offsets(OffsetSpec.latest(), partitions, committed=committed)
 
-    def ends_for_notes(self) -> Position:
+    def ends_for_notes(self, hidden_until: Mapping[str, float] | None = None) -> Position:
         """The ends, for a position that is to lie above events that nobody knows to be acknowledged.
 
         It waits until each partition has the in-sync replicas that it needs: until then its leader may have events
-        above the high watermark, which come to light later.
+        above the high watermark, which come to light later. For segments with replicas in `hidden_until`, it waits
+        until that monotonic time as well.
         """
 
         def ask(timeout_s: float) -> list[int]:
             described = self._described(timeout_s)
+            for each in described:
+                hidden_s = (hidden_until or {}).get(str(each.id), 0) - time.monotonic()
+                if len(each.replicas) > 1 and hidden_s > 0:
+                    reason = f"partition {each.id} may show events that were not acknowledged for {hidden_s:.0f} s more"
+                    raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
             lacking = [each for each in described if len(each.isr) < len(each.replicas)]
             asked = self._replicas_needed(timeout_s) if lacking else 0
             for each in lacking:

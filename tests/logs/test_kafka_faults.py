@@ -179,6 +179,31 @@ def test_who_may_not_ask_how_many_replicas_are_needed_waits_for_all(
         assert ends.result() == {"0": 0, "1": 0, "2": 0}
 
 
+def test_a_position_covers_events_given_up_while_a_follower_hangs(
+    three_brokers: Kafka, new_topic: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.logs.kafka.KAFKA_LAG_MS", 10_000)  # of brokers that miss another after two seconds
+    topic = new_topic()
+    leader = three_brokers.leader(topic, 0)
+    with KafkaLog.connect(three_brokers.servers, topic) as log:
+        log.append([Event(b"acknowledged", segment="0")])
+        assert log.flush() == {"0": 1}
+    settings = {"delivery.timeout.ms": 1000, "request.timeout.ms": 1000, "linger.ms": 0}
+    with KafkaLog.connect(three_brokers.servers, topic, settings=settings) as log:
+        hanging = 1 + leader % 3
+        three_brokers.pause(hanging)
+        try:
+            log.append([Event(b"given up", segment="0")])
+            with pytest.raises(NotAcknowledged):
+                log.flush()
+            position = log.flush()
+        finally:
+            three_brokers.resume(hanging)
+    with KafkaLogReader(three_brokers.servers, topic) as reader:
+        assert reader.end_offsets()["0"] <= position["0"]
+        assert [row.value for row in reader.rows("0", 0, position["0"])] == [b"acknowledged", b"given up"]
+
+
 def test_a_topic_answers_soon_after_any_broker_died(
     three_brokers: Kafka, new_topic: Callable[[], str], killed: Callable[[int], None]
 ) -> None:
@@ -189,6 +214,27 @@ def test_a_topic_answers_soon_after_any_broker_died(
     killed(1)
     for each in asked:
         assert each.ends() == {"0": 0, "1": 0, "2": 0}
+
+
+def test_a_topic_answers_and_a_log_goes_on_while_a_broker_hangs(
+    three_brokers: Kafka, new_topic: Callable[[], str]
+) -> None:
+    topic = new_topic()
+    asked = [Topic(topic, three_brokers.client) for _ in range(6)]
+    assert all(each.partitions() == [0, 1, 2] for each in asked)
+    settings = {"delivery.timeout.ms": 30_000}  # less than librdkafka's own wait for a broker
+    with KafkaLog.connect(three_brokers.servers, topic, settings=settings) as log, ThreadPoolExecutor(6) as pool:
+        log.append([Event(b"before", segment="0")])
+        log.flush()
+        hanging = three_brokers.leader(topic, 0)
+        three_brokers.pause(hanging)
+        try:
+            answers = [pool.submit(each.partitions) for each in asked]
+            log.append([Event(b"meanwhile", segment="0")])
+            assert log.flush() == {"0": 2}
+            assert all(each.result() == [0, 1, 2] for each in answers)
+        finally:
+            three_brokers.resume(hanging)
 
 
 def test_a_transaction_that_kafka_has_ended_is_not_the_end(new_kafka: Callable[..., Kafka]) -> None:
@@ -216,27 +262,6 @@ def test_a_transaction_that_kafka_has_ended_is_not_the_end(new_kafka: Callable[.
                 except StrandlineError as error:
                     trouble.append(error)
                     time.sleep(0.1)
-def test_a_topic_answers_and_a_log_goes_on_while_a_broker_hangs(
-    three_brokers: Kafka, new_topic: Callable[[], str]
-) -> None:
-    topic = new_topic()
-    asked = [Topic(topic, three_brokers.client) for _ in range(6)]
-    assert all(each.partitions() == [0, 1, 2] for each in asked)
-    settings = {"delivery.timeout.ms": 30_000}  # less than librdkafka's own wait for a broker
-    with KafkaLog.connect(three_brokers.servers, topic, settings=settings) as log, ThreadPoolExecutor(6) as pool:
-        log.append([Event(b"before", segment="0")])
-        log.flush()
-        hanging = three_brokers.leader(topic, 0)
-        three_brokers.pause(hanging)
-        try:
-            answers = [pool.submit(each.partitions) for each in asked]
-            log.append([Event(b"meanwhile", segment="0")])
-            assert log.flush() == {"0": 2}
-            assert all(each.result() == [0, 1, 2] for each in answers)
-        finally:
-            three_brokers.resume(hanging)
-
-
                 else:
                     appended.append(value)
 
