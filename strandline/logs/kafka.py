@@ -263,7 +263,13 @@ class KafkaLog:
                 self._fail(events[number:], "the producer's queue stayed full")
                 return
             except KafkaException as error:
-                self._fail(events[number:], error.args[0].str())
+                reason = error.args[0].str()
+                if error.args[0].code() == KafkaError._FATAL and self._transactional_id is None:
+                    if self._own_producer:
+                        self._producer.renew()
+                    else:
+                        reason += "; this producer has ended, make a new one"
+                self._fail(events[number:], reason)
                 return
 
     def _send_one(self, event: Event) -> None:
@@ -588,7 +594,7 @@ class TrackedProducer:
                 raise
 
     def renew(self) -> None:
-        """Goes on with a new producer after a failure with which this one cannot. The open transaction is over."""
+        """Goes on with a new producer after a failure with which this one cannot. An open transaction is over."""
         self._producer.purge()
         deadline = time.monotonic() + KAFKA_CLOSE_MS / 1000
         while len(self._producer) and time.monotonic() < deadline:  # until its events are reported as failed
@@ -596,7 +602,8 @@ class TrackedProducer:
                 self._producer.poll(KAFKA_STEP_MS / 1000)
         self._producer = client_of(Producer, _at_a_pace(self.settings))
         self._origin.keep(self._producer)
-        self._aborted()
+        if "transactional.id" in self.settings:
+            self._aborted()
 
     def _aborted(self) -> None:
         self._in_transaction = False

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError, Message, Producer, SerializingProducer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, SerializingProducer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from strandline.errors import UnknownSegment
@@ -76,6 +76,22 @@ class Interrupted:
 
     def __len__(self) -> int:
         return len(self._producer)
+
+
+class Ended:
+    """A producer after a fatal error, as one is whose cluster has lost acknowledged events."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def __len__(self) -> int:
+        return len(self._producer)
+
+    def produce(self, *given: Any, **named: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
 
 
 class TestExistingProducers:
@@ -177,6 +193,13 @@ class TestExistingProducers:
         assert found == [b"committed"]
         assert position == 3  # the aborted event and its marker took the first two offsets
 
+    def test_a_given_producer_that_has_ended_is_to_be_replaced(self) -> None:
+        producer = TrackedProducer({"bootstrap.servers": "127.0.0.1:1"}, Ended([]))  # type: ignore[arg-type]  # as one
+        log = producer.log("orders")
+        log._send(events(b"a"))
+        with pytest.raises(NotAcknowledged, match="make a new one"):
+            log._raise_failures()
+
     @pytest.mark.parametrize(
         "setting", [{"acks": "1"}, {"request.required.acks": 0}, {"delivery.report.only.error": True}]
     )
@@ -237,6 +260,21 @@ class TestAppends:
             log.append(events(b"more"))  # writing goes on
             assert log.flush() == {"0": 2}
         assert read_all(kafka, topic)["0"] == [b"small", b"more"]
+
+    def test_a_log_whose_producer_has_ended_goes_on_with_a_new_one(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        with KafkaLog.connect(kafka.servers, topic := new_topic(1)) as log:
+            log.append(events(b"before"))
+            log.flush()
+            ended: Any = Ended(log._producer._producer)
+            log._producer._producer = ended
+            log.append(events(b"a"))
+            with pytest.raises(NotAcknowledged) as caught:
+                log.flush()
+            log.append(caught.value.events)
+            assert log.flush() == {"0": 2}
+        assert read_all(kafka, topic)["0"] == [b"before", b"a"]
 
 
 class TestTransactions:
