@@ -300,8 +300,9 @@ class KafkaLog:
                 self._producer.flush(KAFKA_STEP_MS / 1000)
             except KafkaException:  # a fenced producer: its events under way are reported as failed
                 self._producer.poll(KAFKA_STEP_MS / 1000)
-            count = self._deliveries.under_way()
-            waiting.goes_on(f"waiting for Kafka at {self._topic.servers}, topic {self._topic.name!r}: {count} events")
+            if count := self._deliveries.under_way():
+                named = f"Kafka at {self._topic.servers}, topic {self._topic.name!r}"
+                waiting.goes_on(f"waiting for {named}: {count} events")
             if time.monotonic() > deadline:
                 reason = f"{self._deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
                 raise LogUnavailable(path=self._topic.path, reason=reason)
