@@ -66,6 +66,17 @@ class TransactionUnderWay(Conflict):
     call: str
 
 
+class RangeAbandoned(Conflict):
+    says = (
+        "the rest of offsets {start} to {end} of segment {segment!r} cannot be read, since this reader of topic "
+        "{topic!r} has begun another range: read one after the other, or open a reader for each"
+    )
+    topic: str
+    segment: str
+    start: int
+    end: int
+
+
 class InvalidSetting(Invalid):
     name: str
     value: Any

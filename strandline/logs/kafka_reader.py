@@ -28,7 +28,7 @@ from strandline.logs import (
     check_range,
 )
 from strandline.logs.columns import append_times, event_schema
-from strandline.logs.errors import LogUnavailable, NotInLog
+from strandline.logs.errors import LogUnavailable, NotInLog, RangeAbandoned
 from strandline.logs.kafka_topic import KAFKA_SOCKET_MS, QUIET, Settings, Topic, client_of, connecting
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ READING: Final = {
 
 
 class KafkaLogReader:
-    """Reads a topic. For one thread at a time; another process opens its own.
+    """Reads a topic, one range at a time. For one thread at a time; another process opens its own.
 
     It has two clients: one that asks about the topic, and one that fetches. Each is made when it is first needed, since
     a client takes some milliseconds: a task of Spark, which reads a range that the driver has planned, only fetches.
@@ -82,6 +82,7 @@ class KafkaLogReader:
         self._given = {**connecting(settings or {}), "bootstrap.servers": servers}
         self._asking: Topic | None = None  # until the first question
         self._consumer: Consumer | None = None  # until the first range is read
+        self._newest: object = None  # the range that the client fetches
         self._origin = OwningProcess(f"the reader of topic {topic!r}")
 
     def end_offsets(self) -> Position:
@@ -142,9 +143,12 @@ class KafkaLogReader:
             return
         rows, place = min(BATCH_FIRST_ROWS, most), start
         consumer = self._assigned(TopicPartition(self._name, int(segment), start))
+        self._newest = own = object()
         try:
             last_found = time.monotonic()
             while place < end:
+                if self._newest is not own:
+                    raise RangeAbandoned(topic=self._name, segment=segment, start=start, end=end)
                 found = self._portion(consumer, min(rows, end - place))
                 events = list(filterfalse(Message.error, found))
                 ended = [self._is_end(each, segment, start, end) for each in filter(Message.error, found)]
@@ -163,7 +167,7 @@ class KafkaLogReader:
                 if time.monotonic() - last_found > KAFKA_READ_STALL_MS / 1000:
                     raise LogUnavailable(path=self._topic.path, reason=f"nothing came for {KAFKA_READ_STALL_MS} ms")
         finally:
-            if self._origin.is_here:
+            if self._origin.is_here and self._newest is own:
                 consumer.unassign()
 
     def _assigned(self, place: TopicPartition) -> Consumer:

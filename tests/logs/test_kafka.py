@@ -20,6 +20,7 @@ from strandline.logs.errors import (
     LogUnavailable,
     NotAcknowledged,
     NotInLog,
+    RangeAbandoned,
     TopicMissing,
     TransactionOver,
     TransactionUnderWay,
@@ -466,3 +467,17 @@ class TestReading:
             first.close()  # type: ignore[attr-defined]  # it is a generator
             assert [row.value for row in reader.rows("1", 0, 1)] == [b"other"]
             assert len(list(reader.rows("0", 100, 500))) == 400
+
+    def test_a_range_ends_with_an_error_when_its_reader_begins_another(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        with KafkaLog.connect(kafka.servers, topic := new_topic(2)) as log:
+            log.append([Event(b"%d" % n, segment=str(n % 2)) for n in range(2_000)])
+            log.flush()
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            first, second = reader.rows("0", 0, 1_000), reader.rows("1", 0, 1_000)
+            begun = [next(first), next(second)]
+            with pytest.raises(RangeAbandoned, match=r"1000 of segment '0' .* open a reader for each"):
+                list(first)
+            assert [row.segment for row in begun] == ["0", "1"]
+            assert [row.offset for row in second] == list(range(1, 1_000))

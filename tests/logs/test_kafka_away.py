@@ -29,9 +29,7 @@ def test_a_producer_at_a_wrong_broker_says_so_in_two_lines(
     assert "%3|" not in capfd.readouterr().err
 
 
-def test_a_wait_that_is_over_is_not_logged(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wait_that_is_over_is_not_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("strandline.paced_log.WAIT_LOGGED_AFTER_MS", 0)
     OF_THE_PROCESS.refill()
 
