@@ -28,8 +28,8 @@ from strandline.logs import (
     check_range,
 )
 from strandline.logs.columns import append_times, event_schema
-from strandline.logs.errors import LogUnavailable, NotInLog, RangeAbandoned
-from strandline.logs.kafka_topic import KAFKA_SOCKET_MS, QUIET, Settings, Topic, client_of, connecting
+from strandline.logs.errors import InvalidSetting, LogUnavailable, NotInLog, RangeAbandoned
+from strandline.logs.kafka_topic import KAFKA_SOCKET_MS, QUIET, Settings, Topic, client_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,10 +44,13 @@ KAFKA_READ_AHEAD_ROWS: Final = 10_000_000  # so many that only KAFKA_READ_AHEAD_
 KAFKA_READ_ROWS: Final = 512  # taken from the client at a time; with 700, Python collects garbage meanwhile
 KAFKA_BATCH_ROWS: Final = 8_192  # of an Arrow batch: a larger one gains nothing, and Spark would wait for it
 
-CONNECTION: Final = {**QUIET, "reconnect.backoff.ms": KAFKA_RECONNECT_MS, "socket.timeout.ms": KAFKA_SOCKET_MS}
-# It joins no group and commits nothing; but a consumer needs a group id.
+DEFAULTS: Final = {
+    **QUIET,
+    "group.id": "strandline-reader",  # it joins no group and commits nothing; but a consumer needs one
+    "reconnect.backoff.ms": KAFKA_RECONNECT_MS,
+    "socket.timeout.ms": KAFKA_SOCKET_MS,
+}
 READING: Final = {
-    "group.id": "strandline-reader",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",
@@ -77,9 +80,14 @@ class KafkaLogReader:
     """
 
     def __init__(self, servers: str, topic: str, *, settings: Settings | None = None) -> None:
-        """`settings` are librdkafka's. The first call raises TopicMissing if there is no such topic."""
+        """`settings` are librdkafka's. The first call raises TopicMissing if there is no such topic, and the first
+        range InvalidSetting if librdkafka does not know a setting."""
         self._name = topic
-        self._given = {**connecting(settings or {}), "bootstrap.servers": servers}
+        self._given = {**(settings or {}), "bootstrap.servers": servers}
+        for name, ours in READING.items():
+            if str(self._given.get(name, ours)).lower() != str(ours).lower():
+                wanted = f"{ours}: a reader sets it itself"
+                raise InvalidSetting(name=name, value=self._given[name], wanted=wanted)
         self._asking: Topic | None = None  # until the first question
         self._consumer: Consumer | None = None  # until the first range is read
         self._newest: object = None  # the range that the client fetches
@@ -175,7 +183,7 @@ class KafkaLogReader:
         that gets its first partition some milliseconds after it was made takes a second to connect to its broker."""
         self._origin.check()
         if self._consumer is None:
-            self._consumer = client_of(Consumer, {**CONNECTION, **self._given, **READING})
+            self._consumer = client_of(Consumer, {**DEFAULTS, **self._given, **READING})
             self._origin.keep(self._consumer)
         self._consumer.assign([place])
         return self._consumer

@@ -48,9 +48,9 @@ Settings = Mapping[str, Any]  # librdkafka's configuration properties
 
 # The settings of a producer or consumer that any client of the cluster needs: how to reach it.
 CONNECTING: Final = (
-    "api.version", "bootstrap.servers", "broker.", "client.dns", "client.id", "connections.", "debug", "enable.ssl",
-    "error_cb", "https.", "log", "metadata.", "oauth", "plugin.", "reconnect.", "resolve_cb", "sasl.", "security.",
-    "socket.", "ssl", "topic.metadata.",
+    "api.version", "bootstrap.servers", "broker.", "client.dns", "client.id", "connections.", "debug", "enable.sasl.",
+    "enable.ssl", "error_cb", "https.", "log", "metadata.", "oauth", "plugin.", "reconnect.", "resolve_cb", "sasl.",
+    "security.", "socket.", "ssl", "topic.metadata.",
 )  # fmt: skip  # one line each would fill a page
 CREATE_TIME: Final = "CreateTime"
 # librdkafka writes some twenty lines a second for a broker that is away. What it says comes back from calls as well.

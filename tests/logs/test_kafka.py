@@ -353,6 +353,12 @@ class TestTransactions:
 
 
 class TestReading:
+    def test_a_setting_that_would_change_what_is_read_or_is_unknown_is_refused(self) -> None:
+        with pytest.raises(InvalidSetting, match=r"isolation\.level.*read_committed"):
+            KafkaLogReader("127.0.0.1:1", "orders", settings={"isolation.level": "read_uncommitted"})
+        with pytest.raises(InvalidSetting, match=r"ssal\.username"):
+            next(KafkaLogReader("127.0.0.1:1", "orders", settings={"ssal.username": "me"}).rows("0", 0, 1))
+
     def test_a_range_is_exact_in_batches_and_in_rows_over_gaps(
         self, kafka: Kafka, new_topic: Callable[..., str]
     ) -> None:
