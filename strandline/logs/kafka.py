@@ -67,6 +67,7 @@ DEFAULTS: Final = {
     "socket.timeout.ms": KAFKA_SOCKET_MS,
 }
 REFUSED: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_RECORD)
+PURGED: Final = KafkaError(KafkaError._PURGE_QUEUE).str()
 FENCED: Final = (
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -330,8 +331,11 @@ class KafkaLog:
 
     # -- transactions ------------------------------------------------------------------------------------------
 
-    def _transact(self, events: Sequence[Event], memo: Memo | None) -> Position:
-        """Writes events and a memo in one transaction. After an error none are in the log, unless it `is_undecided`."""
+    def _transact(self, events: Sequence[Event], memo: Memo | None, *, again: bool = True) -> Position:
+        """Writes events and a memo in one transaction. After an error none are in the log, unless it `is_undecided`.
+
+        After a transaction with an event that Kafka refused, librdkafka fails the next one, so that is repeated once.
+        """
         self._origin.check()
         with self._lock:
             self._settle()
@@ -356,6 +360,10 @@ class KafkaLog:
                         self._abort(KAFKA_INTERRUPTED_MS)
                     raise
                 return self._commit()
+            except LogUnavailable as error:
+                if again and error.reason == PURGED:
+                    return self._transact(events, memo, again=False)
+                raise
             finally:
                 self._transacting = False
 

@@ -313,6 +313,17 @@ class TestTransactions:
             assert log.flush() == position
         assert read_all(kafka, topic) == {"0": [b"fine"], "1": []}
 
+    def test_the_transaction_after_one_that_kafka_refused_goes_through(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        topic = new_topic(1, max_message_bytes="1000")
+        with KafkaLog.connect(kafka.servers, topic, transactional_id=topic) as log:
+            log.append(events(b"a"))
+            with pytest.raises(LogUnavailable, match="too large"):
+                log.append(events(b"small", b"x" * 5000))
+            log.append(events(b"b"))
+        assert read_all(kafka, topic) == {"0": [b"a", b"b"]}
+
     @pytest.mark.parametrize("again", [True, False])
     def test_an_interrupt_right_after_the_commit_loses_nothing_and_writes_nothing_twice(
         self, kafka: Kafka, new_topic: Callable[..., str], again: bool
