@@ -126,6 +126,9 @@ class KafkaLog:
             raise InvalidSetting(name="enable.idempotence", value=given["enable.idempotence"], wanted=wanted)
         if transactional_id is not None:
             given["transactional.id"] = transactional_id
+        longest = str(given.get("transaction.timeout.ms", ""))
+        if longest.isdecimal() and "socket.timeout.ms" not in (settings or {}):
+            given["socket.timeout.ms"] = min(int(longest), KAFKA_SOCKET_MS)  # librdkafka takes no more
         log = cls(TrackedProducer(given), topic)
         log._own_producer = True
         log._known_partitions()
