@@ -137,7 +137,8 @@ class Fenced(Conflict):
         if self.newest > self.epoch:
             return (
                 f"another process has registered the name {self.name!r}, or its reader group gave up a deleted stream, "
-                f"with epoch {self.newest} after {self.epoch}: give each process a name of its own, or end one"
+                f"with epoch {self.newest} after {self.epoch}: give each process a name of its own, or end one, and "
+                f"start this one again"
             )
         if self.newest == self.epoch:
             return f"{called} for a segment that another reader has taken over: leave it to that one"

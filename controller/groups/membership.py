@@ -195,7 +195,8 @@ class Membership:
         self.touched.readers.add(name)
 
     def hear(self, name: str, epoch: int | None, moment: Moment) -> bool:
-        """Whether this is a reader's newest epoch, and it was not silent for too long: it counts as heard then."""
+        """Whether this is a reader's newest epoch: it counts as heard then. One that was silent has lost its segments
+        first."""
         self.time_out_silent(moment)
         reader = self.readers.get(name)
         if reader is None or reader.epoch != epoch:

@@ -191,7 +191,7 @@ class Groups:
             if start is not None and not added:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
             starts = await self._starts(FromHead() if start is None else start, added)
-            watermarks, has_lost = await self._told(name)
+            watermarks, lost = await self._told(name)
             loaded = await self.get(name)
             if loaded.membership.settings is before:  # else another call changed them meanwhile
                 break
@@ -200,20 +200,20 @@ class Groups:
             await self._committer.join(loaded)
             return
         moment = loaded.tenure.moment(self._clock.now())
-        if has_lost and not set(before.streams) <= set(settings.streams):
+        if lost is not None and lost not in settings.streams:
             loaded.membership.fence_all(0)  # what they read, and their logs, are of the stream that was deleted
         loaded.configure(settings, starts, watermarks, moment)
         loaded.journal.act(AdminAction("configured", by, _changed(before, settings)), moment.now)
         await self._committer.join(loaded)
 
-    async def _told(self, name: str) -> tuple[Mapping[str, int | None], bool]:
-        """The watermarks that a group was told, which must not go back, and whether a stream of it was deleted."""
+    async def _told(self, name: str) -> tuple[Mapping[str, int | None], str | None]:
+        """The watermarks that a group was told, which must not go back, and a stream of it that was deleted, if any."""
         try:
-            return (await self.window(name)).watermarks, False
-        except (UnknownStream, StreamRecreated):  # nothing can be told any more before that stream is removed
+            return (await self.window(name)).watermarks, None
+        except (UnknownStream, StreamRecreated) as error:  # nothing can be told any more before that stream is removed
             loaded = await self.get(name)
             told = loaded.membership.held if loaded.last_window is None else loaded.last_window.watermarks
-            return told, True
+            return told, error.stream
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a group with its journal, also if its rows cannot be read. Its loaded streams journal that."""

@@ -28,7 +28,7 @@ from strandline.errors import InvalidParameter
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 JSON: Final = "application/json"
-BODY_SHOWN_BYTES: Final = 100  # in the error about one that a call does not take
+SHOWN_CHARACTERS: Final = 100  # of what a call does not take, in the error
 
 
 class RuleScope(Enum):
@@ -147,22 +147,22 @@ def check_parameters(scope: Scope, known: Collection[str]) -> None:
     for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
         if name not in known:
             wanted = f"left out: this call takes {' and '.join(known) or 'none'}"
-            raise InvalidParameter(name=name, value=value, wanted=wanted)
+            raise InvalidParameter(name=name, value=value[:SHOWN_CHARACTERS], wanted=wanted)
         if name in given:
-            raise InvalidParameter(name=name, value=value, wanted="given once")
+            raise InvalidParameter(name=name, value=value[:SHOWN_CHARACTERS], wanted="given once")
         given.add(name)
 
 
 async def _check_empty(receive: Receive, known: Collection[str]) -> None:
     """Raises InvalidParameter for a body of a call that takes none."""
     body, more = b"", True
-    while more and len(body) <= len(b"null"):
+    while more and len(body) <= SHOWN_CHARACTERS:
         message = await receive()
-        body = b"".join((body + message.get("body", b"")).split())
+        body = (body + message.get("body", b"")).strip()
         more = message.get("more_body", False)
-    if body not in (b"", b"null", b"{}"):
+    if body not in (b"", b"null") and b"".join(body.split()) != b"{}":
         wanted = "left out: this call takes none"
         if "epoch" in known:
             wanted += ", and an epoch stands in the URL, as ?epoch=3"
-        shown = body[:BODY_SHOWN_BYTES].decode(errors="replace")
+        shown = body[:SHOWN_CHARACTERS].decode(errors="replace")
         raise InvalidParameter(name="body", value=shown, wanted=wanted)

@@ -66,7 +66,15 @@ DEFAULTS: Final = {
     "linger.ms": 5,
     "socket.timeout.ms": KAFKA_SOCKET_MS,
 }
-REFUSED: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_RECORD)
+REFUSED: Final = (  # with these, an event is certainly not in the log
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+)
 PURGED: Final = KafkaError(KafkaError._PURGE_QUEUE).str()
 FENCED: Final = (
     KafkaError._FENCED,
@@ -104,6 +112,7 @@ class KafkaLog:
         self._transacting = False  # within a transaction of this log's own
         self._open = OpenTransactions()
         self._doubtful: dict[str, float] = {}  # segments in which failed events may be, hidden until then
+        self._doubt = threading.Lock()
         self._origin = OwningProcess(f"the log object for {self._topic.path}")
 
     @classmethod
@@ -312,25 +321,24 @@ class KafkaLog:
                 raise LogUnavailable(path=self._topic.path, reason=reason)
 
     def _raise_failures(self) -> None:
-        failures = self._deliveries.take_failures()
+        with self._doubt:
+            failures = self._deliveries.take_failures()
+            hidden_until = time.monotonic() + KAFKA_LAG_MS / 1000
+            self._doubtful |= dict.fromkeys(failures.segments, hidden_until)
         if not failures:
             return
-        hidden_until = time.monotonic() + KAFKA_LAG_MS / 1000
-        self._doubtful |= dict.fromkeys(failures.segments, hidden_until)
         raise NotAcknowledged(
             path=self._topic.path, count=failures.count, reason=failures.reason, events=tuple(failures.events)
         )
 
     def _pass_doubtful(self) -> None:
         """Moves positions past failed events to the present end: an event may be in the log if only its report was
-        lost."""
-        doubtful, self._doubtful = self._doubtful, {}
-        try:
-            ends = self._topic.ends_for_notes(doubtful)
-        except StrandlineError:
-            self._doubtful = doubtful | self._doubtful
-            raise
+        lost. Until they are there, the segments stay doubtful, for all threads."""
+        doubtful = dict(self._doubtful)
+        ends = self._topic.ends_for_notes(doubtful)
         self._deliveries.raise_to({segment: end for segment, end in ends.items() if segment in doubtful})
+        with self._doubt:
+            self._doubtful = {name: until for name, until in self._doubtful.items() if doubtful.get(name) != until}
 
     # -- transactions ------------------------------------------------------------------------------------------
 

@@ -84,6 +84,7 @@ class KafkaLogReader:
         range InvalidSetting if librdkafka does not know a setting."""
         self._name = topic
         self._given = {**(settings or {}), "bootstrap.servers": servers}
+        self._given.pop("message.max.bytes", None)  # a producer's: a consumer would want its own bounds to fit
         for name, ours in READING.items():
             if str(self._given.get(name, ours)).lower() != str(ours).lower():
                 wanted = f"{ours}: a reader sets it itself"

@@ -70,11 +70,14 @@ def connecting(settings: Settings) -> dict[str, Any]:
 
 def client_of(kind: Callable[[dict[str, Any]], Client], settings: Mapping[str, Any]) -> Client:
     """A client of Kafka with these settings. Raises InvalidSetting for one that it does not take."""
+    if "default.topic.config" in settings:
+        wanted = "left out, and its settings given as such: they would replace others"
+        raise InvalidSetting(name="default.topic.config", value=settings["default.topic.config"], wanted=wanted)
     try:
         return kind(dict(settings))
     except KafkaException as error:
         said = str(error.args[0].str())
-        name = next((name for name in settings if f'"{name}"' in said), "bootstrap.servers")
+        name = next((name for name in settings if f'"{name}"' in said or f"`{name}`" in said), "bootstrap.servers")
         given = settings[name] if str(settings[name]) in said else "what was given"  # which may be a secret
         raise InvalidSetting(name=name, value=given, wanted=f"Kafka's client says: {said}") from None
 
@@ -111,17 +114,14 @@ class Topic:
         """The ends, for a position that is to lie above events that nobody knows to be acknowledged.
 
         It waits until each partition has the in-sync replicas that it needs: until then its leader may have events
-        above the high watermark, which come to light later. For segments with replicas in `hidden_until`, it waits
-        until that monotonic time as well.
+        above the high watermark, which come to light later. For segments with replicas in `hidden_until`, it first
+        waits until that monotonic time.
         """
+        if hidden_until:
+            self._sit_out(hidden_until)
 
         def ask(timeout_s: float) -> list[int]:
             described = self._described(timeout_s)
-            for each in described:
-                hidden_s = (hidden_until or {}).get(str(each.id), 0) - time.monotonic()
-                if len(each.replicas) > 1 and hidden_s > 0:
-                    reason = f"partition {each.id} may show events that were not acknowledged for {hidden_s:.0f} s more"
-                    raise KafkaException(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, reason))
             lacking = [each for each in described if len(each.isr) < len(each.replicas)]
             asked = self._replicas_needed(timeout_s) if lacking else 0
             for each in lacking:
@@ -188,6 +188,14 @@ class Topic:
         found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=timeout_s)
         partitions: list[TopicPartitionInfo] = found[self.name].result().partitions
         return partitions
+
+    def _sit_out(self, hidden_until: Mapping[str, float]) -> None:
+        described = self._repeat(self._described)
+        until = max((hidden_until.get(str(each.id), 0.0) for each in described if len(each.replicas) > 1), default=0.0)
+        waiting = Waiting(self._log)
+        while (left_s := until - time.monotonic()) > 0:
+            waiting.goes_on(f"{self.path}: for {left_s:.0f} s more, a follower may hide what was not acknowledged")
+            time.sleep(min(left_s, 1))
 
     def _replicas_needed(self, timeout_s: float) -> int | None:
         """The topic's `min.insync.replicas`; None where this client may not ask for it."""

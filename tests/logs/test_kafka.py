@@ -369,6 +369,19 @@ class TestReading:
             KafkaLogReader("127.0.0.1:1", "orders", settings={"isolation.level": "read_uncommitted"})
         with pytest.raises(InvalidSetting, match=r"ssal\.username"):
             next(KafkaLogReader("127.0.0.1:1", "orders", settings={"ssal.username": "me"}).rows("0", 0, 1))
+        with pytest.raises(InvalidSetting, match=r"default\.topic\.config"):
+            next(KafkaLogReader("127.0.0.1:1", "orders", settings={"default.topic.config": {}}).rows("0", 0, 1))
+
+    def test_the_settings_of_a_producer_do_not_keep_a_reader_from_reading(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        topic = new_topic()
+        shared = {"message.max.bytes": 8_000_000, "acks": "all", "linger.ms": 5}
+        with KafkaLog.connect(kafka.servers, topic, settings=shared) as log:
+            log.append([Event(b"x", segment="0")])
+            assert log.flush() == {"0": 1}
+        with KafkaLogReader(kafka.servers, topic, settings=shared) as reader:
+            assert [row.value for row in reader.rows("0", 0, 1)] == [b"x"]
 
     def test_a_range_is_exact_in_batches_and_in_rows_over_gaps(
         self, kafka: Kafka, new_topic: Callable[..., str]
