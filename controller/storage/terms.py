@@ -269,17 +269,19 @@ def start_over(connection: Connection, now: int) -> int | None:
     """
     table = schema.served
     last = connection.execute(select(table).order_by(table.c.fence.desc()).limit(1)).one_or_none()
-    served_until: int = now if last is None else last.served_until
+    if last is None:
+        return None
+    served_until: int = last.served_until
     enter_term(
         connection,
-        fence=max(1 if last is None else last.fence + 1, now // 1000 - FENCES_SINCE_S),
+        fence=max(last.fence + 1, now // 1000 - FENCES_SINCE_S),
         owner=RESTORE,
         started_at=served_until,  # a term of no length: the time since counts as unserved
         served_until=served_until,
-        clock_bound=now if last is None else max(last.clock_bound, now),
-        unserved_ms=0 if last is None else last.unserved_ms,
+        clock_bound=max(last.clock_bound, now),
+        unserved_ms=last.unserved_ms,
     )
-    return None if last is None else served_until
+    return served_until
 
 
 def taken_over(connection: Connection, term: Term) -> TermOver | None:

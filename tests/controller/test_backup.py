@@ -218,14 +218,6 @@ def test_a_store_restored_by_other_means_is_made_safe(start: Any, database: str)
     assert [each["kind"] for each in told if each["topic"] == "action"] == ["created", "restored", "restored"]
 
 
-def test_a_store_that_was_never_served_is_restored_too(start: Any, database: str) -> None:
-    assert main(["migrate", "--database", database]) == 0
-    assert main(["restore", "--database", database]) == 0
-    controller = start()
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    assert controller.call("PUT", "/v1/streams/s/writers/a")["epoch"] > 1
-
-
 def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, database: str, tmp_path: Path) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
