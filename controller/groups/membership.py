@@ -194,7 +194,7 @@ class Membership:
         del self.readers[name]
         self.touched.readers.add(name)
 
-    def hear(self, name: str, epoch: int | None, moment: Moment) -> bool:
+    def hear(self, name: str, epoch: int, moment: Moment) -> bool:
         """Whether this is a reader's newest epoch: it counts as heard then. One that was silent has lost its segments
         first."""
         self.time_out_silent(moment)

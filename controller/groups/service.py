@@ -411,8 +411,9 @@ class Groups:
                     check_position(position)
             try:
                 graphs = await self._graphs(members)
-            except StreamAway:  # for as long as that lasts, the reader lives, though nothing can be stored
-                await self._hear(group, reader, reports_as)
+            except StreamAway:  # for as long as that lasts, a reader that reports lives, though nothing can be stored
+                if reports_as is not None:
+                    await self._hear(group, reader, reports_as)
                 raise
             loaded = await self.get(group)
             if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
@@ -441,7 +442,7 @@ class Groups:
         window = await self._window_after(group, is_report=reports_as is not None)
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
 
-    async def _hear(self, group: str, reader: str, epoch: int | None) -> None:
+    async def _hear(self, group: str, reader: str, epoch: int) -> None:
         """Notes that a reader was heard, if the epoch is its own."""
         loaded = await self.get(group)
         moment = loaded.tenure.moment(self._clock.now())

@@ -56,11 +56,10 @@ CREATE_TIME: Final = "CreateTime"
 # librdkafka writes some twenty lines a second for a broker that is away. What it says comes back from calls as well.
 QUIET: Final = {"log_level": 2}
 
-# Kafka's brokers say that one of them is the controller, and the client sends it requests. If that one dies, the client
-# would learn of another only after five minutes.
-REFRESH: Final = {"topic.metadata.refresh.interval.ms": 2_000}
-# A broker that hangs keeps its connection. A client would wait a minute for its answer before it asks another.
-HUNG: Final = {"socket.timeout.ms": KAFKA_ATTEMPT_MS}
+# Of the client that asks. Kafka's brokers say that one of them is the controller, and the client sends it requests: if
+# that one dies, the client would learn of another only after five minutes. A broker that hangs keeps its connection:
+# the client would wait a minute for its answer before it asks another.
+ASKING: Final = {**QUIET, "topic.metadata.refresh.interval.ms": 2_000, "socket.timeout.ms": KAFKA_ATTEMPT_MS}
 
 
 def connecting(settings: Settings) -> dict[str, Any]:
@@ -93,7 +92,7 @@ class Topic:
         self.servers = str(settings.get("bootstrap.servers", ""))
         self.path = f"{name} at {self.servers}"
         self._settings = settings
-        self._admin = client_of(AdminClient, {**QUIET, **REFRESH, **HUNG, **connecting(settings)})
+        self._admin = client_of(AdminClient, {**ASKING, **connecting(settings)})
         self._log = PacedLog("strandline")
         self._origin = OwningProcess(f"the client of topic {name!r}")
         self._origin.keep(self._admin)
