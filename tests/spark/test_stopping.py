@@ -64,4 +64,4 @@ def test_ctrl_c_in_a_script_for_spark_ends_it_with_one_sentence(
     printed, errors = job.communicate(timeout=120)
     assert printed == "The job is stopped. Started again, it goes on from its checkpoint.\n"
     assert job.returncode == 0
-    assert [line for line in errors.splitlines() if "ERROR" in line or "Traceback" in line] == []
+    assert "ERROR" not in errors and "Traceback" not in errors, errors
