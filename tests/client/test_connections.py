@@ -14,7 +14,7 @@ import pytest
 from strandline.client.calls import Request, Response
 from strandline.client.http import HttpTransport
 from strandline.client.over_httpx import CONNECTIONS
-from strandline.client.retry import AnswerLost, NotReached
+from strandline.client.retry import AnswerLost, NotReached, Outcome
 from tests.client.conftest import GET, SILENT_MS, Flavour
 from tests.in_thread import url_of
 
@@ -127,16 +127,21 @@ def test_an_answer_counts_that_came_before_the_request_was_read() -> None:
 )
 def test_an_answer_that_drips_is_lost_in_time(flavour: Flavour, scripted: Any, begin: bytes, part: bytes) -> None:
     scripted.then(scripted.dripping(begin, part))
-    began = time.monotonic()
-    assert isinstance(flavour.send(scripted.url, timeout_ms=200), AnswerLost)
-    assert time.monotonic() - began < 30
+
+    def sent(timeout_ms: int) -> Outcome:
+        began = time.monotonic()
+        outcome = flavour.send(scripted.url, timeout_ms=timeout_ms)
+        assert time.monotonic() - began < 30
+        return outcome
+
+    lost = AnswerLost("the answer took too long, and its connection was closed")
+    assert lost in map(sent, (200, 1_000, 5_000))  # where the machine is busy, a part may come too late for a short one
 
 
 def test_a_client_goes_on_after_an_answer_that_drips(scripted: Any) -> None:
     scripted.then(scripted.dripping(b"", b"H"), scripted.answer())
     transport = HttpTransport(scripted.url)
-    lost = AnswerLost("the answer took too long, and its connection was closed")
-    assert transport.send(GET, 1_000) == lost  # with less, a part comes too late on a busy machine, and `timed out`
+    assert isinstance(transport.send(GET, 200), AnswerLost)
     assert isinstance(transport.send(GET, SILENT_MS), Response)
     transport.close()
 
