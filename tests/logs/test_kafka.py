@@ -55,16 +55,29 @@ def events(*values: bytes, segment: str = "0") -> list[Event]:
     return [Event(value, segment=segment) for value in values]
 
 
-class Interrupted:
+class InPlace:
+    """Stands in place of a producer, and does what that does."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def __len__(self) -> int:
+        return len(self._producer)
+
+
+class Interrupted(InPlace):
     """A producer with which Ctrl-C comes right after a commit or an abort."""
 
     def __init__(self, producer: Any, call: str) -> None:
-        self._producer = producer
+        super().__init__(producer)
         self._call = call
         self._interrupts = [KeyboardInterrupt()]
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._producer, name)
+        found = super().__getattr__(name)
         if name != self._call:
             return found
 
@@ -75,21 +88,9 @@ class Interrupted:
 
         return call
 
-    def __len__(self) -> int:
-        return len(self._producer)
 
-
-class Ended:
+class Ended(InPlace):
     """A producer after a fatal error, as one is whose cluster has lost acknowledged events."""
-
-    def __init__(self, producer: Any) -> None:
-        self._producer = producer
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._producer, name)
-
-    def __len__(self) -> int:
-        return len(self._producer)
 
     def produce(self, *given: Any, **named: Any) -> None:
         raise KafkaException(KafkaError(KafkaError._FATAL))
