@@ -11,7 +11,6 @@ from writer_client.automatic_notes import AutomaticTime as AutomaticTime
 from writer_client.background_writer import BackgroundWriter as BackgroundWriter
 from writer_client.errors import CommittedWithoutNote as CommittedWithoutNote
 from writer_client.errors import ManualNote as ManualNote
-from writer_client.errors import NeverNoted as NeverNoted
 from writer_client.errors import NewerBelow as NewerBelow
 from writer_client.errors import NoLog as NoLog
 from writer_client.errors import NotDrained as NotDrained

@@ -211,6 +211,8 @@ class BackgroundWriter(BaseWriter):
         else:
             self._session.note_of(times, position or {}, newest)  # raises what is no note
         self._check_times(self._outbox.last, times)
+        if self._session.owed:
+            self._check_times(self._session.owed, times)
         for segment, offset in (position or {}).items():
             before = self._outbox.last_position.get(segment, 0)
             if offset < before:

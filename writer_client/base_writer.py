@@ -131,6 +131,7 @@ class BaseWriter:
                 session.note_of(times, {}, {})  # raises what is no note
                 if outbox.automatic is None:
                     self._check_times({**session.may_have_noted, **outbox.last}, times)
+                self._check_times(session.owed, times)
         if not session.holds:  # it went idle after the transaction began
             self._hold()
         if outbox.automatic is not None:
@@ -205,7 +206,7 @@ class BaseWriter:
     def _close(self, position: Mapping[str, int] | None = None, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
         with self._claimed(drain=True, timeout_ms=timeout_ms):
             self._outbox.raise_unreported()
-            if self._outbox.has_given_positions:  # it may have written before it registered
+            if self._outbox.wants_registration or self._outbox.has_given_positions:  # it may have written before that
                 self._session.hold(self._connection)
             if self._session.epoch is not None or self._closes_by_name:
                 self._session.close(self._connection, position, self._outbox.last_times())

@@ -25,23 +25,15 @@ class NoLog(RuleBroken):
     call: str
 
 
-class NeverNoted(RuleBroken):
-    """Before a writer goes idle or closes, its last noted position must cover all that it wrote; there is none."""
-
-    says = (
-        "writer {writer!r} has written events, but never noted a time, so {call} would leave them out: note a time "
-        "first"
-    )
-    writer: str
-    call: str
-
-
 class NewerBelow(RuleBroken):
-    """Events below the mark may be too new to be removed: no writer has noted `newest`."""
+    """Events below the mark may be too new to be removed: it has no `newest`. Writers did not give it, or could not:
+    that of a segment which several processes write to, nobody knows."""
 
     says = (
-        "events of {time} or later may lie below the last mark before that time, since the writers of stream "
-        "{stream!r} do not note newest: pass newer_too=True to cut at that mark nevertheless"
+        "events of {time} or later may lie below the last mark before that time, which has no newest: some writer of "
+        "stream {stream!r} gave none with its writes, or shares a segment with other processes, and then cannot know "
+        "it. Pass newer_too=True to cut at that mark nevertheless, with a time that is earlier by as much as writers "
+        "run ahead of their notes"
     )
     stream: str
     time: int

@@ -33,6 +33,7 @@ class Lateness:
         self.floors: Mapping[str, int] = {}
         self.events = 0  # known to be late when they were written
         self._unit_checked = False
+        self._newest_warned = False
 
     def registered(self, registered: Registered, *, first: bool) -> None:
         """Takes the answer to a registration; `first` of this process."""
@@ -50,6 +51,22 @@ class Lateness:
             f'A writer that is left with leaving="stay" is waited for.',
         )
         self._report(RegisteredLate(dict(noted), behind))
+
+    def raise_floors(self, times: Mapping[str, int]) -> None:
+        """Takes times that registering noted for an earlier process: what is written below them is late."""
+        for key, time in times.items():
+            self._below[key] = max(time, self._below.get(key, time))
+
+    def newest_unknown(self) -> None:
+        """Warns once that notes cannot have the `newest` time that the program gives."""
+        if not self._newest_warned:
+            self._newest_warned = True
+            self.log.warn(
+                "newest",
+                f"the notes of {self._who} have no newest, although the program gives it: below its position lie "
+                "events of other processes, whose times it does not know. Reading from a time is then not exact, and "
+                "removing events before a time needs newer_too=True.",
+            )
 
     def answered(self, times: Mapping[str, int], answer: NoteAnswer, passed: Mapping[str, int]) -> None:
         """Takes the answer to a note; `passed` is what the writer had noted before, or its floor."""

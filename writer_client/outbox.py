@@ -42,7 +42,7 @@ from strandline.paced_log import Waiting
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, PositionSource
 from writer_client.batches import Addressed, Results, call_for
-from writer_client.errors import NeverNoted, NotDrained
+from writer_client.errors import NotDrained
 from writer_client.pending import Pending, WaitingNotes, merged
 from writer_client.process_exit import Left, UnraisedRefusal, Unsent
 from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report, Status
@@ -215,7 +215,7 @@ class Outbox:
                 newest: Mapping[str, int] = {}
                 if self._flush_appended == self.session.newest.appended:  # else more events may lie below the position
                     newest = self.session.known(own, pending.newest)
-                self.waiting.add(replace(pending, times=times, position=self.session.reached(own), newest=newest))
+                self.waiting.add(replace(pending, times=times, position=own, newest=newest))
             return False
 
     def flush_again(self) -> None:
@@ -301,7 +301,7 @@ class Outbox:
                     self._set_stuck(error)
             elif self.count():
                 pass  # repeating the last time would go back behind the notes under way; their answer has the clock
-            elif self.session.times:
+            elif self.session.noted_since:
                 self.waiting.add(Pending(dict(self.session.times), {}, asks=True))
             elif self.session.clock is not None:  # from the answer to registering
                 self._note_controller_clock(self.session.clock)
@@ -311,7 +311,7 @@ class Outbox:
         """Repeats the last note while a transaction is open, so that the writer is not silent: no later time is true
         yet. Returns the milliseconds until the next check, since a transaction may end without the writer."""
         self._missed = True
-        if monotonic() >= self._repeat_at and self.session.times and not (self.waiting or self._under_way):
+        if monotonic() >= self._repeat_at and self.session.noted_since and not (self.waiting or self._under_way):
             self._repeat_at = monotonic() + automatic.period_ms / 1000
             self.waiting.add(Pending(dict(self.session.times), {}))
         return min(automatic.period_ms, TRANSACTION_CHECK_MS)
@@ -414,7 +414,7 @@ class Outbox:
             if error is None:
                 self.wants_registration = False
                 self._set_moving()
-            elif not isinstance(error, NeverNoted):  # such a writer can go idle once it has noted a time
+            else:
                 self._set_stuck(error)
             return self._idle_after_ms
 

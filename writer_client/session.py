@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from secrets import token_hex
 from typing import Final, TypeAlias
@@ -17,7 +17,15 @@ from strandline.client.http import Connection
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, Note, check_key, check_time
 from strandline.core.time_units import Instant, milliseconds
-from strandline.errors import Fenced, InvalidConfig, Refused, StrandlineError, TooMany, says_nothing_changed
+from strandline.errors import (
+    Fenced,
+    InvalidConfig,
+    InvalidNote,
+    Refused,
+    StrandlineError,
+    TooMany,
+    says_nothing_changed,
+)
 from strandline.limits import MEMO_BYTES
 from strandline.logs import Log, Memo, Position, Transaction
 from strandline.logs.errors import TransactionUnderWay
@@ -25,7 +33,7 @@ from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
 from writer_client.batches import Addressed
-from writer_client.errors import NeverNoted, NoLog, WriterClosed
+from writer_client.errors import NoLog, WriterClosed
 from writer_client.lateness import Lateness
 from writer_client.newest_time import NewestTime
 
@@ -55,7 +63,12 @@ def checked_log(log: Log | None) -> Log | None:
 
 class WriterSession:
     """One writer of one stream. Its calls are made one after the other, since notes that overtake each other are
-    refused."""
+    refused.
+
+    What it remembers holds as long as its registration: before the next one, another process of its name may have
+    written, noted or closed, and the store may have been restored or the stream made anew. So each registration looks
+    at the log again, and forgets what the controller had.
+    """
 
     def __init__(
         self, stream: str, writer: str, keys: Iterable[str], log: Log | None, automatic: AutomaticTime | None = None
@@ -77,12 +90,18 @@ class WriterSession:
         self.late = Lateness(stream, writer)
         self.repaired: NoteAnswer | StrandlineError | None = None
         self.fenced: Fenced | None = None  # once another process has registered the writer's name
-        self._found: Position | None = None  # where the log ended when this writer first registered
-        self._owed: Mapping[str, int] = {}  # times of commits that are not noted yet
-        self._left_memo = False  # the log has a memo of this session
+        self._life = ""  # of the name, as of the registration
+        self._found: Position = {}  # where the log ended at the registration
+        self._looked = False  # whether the log was looked at since the registration
+        self._shares = False  # whether the log had events of other processes then
+        self.owed: Mapping[str, int] = {}  # times of commits that are not noted yet
+        self._has_memo = False  # whether the log has a memo of this name
+        self._own_memo = ""  # the last one of this process, whose times are noted without the log
         self.times: dict[str, int] = {}  # by key, those that the controller has taken
+        self.noted_since = False  # whether it has taken a note since the registration
         self.may_have_noted: Mapping[str, int] = {}  # the greatest times that the controller may have taken
-        self._position: dict[str, int] = {}
+        self._position: dict[str, int] = {}  # what the controller has taken since the registration
+        self._given: dict[str, int] = {}  # without a log: all that was ever noted
         self._registration: str | None = None  # the name of a registration whose outcome is unknown
         self._open: WeakSet[Begun] = WeakSet()  # a transaction without a reference can no longer be committed
 
@@ -98,15 +117,13 @@ class WriterSession:
         registered, self.clock = answer.value, answer.clock
         self.late.registered(registered, first=self.epoch is None)
         self.epoch, self.floors, self._registration = registered.epoch, registered.floors, None
-        self.fenced = None
-        if self.log is not None and self._found is None:
-            # All that an earlier process of this name appended, noted or not, lies below the log's current end.
-            owed = self._times_in(self.log.memo(self.writer))  # first: the end then lies above its events
-            ends = self.log.end_offsets()
-            self._found = {segment: offset for segment, offset in ends.items() if offset}
-            self._repair(connection, owed)
+        self.fenced, self._life, self._looked = None, registered.life, False
+        self._position, self.noted_since = {}, False
+        if self.log is not None:
+            self._look(self.log)
+        self._repair(connection)
         self.holds = True
-        return registered
+        return replace(registered, floors=self.floors)
 
     def hold(self, connection: Connection) -> None:
         """Registers a new or idle writer. Raises Fenced for a fenced one."""
@@ -118,27 +135,24 @@ class WriterSession:
         self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int] | None = None
     ) -> None:
         """Goes idle. `fallback` are the times to note if none was noted yet."""
-        self.check_usable()
         self._settle(connection, position, fallback, "idle()")
         with self._changing():
             connection.run(calls.idle(self.stream, self.writer, self.epoch))
 
     def close(self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int]) -> None:
-        self.check_usable()
         self._settle(connection, position, fallback, "close()")
-        if self._left_memo and self.log is not None:
-            # The next writer of this name must not note this memo's time.
-            self.log.begin().commit(Memo(self.writer, ""))
+        if self._has_memo and self.log is not None:
+            self.log.begin().commit(Memo(self.writer, ""))  # its time belongs to the life that ends
         with self._changing():
             connection.run(calls.close(self.stream, self.writer, self.epoch))
         self.closed = True
 
     def stay(self, connection: Connection, fallback: Mapping[str, int]) -> None:
         """Notes the final position, as `idle` does, of a writer that goes on counting without this process."""
-        self.check_usable()
         if self.holds:
-            with suppress(NeverNoted):  # it counts with its floor, which covers whatever it wrote
-                self._settle(connection, None, fallback, "leaving")
+            self._settle(connection, None, fallback, "leaving")
+        else:
+            self.check_usable()
 
     # -- transactions ------------------------------------------------------------------------------------------
 
@@ -166,19 +180,28 @@ class WriterSession:
         if self.log is not None and self.log.in_transaction(besides.transaction if besides is not None else None):
             raise TransactionUnderWay(call=call)
 
+    def _check_no_other_transaction(self, call: str) -> None:
+        """The same for a transaction that is not this writer's own, whose commit registers an idle writer first."""
+        own = list(self._open)
+        self.check_no_transaction(call, besides=own[0] if len(own) == 1 else None)
+
     # -- parts of them -----------------------------------------------------------------------------------------
 
     def note_of(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> Addressed:
+        """A note of these times. Its position also covers what the log had at the registration, of which the caller may
+        not know; `newest` holds below the caller's position only."""
+        if self._found and self.reached(position) != position:
+            position, newest = self.reached(position), {}
         note = Note(writer=self.writer, times=times, position=position, epoch=self.epoch, newest=newest)
         return Addressed(self.stream, note)
 
     def memo_of(self, times: Mapping[str, int]) -> Memo:
         """Returns the memo for a commit, from which the writer's next process notes the time if this one cannot."""
-        text = json.dumps({"times": dict(times)}, separators=(",", ":"))
+        text = json.dumps({"life": self._life, "times": dict(times)}, separators=(",", ":"))
         if len(text) > MEMO_BYTES:
             what = f"bytes for the times of {len(times)} keys, which the log keeps with a commit,"
             raise TooMany(what=what, count=len(text), limit=MEMO_BYTES)
-        self._left_memo = True
+        self._has_memo, self._own_memo = True, text
         return Memo(self.writer, text)
 
     @property
@@ -195,10 +218,13 @@ class WriterSession:
 
     def noted(self, note: Note) -> None:
         """Records that the controller has taken a note."""
+        self.noted_since = True
         self.times.update(note.times)
         self.may_have_noted = _greatest(self.may_have_noted, note.times)
         self._position.update(note.position)
-        self._owed = {key: time for key, time in self._owed.items() if time > note.times.get(key, time - 1)}
+        if self.log is None:
+            self._given.update(note.position)
+        self.owed = {key: time for key, time in self.owed.items() if time > note.times.get(key, time - 1)}
 
     def not_taken(self, note: Note, error: StrandlineError) -> None:
         """Records a note that failed. It counts as possibly taken unless the error denies it."""
@@ -207,44 +233,56 @@ class WriterSession:
         if isinstance(error, Fenced):
             self.fenced = error
         if isinstance(error, Refused):
-            self._owed = {key: time for key, time in self._owed.items() if time != note.times.get(key)}
+            self.owed = {key: time for key, time in self.owed.items() if time != note.times.get(key)}
 
-    def reached(self, own: Position) -> Position:
+    def reached(self, own: Mapping[str, int]) -> Position:
         """Returns a position above all events that processes of this writer's name have appended."""
-        found = self._found if self._found is not None else {}
-        return {segment: max(own.get(segment, 0), found.get(segment, 0)) for segment in found | own}
+        return {**own, **{segment: max(own.get(segment, 0), offset) for segment, offset in self._found.items()}}
 
     def known(self, own: Position, given: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the greatest event times below a position: from the caller, or as given with the writes. Empty if
-        unknown, as with events that were in the log before this writer."""
-        if self._found:
-            return {}
-        return given or self.newest.below(own)
+        unknown, as with events of other processes, which a warning says."""
+        known = {} if self._shares else given or self.newest.below(own)
+        if not known and (given or self.newest.greatest):
+            self.late.newest_unknown()
+        return known
 
-    def _times_in(self, memo: str | None) -> Mapping[str, int]:
-        """The times of the last commit. Raises InvalidConfig if the memo is not a writer's: one of the two would
-        overwrite what the other needs after a crash."""
-        if not memo:
-            return {}
+    def _look(self, log: Log) -> None:
+        """Looks where the log ends, and which time was committed last. All that processes of this name appended, noted
+        or not, lies below that end."""
+        memo = log.memo(self.writer)  # first: the end then lies above its events
+        ends = log.end_offsets()
+        own = log.positions()
+        self._found = {segment: offset for segment, offset in ends.items() if offset}
+        self._shares = self._shares or any(offset > own.get(segment, 0) for segment, offset in self._found.items())
+        self._has_memo = bool(memo)
+        if memo and memo != self._own_memo:
+            self.owed = _greatest(self.owed, self._times_in(memo))
+        self._looked = True
+
+    def _times_in(self, memo: str) -> Mapping[str, int]:
+        """The times of the last commit in the present life of the name. Raises InvalidConfig if the memo is not a
+        writer's: one of the two would overwrite what the other needs after a crash."""
         try:
-            times: Mapping[str, int] = json.loads(memo)["times"]
+            kept = json.loads(memo)
+            times: Mapping[str, int] = kept["times"] if kept["life"] == self._life else {}
         except (ValueError, TypeError, KeyError):
             wanted = "the log has the memo of a LogSink, or of a program, under it: give the writer a name of its own"
             raise InvalidConfig(name="the writer's name", value=self.writer, wanted=wanted) from None
         return times
 
-    def _repair(self, connection: Connection, times: Mapping[str, int]) -> None:
-        """Notes the times that an earlier process committed but did not note. Keeps the outcome in `repaired`, and
-        raises no refusal."""
-        for key, time in times.items():
-            floor = self.floors.get(key)
-            if floor is None or time > floor:
-                self._owed = {**self._owed, key: time}
-        if self._owed:
+    def _repair(self, connection: Connection) -> None:
+        """Notes the times that were committed but not noted, and raises the floors to them. Keeps the outcome in
+        `repaired`, and raises no refusal."""
+        floors = {key: floor for key, floor in self.floors.items() if floor is not None}
+        self.owed = owed = {key: time for key, time in self.owed.items() if time > floors.get(key, time - 1)}
+        if owed:
             try:
-                self.repaired = self.send(connection, self.note_of(self._owed, self.reached({}), {}))
+                self.repaired = self.send(connection, self.note_of(owed, {}, {}))
             except StrandlineError as error:
-                self.repaired = error
+                self.repaired, owed = error, self.owed  # a refused time is no longer owed
+            self.floors = {**self.floors, **owed}
+            self.late.raise_floors(owed)
 
     def _settle(
         self,
@@ -253,26 +291,25 @@ class WriterSession:
         fallback: Mapping[str, int] | None,
         call: str,
     ) -> None:
-        """Notes the final position before `idle` or `close`, if the last note does not cover it.
+        """Notes the final position before `idle` or `close`, if no note since the registration covers it.
 
         Nothing older follows, so any time is true: the last one that may have been noted, or the floor, or the clock's
-        (`fallback`). Without any, raises NeverNoted for a writer that has written.
+        (`fallback`). Without any, it notes the position alone.
         """
-        wrote = bool(position)
+        self.check_usable()
+        self._check_no_other_transaction(call)
+        if self.log is not None and not self._looked:
+            self.register(connection)
         known: Mapping[str, int] = {}
-        times: Mapping[str, int]
         if position is None and self.positions is not None:
-            own = self.flush()
-            position, known, wrote = self.reached(own), self.known(own, {}), bool(own)
-        covered = all(offset <= self._position.get(name, 0) for name, offset in (position or {}).items())
-        if covered and not self._owed:
+            position = self.flush()
+            known = self.known(position, {})
+        position = self.reached({**self._given, **(position or {})})
+        if not self.owed and all(offset <= self._position.get(name, 0) for name, offset in position.items()):
             return
         floors = {key: floor for key, floor in self.floors.items() if floor is not None}
         times = self.with_owed(_greatest(floors, self.may_have_noted)) or fallback or {}
-        if times:
-            self.send(connection, self.note_of(times, position or {}, known))
-        elif wrote:
-            raise NeverNoted(writer=self.writer, call=call)
+        self.send(connection, self.note_of(times, position, known))
 
     def flush(self) -> Position:
         """Waits for the acknowledgement of what is written. If that fails, `newest` is unknown from then on."""
@@ -285,12 +322,12 @@ class WriterSession:
 
     def owe(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Records the times of a commit. Returns them with those of earlier commits that are not noted yet."""
-        self._owed = self.with_owed(times)
-        return self._owed
+        self.owed = self.with_owed(times)
+        return self.owed
 
     def with_owed(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the times, with those of commits that are not noted yet."""
-        return {**self._owed, **{key: max(time, self._owed.get(key, time)) for key, time in times.items()}}
+        return _greatest(self.owed, times)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -330,6 +367,8 @@ def by_key(time: Times | None, *, newest: bool = False) -> Mapping[str, int]:
     if time is None:
         return {}
     given = time if isinstance(time, Mapping) else {DEFAULT_KEY: time}
+    if not given and not newest:
+        raise InvalidNote(name="times", value={}, wanted="at least one key with a time")
     name = "newest" if newest else "time"
     times = {  # a note checks its numbers itself
         key: milliseconds(name, each, up=newest) if isinstance(each, datetime) else each for key, each in given.items()

@@ -136,7 +136,8 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         """Notes times at the log's position `own`, or at one from the caller. The future has the answer."""
         outbox, session = self._outbox, self._session
         if own is not None:
-            position, newest = session.reached(own), session.known(own, newest)
+            position, newest = own, session.known(own, newest)
+        self._check_times(session.owed, times)
         times = session.with_owed(times)
         session.note_of(times, position, newest)  # raises what is no note
         answered = Future[NoteAnswer]()
@@ -243,7 +244,7 @@ class Writer(_WaitingWriter[Connection]):
         """Goes idle: the stream's time no longer waits for this writer, until it registers again.
 
         First notes what was written since the last note, up to `position`, or up to the log's position. Raises
-        NeverNoted if the writer has no time to note.
+        TransactionUnderWay while a transaction is open.
         """
         yield from local(partial(self._settle, partial(self._idle, position)))
 

@@ -57,6 +57,7 @@ class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
     key_states: dict[str, StoredKeyState]
     registration: str | None = None
     served_at: int = 0
+    life: int = 0
 
 
 _encoder = msgspec.json.Encoder()
@@ -90,7 +91,7 @@ def document_of(writer: StreamWriter, *, whole: bool) -> tuple[Document, bool]:
     document = (
         writer.name, writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch,
         writer.excluded_at, named, offsets, key_states, writer.registration,
-        writer.served_at,
+        writer.served_at, writer.life,
     )  # fmt: skip
     return document, complete
 
@@ -250,6 +251,7 @@ def _applied(stored: StoredWriter, before: StreamWriter | None) -> StreamWriter:
         heard_at=stored.heard_at,
         served_at=stored.served_at,
         tail=stored.tail,
+        life=stored.life,
         epoch=stored.epoch,
         closed=stored.closed,
         closed_epoch=stored.closed_epoch,

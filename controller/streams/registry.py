@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -250,7 +251,7 @@ class Streams:
             details = {"writer": writer, "epoch": registered.epoch, **_how_late(registered)}
             loaded.journal.tell(REGISTRATIONS, "registered", now, details, by=by)
         await self._committer.join(loaded)
-        return registered
+        return replace(registered, life=f"{loaded.origin.identity}-{registered.life}")
 
     @contextmanager
     def _journalled(self, loaded: LoadedStream, act: AdminAction | None) -> Iterator[int]:

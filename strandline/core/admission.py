@@ -16,6 +16,7 @@ from strandline.errors import (
     StreamSealed,
     TimeTooFarAhead,
     TimeWentBack,
+    UnknownWriter,
     WrongDomain,
 )
 
@@ -66,6 +67,8 @@ def admit(
         if ahead is not None and note.times[key] > now + ahead:
             raise TimeTooFarAhead(key=key, time=note.times[key], clock=now, max_ahead_ms=ahead)
     if writer is None:
+        if not times:
+            raise UnknownWriter(stream=stream, writer=note.writer)
         return Admitted(times, cut, repeats=False)
     if alive and not writer.noted.le(note.given):
         _check_offsets(note, writer)
@@ -81,6 +84,8 @@ def check_epoch(name: str, writer: StreamWriter | None, epoch: int | None) -> No
 
 def _counted_times(note: Note, stream: str, config: StreamConfig, now: int) -> Mapping[str, int]:
     """The times of a note in the ingestion domain: at most the clock, minus `clock_skew_ms`."""
+    if not note.times:
+        return note.times
     if set(note.times) != {DEFAULT_KEY}:
         raise WrongDomain(stream=stream, time_domain=str(config.time_domain), call="times by key")
     return {DEFAULT_KEY: min(note.times[DEFAULT_KEY], now) - config.clock_skew_ms}

@@ -15,10 +15,12 @@ from strandline.core.writer import WriterState
 @dataclass(frozen=True, slots=True)
 class Registered:
     """The new epoch, and by key the floor: events of the writer at or above it are not late. `noted` has the greatest
-    time that the writer had noted before, for each key where it had."""
+    time that the writer had noted before, for each key where it had. `life` names the writer's present life, which
+    began with the first call after it was unknown or closed; the controller adds the stream's identity to it."""
 
     epoch: int
     floors: Mapping[str, int | None]
+    life: str
     noted: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -21,8 +21,9 @@ NO_TIMES: Final[Mapping[str, int]] = {}
 class Note:
     """Every event of `writer` older than its time, written or still to come, lies below `position`.
 
-    `times` has a time for each noted key; `newest` has, by key, the greatest event time below the position, if known;
-    `epoch` is that of the writer's registration, if it has one.
+    `times` has a time for each noted key. Without any, the note has the position alone: all that the writer has
+    written lies below it, whatever its time. `newest` has, by key, the greatest event time below the position, if
+    known; `epoch` is that of the writer's registration, if it has one.
     """
 
     writer: str
@@ -49,8 +50,6 @@ class Note:
         _set_newest(self, newest)
         if not is_name(writer):
             raise InvalidName(what="writer", name=writer)
-        if not times:
-            raise InvalidNote(name="times", value={}, wanted="at least one key with a time")
         if len(times) > KEYS_PER_STREAM:
             raise TooMany(what="time keys", count=len(times), limit=KEYS_PER_STREAM)
         if type(position) is not dict and not isinstance(position, Mapping):

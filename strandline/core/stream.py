@@ -174,7 +174,7 @@ class Stream:
         floors = {key: writer.key_states[key].join(self._last_time(key)) for key in keys}
         self._update_writer(writer, now)
         floors = self._with_readers(writer, floors)
-        return Registered(epoch=self.epochs, floors=floors, noted=_noted(writer, keys))
+        return Registered(epoch=self.epochs, floors=floors, life=str(writer.life), noted=_noted(writer, keys))
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> NoteResult:
         """Takes a note, and makes the marks that it makes possible.
@@ -633,7 +633,9 @@ class Stream:
         """The writer of a name; creates it if it is not known."""
         found = self.writers.get(name)
         if found is None:
-            found = self.writers[name] = StreamWriter(name=name, heard_at=now, served_at=self._unserved.served(now))
+            served = self._unserved.served(now)
+            found = StreamWriter(name=name, heard_at=now, served_at=served, life=self.epochs + 1)
+            self.writers[name] = found
         return found
 
     def _update_writer(self, writer: StreamWriter, now: int) -> None:
@@ -664,7 +666,7 @@ class Stream:
 
     def _start_over(self, writer: StreamWriter) -> None:
         self._stay(writer)
-        writer.start_over()
+        writer.start_over(self.epochs + 1)
         for key in writer.key_states:
             self._aggregates[key].gather(writer)
 
@@ -955,7 +957,7 @@ def _same_registration(writer: StreamWriter, registration: str | None, keys: Col
     if not all(key in writer.key_states for key in keys):
         return None
     floors = {key: writer.key_states[key].value for key in keys}
-    return Registered(writer.epoch, floors, _noted(writer, keys))
+    return Registered(writer.epoch, floors, str(writer.life), _noted(writer, keys))
 
 
 def _noted(writer: StreamWriter, keys: Iterable[str]) -> Mapping[str, int]:

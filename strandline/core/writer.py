@@ -192,6 +192,7 @@ class StreamWriter:
     heard_at: int  # by the clock, for display; silence is measured from `served_at`
     served_at: int  # the served time when it was heard (`Unserved`)
     tail: bool = False
+    life: int = 0  # the first epoch that this life could get: no earlier life of the name has it
     epoch: int | None = None
     closed: bool = False
     closed_epoch: int | None = None
@@ -254,9 +255,9 @@ class StreamWriter:
             key_state.lost_at = now if key_state.lost_at is None else key_state.lost_at
         self.epoch = None
 
-    def start_over(self) -> None:
+    def start_over(self, life: int) -> None:
         """Begins a new life after closing: its old times and offsets refuse no note; its position stays."""
-        self.closed = False
+        self.closed, self.life = False, life
         self.noted = NOTHING
         for key_state in self.key_states.values():
             key_state.start_over()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -136,8 +136,14 @@ class InProcessController:
 
     def restart(self, *, after_ms: int = 0) -> None:
         """Stops the controller in order, and starts it again on the same store, `after_ms` later."""
+        with self.stopped():
+            self.clock.now += after_ms
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stops the controller in order during the block, which may replace its store, and starts it again."""
         self._serving.close()
-        self.clock.now += after_ms
+        yield
         self._begin()
 
     # -- start and end -----------------------------------------------------------------------------------------------

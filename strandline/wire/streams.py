@@ -186,11 +186,14 @@ def holder_reply(holder: Holder) -> HolderReply:
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """The new epoch, and the floor of the default key and of each key: no event of the writer at or above it is
-    late. `noted` has the greatest time that the writer had noted before, for each key where it had."""
+    late. `noted` has the greatest time that the writer had noted before, for each key where it had. `life` names the
+    writer's present life in this stream: it is another one after the writer was closed or forgotten, and in a stream
+    that was made anew."""
 
     epoch: int
     floor: Time | None
     floors: ByKey
+    life: str
     noted: Mapping[str, Time] = {}
 
 
@@ -273,12 +276,18 @@ WriterStateText: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [str
 
 def registration(registered: Registered) -> Registration:
     floors = registered.floors
-    return Registration(epoch=registered.epoch, floor=floors.get(DEFAULT_KEY), floors=floors, noted=registered.noted)
+    return Registration(
+        epoch=registered.epoch,
+        floor=floors.get(DEFAULT_KEY),
+        floors=floors,
+        life=registered.life,
+        noted=registered.noted,
+    )
 
 
 def read_registered(body: bytes) -> Registered:
     reply = read(Registration, body)
-    return Registered(epoch=reply.epoch, floors=reply.floors, noted=reply.noted)
+    return Registered(epoch=reply.epoch, floors=reply.floors, life=reply.life, noted=reply.noted)
 
 
 def is_keyed(note: Note) -> bool:

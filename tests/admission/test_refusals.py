@@ -161,7 +161,6 @@ def test_ingestion_time_has_no_keys_and_event_time_no_tail() -> None:
         (InvalidName, {"position": {"/": 1}}),
         (InvalidName, {"times": {"a b": 1}}),
         (InvalidName, {"newest": {"a b": 1}}),
-        (InvalidNote, {"times": {}}),
         (InvalidNote, {"times": {"": 2**53}}),
         (InvalidNote, {"times": {"": -(2**53)}}),
         (InvalidNote, {"times": {"": True}}),

@@ -6,7 +6,7 @@ from strandline.core.cut import NOTHING
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment
-from strandline.errors import InvalidNote
+from strandline.errors import Fenced, UnknownWriter
 from tests.aggregate.book import Book
 
 
@@ -283,9 +283,36 @@ def test_keys_have_marks_of_their_own_each_counted_from_one() -> None:
     ]
 
 
-def test_a_note_without_a_time_is_none() -> None:
-    with pytest.raises(InvalidNote):
-        Note(writer="a", times={}, position={})
+def test_a_note_without_a_time_moves_the_position_alone() -> None:
+    """The writer counts as before, and marks cover what it wrote, also once it is idle."""
+    book = Book()
+    epoch = book.stream.register("a", None, book.now).epoch
+    book.note("b", 100, {"1": 1})
+    answer = book.stream.note(Note(writer="a", times={}, position={"0": 2}, epoch=epoch), book.now)
+    assert (answer.late, answer.floors, answer.marks) == (False, {}, [])
+    [mark] = book.stream.idle("a", epoch, book.now)
+    assert (mark.time, mark.complete, dict(mark.cut.items())) == (100, True, {"0": 2, "1": 1})
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(None, UnknownWriter), (7, Fenced)])
+def test_a_note_without_a_time_is_for_a_writer_that_is_there(epoch: int | None, error: type[Exception]) -> None:
+    book = Book()
+    with pytest.raises(error):
+        book.stream.note(Note(writer="a", times={}, position={"0": 2}, epoch=epoch), book.now)
+    assert not book.stream.writers
+
+
+def test_a_life_ends_with_closing_and_with_nothing_else() -> None:
+    book = Book()
+    lives = [book.stream.register("a", None, book.now).life]
+    book.stream.idle("a", None, book.now)
+    book.stream.exclude("a", book.now)
+    lives.append(book.stream.register("a", None, book.now).life)
+    for _ in range(2):
+        book.stream.close("a", None, book.now)
+        lives.append(book.stream.register("a", None, book.now).life)
+    assert lives[0] == lives[1]
+    assert len(set(lives)) == 3
 
 
 def test_the_head_moves_to_what_is_gone_and_never_back() -> None:

@@ -70,6 +70,8 @@ class NaiveCalls(NaiveStream):
         else:
             for key, time in times.items():
                 self.check_time(note.times[key], time, None, now)
+        if writer is None and not times:
+            raise Refusal("unknown_writer", note.writer)
         self.check_room(note.writer)
         cut = self.closed(note.position)
         repeats = (
@@ -322,6 +324,8 @@ class NaiveCalls(NaiveStream):
     def counted_times(self, note: Note, now: int) -> Mapping[str, int]:
         if self.config.time_domain is TimeDomain.EVENT:
             return note.times
+        if not note.times:
+            return {}
         if set(note.times) != {""}:
             raise Refusal("wrong_domain")
         return {"": min(note.times[""], now) - self.config.clock_skew_ms}

@@ -169,6 +169,8 @@ class Pair:
     def note(self, writer: str) -> None:
         known = self.naive.writers.get(writer)
         keys = self.choices.pick(((self.keys[0],), (self.keys[-1],), self.keys))
+        if self.choices.integer(0, 14) == 14:
+            keys = ()  # the position alone
         times = {}
         for key in keys:
             stored = known.time(key) if known is not None and key in known.phase else None
@@ -191,7 +193,7 @@ class Pair:
             if self.log.open:
                 self.log.pieces.setdefault("unheard-of", Piece("unheard-of", 1.0, 2.0))
         newest = {key: times[key] + self.choices.integer(-5, 20) for key in keys if self.choices.integer(0, 1)}
-        tail = self.choices.integer(0, 9) == 9 and (self.ingestion or self.choices.integer(0, 9) == 9)
+        tail = bool(keys) and self.choices.integer(0, 9) == 9 and (self.ingestion or self.choices.integer(0, 9) == 9)
         epoch = self.epoch(writer)
         said = Note(writer=writer, times=times, position=position, epoch=epoch, newest=newest)
         self.both("note", said, tail=tail)

@@ -41,7 +41,7 @@ def test_4225_no_mark_is_made_twice_and_none_is_left_out(stage: Stage) -> None:
 def test_4291_a_commit_without_a_time_makes_no_mark(stage: Stage) -> None:
     stream = stage.stream()
     assert stream.refused(422, writer="a", position={"0": 1})["code"] == "invalid_note"
-    assert stream.refused(422, writer="a", times={}, position={"0": 1})["code"] == "invalid_note"
+    assert stream.refused(404, writer="a", times={}, position={"0": 1})["code"] == "unknown_writer"
     assert stream.marks() == [] and stream.describe()["writers"] == {}
 
 

@@ -95,9 +95,9 @@ def closing_drops_positions(patch: Patch) -> None:
 def a_new_life_keeps_the_notes_of_the_old_one(patch: Patch) -> None:
     start_over = StreamWriter.start_over
 
-    def broken(self: StreamWriter) -> None:
+    def broken(self: StreamWriter, life: int) -> None:
         kept = {key: key_state.history for key, key_state in self.key_states.items()}
-        start_over(self)
+        start_over(self, life)
         for key, history in kept.items():
             self.key_states[key].history = history
 

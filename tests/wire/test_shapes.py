@@ -181,9 +181,9 @@ def test_a_time_window_comes_back(
 def test_a_registration_comes_back_and_has_the_floor_of_the_default_key(
     epoch: int, floors: dict[str, int | None]
 ) -> None:
-    answer = streams.registration(Registered(epoch, floors))
+    answer = streams.registration(Registered(epoch, floors, "5f-1"))
     assert shown(answer)["floor"] == floors.get("")
-    assert streams.read_registered(sent(answer)) == Registered(epoch, floors)
+    assert streams.read_registered(sent(answer)) == Registered(epoch, floors, "5f-1")
 
 
 @given(

@@ -13,7 +13,7 @@ from strandline.errors import (
     InvalidName,
     UnknownStream,
 )
-from writer_client import AsyncWriter, BackgroundWriter, Event, NeverNoted, Writer, WriterClosed
+from writer_client import AsyncWriter, BackgroundWriter, Event, Writer, WriterClosed
 
 
 def test_entering_registers_and_leaving_stays_counted(controller: Any, make_writer: Any) -> None:
@@ -174,16 +174,15 @@ def test_going_idle_notes_the_final_position_first(controller: Any, make_writer:
         assert wire.requests[-2].body["time"] == 100
 
 
-def test_going_idle_without_a_time_is_refused_while_something_was_written(
-    controller: Any, make_writer: Any, late_log: Any
+def test_going_idle_without_a_time_notes_the_position_alone(
+    controller: Any, make_writer: Any, wire: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
-    with make_writer(stream, log=late_log) as writer:
+    with make_writer(stream, log=late_log, wire=wire) as writer:
         writer.write([Event(b"a", segment="0")])
-        with pytest.raises(NeverNoted):
-            writer.idle()
-        assert controller.states(stream) == {"joined": 1}
-        writer.note_time(100)
+        writer.idle()
+        assert (wire.requests[-2].body["times"], wire.requests[-2].body["position"]) == ({}, {"0": 1})
+        assert controller.states(stream) == {"idle": 1}
 
 
 def test_a_writer_makes_its_own_connection_from_an_address(controller: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strandline.logs.sqlite import SqliteLog
-from writer_client import Event, NeverNoted, NoLog
+from writer_client import Event, NoLog
 
 
 def test_without_a_log_a_position_must_be_given(controller: Any, make_writer: Any) -> None:
@@ -102,14 +102,14 @@ def test_without_a_log_the_final_position_can_be_given(controller: Any, make_wri
         assert other.note_time(200, {}).marks[-1].cut == {"0": 3}
 
 
-def test_a_writer_that_has_written_and_never_noted_cannot_close_in_silence(
+def test_a_writer_that_has_no_time_to_note_notes_its_position_before_it_closes(
     controller: Any, make_writer: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
-    writer = make_writer(stream, log=late_log, leaving="close")
-    with pytest.raises(NeverNoted, match="note a time first"), writer:
+    with make_writer(stream, log=late_log, leaving="close") as writer:
         writer.write([Event(b"a", segment="0")])
-    assert controller.states(stream) == {"joined": 1}
+    with make_writer(stream, "w2") as other:
+        assert other.note_time(200, {}).marks[-1].cut == {"0": 1}
 
 
 def test_a_writer_that_never_noted_closes_at_its_floor(
@@ -140,7 +140,7 @@ def test_what_others_wrote_keeps_no_writer_from_closing(
     late_log.forget_own()
     with make_writer(controller.stream(), log=late_log, wire=wire, leaving="close"):
         pass
-    assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
+    assert wire.lines == ["PUT writers/w1", "POST notes", "DELETE writers/w1?epoch=1"]
 
 
 def test_a_crashed_process_unnoted_writes_lie_below_the_first_note(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,8 @@ def test_a_crash_between_commit_and_note_is_made_up_for_on_registering(
 class BusyLog(SqliteLog):
     """An earlier process commits after each question to it."""
 
+    life = ""
+
     def memo(self, name: str) -> str | None:
         memo = super().memo(name)
         self.commit()
@@ -177,7 +180,7 @@ class BusyLog(SqliteLog):
     def commit(self) -> None:
         with self.begin() as transaction:
             transaction.write(to("0", b"a"))
-            transaction.commit(Memo("w1", '{"times":{"":100}}'))
+            transaction.commit(Memo("w1", json.dumps({"life": self.life, "times": {"": 100}})))
 
 
 def test_a_repair_covers_the_events_of_a_commit_that_comes_meanwhile(
@@ -186,6 +189,7 @@ def test_a_repair_covers_the_events_of_a_commit_that_comes_meanwhile(
     open_log()
     stream = controller.stream()
     with BusyLog(tmp_path / "log.db") as log:
+        log.life = make_writer(stream).register().life
         log.commit()
         make_writer(stream, log=log).register()
     assert controller.marks(stream)[-1].cut == {"0": 2}

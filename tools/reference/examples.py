@@ -71,11 +71,14 @@ class _Caller:
         self.found.setdefault(route.name, []).append({**example, "status": answer.status_code, "answer": shown})
 
     def _named(self, answer: Any) -> Any:
-        """The same with an identity that does not change from run to run."""
+        """The same with identities that do not change from run to run."""
         if isinstance(answer, dict):
             made = {name: self._named(each) for name, each in answer.items()}
             if isinstance(found := made.get("identity"), str):
                 made["identity"] = self._identities.setdefault(found, f"{len(self._identities) + 1:016x}")
+            if isinstance(found := made.get("life"), str):
+                identity, _, number = found.partition("-")
+                made["life"] = f"{self._identities.setdefault(identity, f'{len(self._identities) + 1:016x}')}-{number}"
             return made
         return [self._named(each) for each in answer] if isinstance(answer, list) else answer
 
