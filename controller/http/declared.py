@@ -155,8 +155,8 @@ def check_parameters(scope: Scope, known: Collection[str]) -> None:
 
 
 def _check_no_body(scope: Scope, known: Collection[str]) -> None:
-    """Raises InvalidParameter if a call that takes no body announces one. The call is not kept until that body ends: its
-    caller would be let in by a head that may be long out of date."""
+    """Raises InvalidParameter if a call that takes no body announces one. Nobody waits for that body: by its end, what
+    was checked when the head came may no longer hold."""
     headers = sent_headers(scope)
     length, encoding = headers.get(b"content-length", b"0"), headers.get(b"transfer-encoding")
     if encoding is None and not length.strip(b"0"):

@@ -262,7 +262,8 @@ class WriterReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WritersPage(msgspec.Struct, frozen=True):
-    """Writers in the order of their names. The next page begins after the name `next`; null: this is the last page."""
+    """Writers in the order of their names; fewer than asked for if their positions have very many segments. The next
+    page begins after the name `next`; null: this is the last page."""
 
     writers: tuple[WriterReply, ...]
     next: str | None
