@@ -21,6 +21,7 @@ from controller.storage.load import StoredStream
 from controller.storage.rewind import NEVER
 from controller.storage.rows import (
     StreamOrigin,
+    excluded_values,
     mark_values,
     segment_values,
     stream_values,
@@ -30,6 +31,7 @@ from controller.storage.tenure import Tenure
 from controller.storage.writer_states import StoredLog
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes
+from strandline.core.mark import Mark
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
 from strandline.errors import StreamRecreated
@@ -83,6 +85,8 @@ class LoadedStream:
         self._stored_wake_at = 0  # time alone changes nothing before it, as the store has it
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
         self._stored_counts = NOTHING_COUNTED
+        # By key, whom the last mark leaves out, and since which mark; after loading the next one writes it anew.
+        self._excluded: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     @classmethod
     def loaded(
@@ -192,7 +196,7 @@ class LoadedStream:
         if everything:
             self._write_counts(commit)
         for mark in changes.marks:
-            commit.add_row(schema.mark, mark_values(self.name, mark, fence))
+            commit.add_row(schema.mark, mark_values(self.name, mark, self._write_excluded(mark, commit), fence))
         self.log.write(self.stream.writers, changes.writers, changes.forgotten, fence, commit)
         self._recorder.follow(changes, self.stream)
         written = self.journal.write(self.name, commit)
@@ -229,6 +233,18 @@ class LoadedStream:
                 segment = self.stream.graph[name]
                 values = segment_values(self.name, self._places[name], segment, self.noted_at.get(name))
                 commit.put_row(schema.segment, values)
+
+    def _write_excluded(self, mark: Mark, commit: Commit) -> int | None:
+        """The seq under which the store has whom a mark leaves out."""
+        if not mark.excluded:
+            self._excluded.pop(mark.key, None)
+            return None
+        since, writers = self._excluded.get(mark.key, (mark.seq, ()))
+        if mark.excluded != writers:
+            since = mark.seq
+            commit.add_row(schema.excluded, excluded_values(self.name, mark))
+        self._excluded[mark.key] = since, mark.excluded
+        return since
 
     def _write_counts(self, commit: Commit) -> None:
         counts = self.counts.stored()

@@ -54,12 +54,14 @@ class WireMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Marks after a seq, oldest first; fewer than asked for if they have very many segments. `resting` is the time that
-    an ingestion stream at rest has reached. Marks with another `identity` are of another stream of the same name."""
+    """Marks after a seq, oldest first; fewer than asked for if they have very many segments or leave out very many
+    writers. `more` is true if there are further ones already. `resting` is the time that an ingestion stream at rest
+    has reached. Marks with another `identity` are of another stream of the same name."""
 
     marks: tuple[WireMark, ...]
     identity: str
     resting: Time | None = None
+    more: bool = False
 
 
 class WindowReply(msgspec.Struct, frozen=True, kw_only=True):
