@@ -84,6 +84,7 @@ class LoadedStream:
         self._settling = False
         self._stored_wake_at = 0  # time alone changes nothing before it, as the store has it
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
+        self._noted_stored: set[str] = set()  # segments of which the store has a `last_noted_at`
         self._stored_counts = NOTHING_COUNTED
         # By key, whom the last mark leaves out, and since which mark; after loading the next one writes it anew.
         self._excluded: dict[str, tuple[int, tuple[str, ...]]] = {}
@@ -106,7 +107,7 @@ class LoadedStream:
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
-        loaded.noted_at = stored.noted_at
+        loaded.noted_at, loaded._noted_stored = stored.noted_at, set(stored.noted_at)
         loaded.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         loaded._recorder = JournalRecorder(loaded.journal, loaded.counts)
         loaded._recorder.resume(stored.heads, stored.since)
@@ -189,9 +190,10 @@ class LoadedStream:
             else:
                 commit.put_row(schema.stream, row)
         self._stored_fence = fence
-        # `last_noted_at` and counts are written once in a while: with every note it would cost too much.
+        # Counts, and all but the first `last_noted_at`, are written once in a while: with each note it costs too much.
         everything = self._settling or self.stream.clock - self._noted_until >= NOTED_AT_MS
-        if everything or changes.dropped or changes.segments:
+        is_new = len(self.noted_at) > len(self._noted_stored)
+        if everything or is_new or changes.dropped or changes.segments:
             self._write_segments(changes, commit, everything)
         if everything:
             self._write_counts(commit)
@@ -224,7 +226,9 @@ class LoadedStream:
             commit.dropped.append((self.name, dropped))
             self._places.pop(dropped, None)
         self._place(changes.segments.values())
-        names = set(changes.segments)
+        first_noted = self.noted_at.keys() - self._noted_stored
+        self._noted_stored |= first_noted
+        names = first_noted | changes.segments.keys()
         if everything:
             names.update(name for name, noted_at in self.noted_at.items() if noted_at >= self._noted_until)
             self._noted_until = self.stream.clock
