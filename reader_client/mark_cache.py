@@ -51,6 +51,7 @@ class MarkCache:
         self._key = key
         self._keep_marks = keep_marks
         self._begin = after
+        self._most_marks = MARKS_PER_PAGE
         self.reset()
 
     def reset(self) -> None:
@@ -84,7 +85,12 @@ class MarkCache:
     def page_marks(self) -> int:
         """How many marks to request at a time."""
         segments = len(self.graph) if self.graph is not None else 0
-        return max(MARKS_PER_PAGE_LEAST, min(MARKS_PER_PAGE, OFFSETS_PER_PAGE // max(1, segments)))
+        most = max(MARKS_PER_PAGE_LEAST, min(MARKS_PER_PAGE, OFFSETS_PER_PAGE // max(1, segments)))
+        return max(1, min(most, self._most_marks))
+
+    def ask_for_less(self) -> None:
+        """Halves the pages: the last one was too much for an answer."""
+        self._most_marks = self.page_marks // 2
 
     @property
     def over(self) -> bool:
@@ -125,9 +131,8 @@ class MarkCache:
             if mark.seq != self._marks.last_seq + 1:
                 self._marks = MarkChain()  # others are missing between
             self._marks.append(mark)
-        more = len(page.marks) >= self.page_marks
         self.after = max(self.after, self._marks.last_seq)
-        self.caught_up = not more and self.after >= self._latest_seq
+        self.caught_up = not page.more and self.after >= self._latest_seq
         self.wants_more = False
         if page.marks:
             self._ranges.clear()

@@ -16,7 +16,7 @@ from strandline.client.http import AsyncConnection, Connection
 from strandline.client.loop import remote
 from strandline.client.retry import Pause
 from strandline.core.window import TimeWindow
-from strandline.errors import UnknownSeq, UnknownStream
+from strandline.errors import AnswerTooLarge, UnknownSeq, UnknownStream
 
 FOLLOW_WAIT_MS: Final = 5_000  # one long poll
 REST_WAIT_MS: Final = 1_000  # the same for a stream in the ingestion domain
@@ -147,6 +147,8 @@ class Follower:
             self._last_error = error
             if isinstance(error, UnknownStream | UnknownSeq | ValueError):
                 self._cache.reset()  # the marks are of a stream that is gone
+            elif isinstance(error, AnswerTooLarge):
+                self._cache.ask_for_less()
 
 
 class FollowingThread:

@@ -754,6 +754,15 @@ class UnexpectedAnswer(StrandlineError):
         return f"the answer to {call}{status}{code} was not understood: {self.reason}"
 
 
+class AnswerTooLarge(StrandlineError):
+    """An answer of more bytes than a client takes. A call that changes something may have been carried out."""
+
+    status = 502
+    says = "the answer to {call} is larger than {limit} bytes: ask for less at a time"
+    call: str
+    limit: int
+
+
 class TimeNotReached(StrandlineError):
     """A caller waited until everything older than a time is there, and it is not. `reached` is how far time came."""
 

@@ -17,6 +17,15 @@ _SECRET: Final = re.compile(
 )
 
 
+# Of the address of a database, what a parameter has that is none of PostgreSQL's usual ones may be a password.
+_DATABASE: Final = re.compile(r"\b(?!https?:)[a-z]\w*(?:\+\w+)?://[^\s?]*\?\S+", re.IGNORECASE)
+_PARAMETER: Final = re.compile(
+    r"([?&](?!(?:host|hostaddr|port|user|dbname|application_name|connect_timeout|target_session_attrs|service"
+    r"|sslmode|sslrootcert|sslcert|sslkey|sslcrl|channel_binding|gssencmode|keepalives\w*)=)[^=&]*=)[^&]+"
+)
+
+
 def redact(text: str) -> str:
     """The text with every secret replaced by "…"; the words before it stay."""
+    text = _DATABASE.sub(lambda found: _PARAMETER.sub(rf"\1{HIDDEN}", found[0]), text)
     return _SECRET.sub(lambda found: (found[found.lastgroup] if found.lastgroup else "") + HIDDEN, text)

@@ -27,3 +27,5 @@ def command(client: ControllerClient, trouble: bool, as_json: bool, times: Times
     say("\n".join(rows(lines)) if lines else "no stream is in trouble" if trouble else "there is no stream yet")
     if seen.known > len(seen.names):
         say(f"and {seen.known - len(seen.names)} more: `strandline streams NAME` shows one")
+    if seen.partial:
+        say("the controller has not read the status of all streams yet, and more may be in trouble: ask again")

@@ -28,6 +28,7 @@ class StreamsSeen:
     json: list[Any] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     known: int = 0  # how many there are in all
+    partial: bool = False  # others may be in trouble that the controller has not loaded yet
 
     @property
     def names(self) -> list[str]:
@@ -44,6 +45,7 @@ class StreamsSeen:
                 self.json.append(as_json)
         self.unread |= {name: why for name, why in page.unread.items() if most is None or len(self.names) < most}
         self.known = max(self.known, page.counts.streams)
+        self.partial = page.partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ def ask_streams(
 def frame(seen: StreamsSeen) -> dict[str, object]:
     """What is seen at one moment, for --json."""
     unread = {"unread": seen.unread} if seen.unread else {}
-    return {"time": seen.at, "streams": seen.json, "resting": _resting(seen), **unread}
+    partial = {"partial": True} if seen.partial else {}
+    return {"time": seen.at, "streams": seen.json, "resting": _resting(seen), **unread, **partial}
 
 
 def _resting(seen: StreamsSeen) -> dict[str, int]:

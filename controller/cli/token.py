@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from controller.cli.options import json_option, name_of, option, times_option
+from controller.cli.options import confirm, json_option, name_of, option, times_option, yes_option
 from controller.cli.screen import table
 from controller.cli.store import database_option, store_failures
 from controller.format import NOTHING, Times, indented
@@ -22,7 +22,10 @@ from strandline.errors import InvalidConfig
 if TYPE_CHECKING:
     from controller.storage.tokens import StoredToken
 
+REFUSED_FROM_NOW: Final = "within a second controllers of this store refuse every caller without a token"
 TOKEN_DEADLINE_S: Final = 30  # a command that makes, lists or revokes tokens
+
+Result = TypeVar("Result")
 
 DAY_MS = 86_400_000
 LONGEST_DAYS = 36_500
@@ -49,17 +52,17 @@ def _span(text: str) -> int:
     return milliseconds
 
 
-def in_time(action: Callable[..., None]) -> Callable[..., None]:
+def in_time(action: Callable[..., Result]) -> Callable[..., Result]:
     """Gives up on a store that does not answer."""
 
     @wraps(action)
-    def run(**options: object) -> None:
+    def run(**options: object) -> Result:
         with store_failures():
             from controller.storage.diagnosis import StoreSilent
             from controller.storage.worker import within
 
             try:
-                within(TOKEN_DEADLINE_S, lambda: action(**options))
+                return within(TOKEN_DEADLINE_S, lambda: action(**options))
             except StoreSilent as silent:
                 raise Failure(f"{silent}: check that it runs, and --database") from None
 
@@ -99,12 +102,37 @@ def command() -> None:
     help="how long it is good: 12h or 90d from now on; without it, for good",
 )
 @database_option
+@yes_option
 @json_option
+def create(database: str, yes: bool, **given: Any) -> None:
+    """Make a token and print it. Nobody can print it again: the store keeps its SHA-256 alone.
+
+    With the first one, callers without a token are refused from then on: it asks first at a terminal.
+    """
+    if _is_first(database=database):
+        confirm(f"This is the first token: {REFUSED_FROM_NOW}. Make it?", yes=yes)
+        _make(database=database, **given)
+        sys.stderr.write(f"this is the first token: {REFUSED_FROM_NOW}\n")
+    else:
+        _make(database=database, **given)
+
+
 @in_time
-def create(
+def _is_first(database: str) -> bool:
+    """Whether no token was ever made. A store that cannot be used refuses the token itself."""
+    from controller.storage.refusals import StoreRefused
+    from controller.storage.tokens import has_tokens
+
+    try:
+        return not has_tokens(database)
+    except StoreRefused:
+        return True  # it may be empty
+
+
+@in_time
+def _make(
     name: str, role: str, pattern: str, writers: str | None, expires_in: int | None, database: str, as_json: bool
 ) -> None:
-    """Make a token and print it. Nobody can print it again: the store keeps its SHA-256 alone."""
     from controller.storage.tokens import add_token, digest_of, new_token, open_tokens
 
     now = _now()

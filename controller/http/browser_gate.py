@@ -49,7 +49,7 @@ class BrowserGate:
         if len(headers) < len(scope["headers"]):
             _check_once(scope)
         host, server = headers.get(b"host"), scope.get("server")
-        called = host, server, tokens_required
+        called = host, None if server is None else tuple(server), tokens_required  # some servers give a list
         if called not in self._found:
             if not tokens_required and self._needs_tokens_beyond and not _is_of_this_machine(server):
                 raise Unauthenticated(reason="without tokens it serves its own machine only")

@@ -26,8 +26,9 @@ from controller.storage.diagnosis import diagnose
 from controller.storage.groups import parts_of
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.load import stream_of
+from controller.storage.marks import MarkRows
 from controller.storage.refusals import shown
-from controller.storage.rows import AnyRow, mark_of, segment_of
+from controller.storage.rows import AnyRow, segment_of
 from controller.storage.shards import KINDS, shard_of
 from controller.storage.transaction import refusing
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, printable
@@ -240,11 +241,13 @@ class Inspection:
         key: str | None = None
         last: Mark | None = None
         seq: int | None = None
+        made = MarkRows(self._connection, known.stream, "")
         for row in self._rows_of(table, known.stream):
             if row.key != key:
                 key, last, seq = row.key, None, None
+                made = MarkRows(self._connection, known.stream, row.key)
             try:
-                mark = decoded(table, row, mark_of)
+                mark = made.mark(row)
             except StoreCorrupt as error:
                 yield _fault(error)
                 known.unread_keys.add(row.key)

@@ -15,12 +15,12 @@ from controller.slices import Steps, next_step
 from controller.storage import schema
 from controller.storage.counts import StoredCounts, counts_of
 from controller.storage.journal import JOURNAL_OF_STREAM, RESUMED, Ends, StoredEntry, ends_of, resumed_entries
+from controller.storage.marks import MarkRows
 from controller.storage.rows import (
     AnyRow,
     StreamOrigin,
     config_of,
     cut_of,
-    mark_of,
     numbers_of,
     origin_of,
     page_of,
@@ -207,10 +207,11 @@ def _newest_marks(
     for key, first, last in connection.execute(_KEYS, {"stream": name}).all():
         of_key, before = {"stream": name, "key": key}, max(first, last - LOADED_MARKS + 1) - 1
         chain = chains[key] = MarkChain()
+        made = MarkRows(connection, name, key)
         heads[key], first_seqs[key] = [], first
         for rows in pages(connection, _NEWEST, of_key, before, "seq", lambda row: len(row.cut)):
             for row in rows:
-                mark = decoded(schema.mark, row, mark_of)
+                mark = made.mark(row)
                 try:
                     chain.append(mark)
                 except ValueError as error:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, bindparam
 
 from controller.storage import schema
-from controller.storage.rows import mark_of, rows_of
+from controller.storage.rows import mark_of, names_of, rows_of
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.mark import Mark
 from strandline.errors import StoreCorrupt
+
+LIGHT_CHARACTERS: Final = 4 * 1024 * 1024  # in the names of writers that marks leave out, of marks given at once
 
 # Built once: building a query costs more than running it.
 _mark = schema.mark.c
 _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
 _FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
 _CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
-_COMPLETE = _OF_KEY.where(_mark.time >= bindparam("time"), _mark.excluded == "[]").order_by(_mark.time).limit(1)
+_COMPLETE = _OF_KEY.where(_mark.time >= bindparam("time"), _mark.excluded_since.is_(None)).order_by(_mark.time).limit(1)
 _START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc()).limit(1)
 _BETWEEN: Final = _OF_KEY.where(_mark.seq >= bindparam("first"), _mark.seq <= bindparam("last")).order_by(_mark.seq)
+_EXCLUDED: Final = rows_of(schema.excluded).where(
+    schema.excluded.c.key == bindparam("key"), schema.excluded.c.seq == bindparam("seq")
+)
 _SOME: Final = _OF_KEY.where(_mark.seq.in_(bindparam("seqs", expanding=True))).order_by(_mark.seq)
 
 
@@ -32,16 +38,57 @@ class MarksGone(Exception):
         self.seq = seq
 
 
+def light(marks: Iterable[Mark]) -> Iterator[Mark]:
+    """The first of these marks: as many as leave out writers with LIGHT_CHARACTERS in their names, and one at least."""
+    left, writers, characters = LIGHT_CHARACTERS, tuple[str, ...](), 0
+    for count, mark in enumerate(marks):
+        if mark.excluded is not writers:
+            writers, characters = mark.excluded, sum(map(len, mark.excluded))
+        left -= characters
+        if left < 0 and count:
+            return
+        yield mark
+
+
+class MarkRows:
+    """Makes marks of the rows of one stream and key, for one transaction. Marks in a row that leave out the same
+    writers share them, and all share the names."""
+
+    def __init__(self, connection: Connection, stream: str, key: str) -> None:
+        self._connection = connection
+        self._of_key = {"stream": stream, "key": key}
+        self._names: dict[str, str] = {}
+        self._last: tuple[object, tuple[str, ...]] = (None, ())
+
+    def mark(self, row: Row[Any]) -> Mark:
+        """Raises StoreCorrupt for a row that cannot be read."""
+        mark = decoded(schema.mark, row, mark_of)
+        if row.excluded_since is None:
+            return mark
+        if row.excluded_since != self._last[0]:
+            self._last = row.excluded_since, self._excluded(row.excluded_since)
+        return replace(mark, excluded=self._last[1])
+
+    def _excluded(self, seq: int) -> tuple[str, ...]:
+        of_row = {**self._of_key, "seq": seq}
+        row = self._connection.execute(_EXCLUDED, of_row).one_or_none()
+        if row is None:
+            raise corrupt(schema.excluded, of_row, MISSING)
+        writers = decoded(schema.excluded, row, lambda row: names_of(row.writers))
+        return tuple([self._names.setdefault(name, name) for name in writers])
+
+
 class StoredMarks:
     """The stored marks of one stream and key, for one transaction."""
 
     def __init__(self, connection: Connection, stream: str, key: str) -> None:
         self._connection = connection
         self._of_key = {"stream": stream, "key": key}
+        self._made = MarkRows(connection, stream, key)
 
     def between(self, first: int, last: int) -> list[Mark]:
-        """The marks from seq `first` to `last`, oldest first, without those that retention has removed. `last` is at
-        most the seq of the newest mark.
+        """The marks from seq `first` to `last`, oldest first, without those that retention has removed, as far as they
+        are `light`. `last` is at most the seq of the newest mark.
 
         Retention removes the oldest marks only, so one that is missing after another raises StoreCorrupt.
         """
@@ -51,14 +98,14 @@ class StoredMarks:
                 raise self._missing(seq)
         if rows and rows[-1].seq != last:
             raise self._missing(rows[-1].seq + 1)
-        return [decoded(schema.mark, row, mark_of) for row in rows]
+        return list(light(map(self._made.mark, rows)))
 
     def some(self, seqs: Sequence[int]) -> list[Mark]:
         """The marks with these seqs, which rise. Raises MarksGone for the first that there is not."""
         rows = self._rows(_SOME, seqs=seqs)
         if len(rows) < len(seqs):
             raise MarksGone(min(set(seqs).difference(row.seq for row in rows)))
-        return [decoded(schema.mark, row, mark_of) for row in rows]
+        return list(map(self._made.mark, rows))
 
     def get(self, seq: int) -> Mark:
         return self.some([seq])[0]
@@ -77,7 +124,7 @@ class StoredMarks:
 
     def _one(self, query: Select[Any], time: int) -> Mark | None:
         rows = self._rows(query, time=time)
-        return decoded(schema.mark, rows[0], mark_of) if rows else None
+        return self._made.mark(rows[0]) if rows else None
 
     def _rows(self, query: Select[Any], **asked: object) -> Sequence[Row[Any]]:
         return self._connection.execute(query, {**self._of_key, **asked}).all()

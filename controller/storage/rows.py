@@ -169,7 +169,7 @@ def segment_of(row: AnyRow) -> Segment:
 # -- marks ---------------------------------------------------------------------------------------------------------
 
 
-def mark_values(stream: str, mark: Mark, fence: int) -> Values:
+def mark_values(stream: str, mark: Mark, excluded_since: int | None, fence: int) -> Values:
     return {
         "stream": stream,
         "key": mark.key,
@@ -178,13 +178,19 @@ def mark_values(stream: str, mark: Mark, fence: int) -> Values:
         "upper": mark.upper,
         "cut": cut_json(mark.cut),
         "newest": mark.newest,
-        "excluded": to_json(mark.excluded),
+        "excluded_since": excluded_since,
         "created_at": mark.created_at,
         "fence": fence,
     }
 
 
+def excluded_values(stream: str, mark: Mark) -> Values:
+    """For this mark, and for those after it that leave out the same writers."""
+    return {"stream": stream, "key": mark.key, "seq": mark.seq, "writers": to_json(mark.excluded)}
+
+
 def mark_of(row: AnyRow) -> Mark:
+    """A mark, as if it left nobody out: `StoredMarks` adds whom it does."""
     return Mark(
         seq=row.seq,
         key=row.key,
@@ -192,6 +198,6 @@ def mark_of(row: AnyRow) -> Mark:
         upper=row.upper,
         cut=cut_of(row.cut),
         newest=row.newest,
-        excluded=() if row.excluded == "[]" else tuple(names_of(row.excluded)),
+        excluded=(),
         created_at=row.created_at,
     )

@@ -125,6 +125,21 @@ def _removing(table: Table, columns: tuple[str, ...], below: str | None = None) 
 
 _TRIM: Final = _removing(schema.writer_change, ("stream",), below="seq")
 _PRUNE: Final = _removing(schema.mark, ("stream", "key"), below="seq")
+_oldest: Final = schema.mark.alias()
+_PRUNE_EXCLUDED: Final = _removing(schema.excluded, ("stream", "key"), below="seq").where(
+    # What the oldest mark that stays still names stays with it.
+    schema.excluded.c.seq
+    != func.coalesce(
+        select(_oldest.c.excluded_since)
+        .where(
+            _oldest.c.stream == bindparam("stream"),
+            _oldest.c.key == bindparam("key"),
+            _oldest.c.seq == bindparam("seq"),
+        )
+        .scalar_subquery(),
+        bindparam("seq"),
+    )
+)
 
 
 def write_commit(connection: Connection, commit: Commit, may_commit: Callable[[], None] = lambda: None) -> None:
@@ -166,6 +181,7 @@ def _write_rows(connection: Connection, commit: Commit) -> None:
         connection.execute(_TRIM, commit.logged)
     if commit.pruned:
         connection.execute(_PRUNE, commit.pruned)
+        connection.execute(_PRUNE_EXCLUDED, commit.pruned)
     for (table, columns), keys in commit.removed.items():
         connection.execute(_removing(table, columns), keys)
     kind = kind_of(connection)

@@ -162,10 +162,21 @@ mark = Table(
     Column("upper", BigInteger, nullable=False),
     Column("cut", Text, nullable=False),
     Column("newest", BigInteger),
-    Column("excluded", Text, nullable=False),
+    Column("excluded_since", BigInteger),  # the seq under which `excluded` has whom it leaves out; null: nobody
     Column("created_at", BigInteger, nullable=False),
     Column("fence", Integer, nullable=False),
     Index("ix_mark_stream_key_time", "stream", "key", "time", unique=True),
+    sqlite_with_rowid=False,
+)
+
+# Whom marks leave out: one row for all marks in a row that leave out the same writers, with the seq of the first.
+excluded = Table(
+    "excluded",
+    metadata,
+    _of_stream(),
+    Column("key", _NAME, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("writers", Text, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -21,6 +21,7 @@ from controller.storage.load import StoredStream
 from controller.storage.rewind import NEVER
 from controller.storage.rows import (
     StreamOrigin,
+    excluded_values,
     mark_values,
     segment_values,
     stream_values,
@@ -30,6 +31,7 @@ from controller.storage.tenure import Tenure
 from controller.storage.writer_states import StoredLog
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes
+from strandline.core.mark import Mark
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
 from strandline.errors import StreamRecreated
@@ -82,7 +84,10 @@ class LoadedStream:
         self._settling = False
         self._stored_wake_at = 0  # time alone changes nothing before it, as the store has it
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
+        self._noted_stored: set[str] = set()  # segments of which the store has a `last_noted_at`
         self._stored_counts = NOTHING_COUNTED
+        # By key, whom the last mark leaves out, and since which mark; after loading the next one writes it anew.
+        self._excluded: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     @classmethod
     def loaded(
@@ -102,7 +107,7 @@ class LoadedStream:
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
-        loaded.noted_at = stored.noted_at
+        loaded.noted_at, loaded._noted_stored = stored.noted_at, set(stored.noted_at)
         loaded.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         loaded._recorder = JournalRecorder(loaded.journal, loaded.counts)
         loaded._recorder.resume(stored.heads, stored.since)
@@ -185,14 +190,15 @@ class LoadedStream:
             else:
                 commit.put_row(schema.stream, row)
         self._stored_fence = fence
-        # `last_noted_at` and counts are written once in a while: with every note it would cost too much.
+        # Counts, and all but the first `last_noted_at`, are written once in a while: with each note it costs too much.
         everything = self._settling or self.stream.clock - self._noted_until >= NOTED_AT_MS
-        if everything or changes.dropped or changes.segments:
+        is_new = len(self.noted_at) > len(self._noted_stored)
+        if everything or is_new or changes.dropped or changes.segments:
             self._write_segments(changes, commit, everything)
         if everything:
             self._write_counts(commit)
         for mark in changes.marks:
-            commit.add_row(schema.mark, mark_values(self.name, mark, fence))
+            commit.add_row(schema.mark, mark_values(self.name, mark, self._write_excluded(mark, commit), fence))
         self.log.write(self.stream.writers, changes.writers, changes.forgotten, fence, commit)
         self._recorder.follow(changes, self.stream)
         written = self.journal.write(self.name, commit)
@@ -220,7 +226,9 @@ class LoadedStream:
             commit.dropped.append((self.name, dropped))
             self._places.pop(dropped, None)
         self._place(changes.segments.values())
-        names = set(changes.segments)
+        first_noted = self.noted_at.keys() - self._noted_stored
+        self._noted_stored |= first_noted
+        names = first_noted | changes.segments.keys()
         if everything:
             names.update(name for name, noted_at in self.noted_at.items() if noted_at >= self._noted_until)
             self._noted_until = self.stream.clock
@@ -229,6 +237,18 @@ class LoadedStream:
                 segment = self.stream.graph[name]
                 values = segment_values(self.name, self._places[name], segment, self.noted_at.get(name))
                 commit.put_row(schema.segment, values)
+
+    def _write_excluded(self, mark: Mark, commit: Commit) -> int | None:
+        """The seq under which the store has whom a mark leaves out."""
+        if not mark.excluded:
+            self._excluded.pop(mark.key, None)
+            return None
+        since, writers = self._excluded.get(mark.key, (mark.seq, ()))
+        if mark.excluded != writers:
+            since = mark.seq
+            commit.add_row(schema.excluded, excluded_values(self.name, mark))
+        self._excluded[mark.key] = since, mark.excluded
+        return since
 
     def _write_counts(self, commit: Commit) -> None:
         counts = self.counts.stored()

@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.clock import Clock
 from controller.commit.store import Store
-from controller.storage.marks import MarksGone, StoredMarks
+from controller.storage.marks import MarksGone, StoredMarks, light
 from controller.storage.session import StoreConnection
 from controller.storage.timeline import MadeMark, oldest_mark, timeline, times_at
 from controller.streams.loaded_stream import LoadedStream
@@ -122,23 +122,25 @@ class Reads:
         """The marks that there are now, those in memory in portions: other calls have their turn in between."""
         graph, identity, resting = loaded.stream.graph, loaded.origin.identity, self.resting_time(loaded, key)
         newest = newest_seq(loaded, key)
+        marks: list[Mark] = []
         made: list[WireMark] = []
         while after < newest and (left := limit - len(made)) > 0:
             if made:
                 await asyncio.sleep(0)
             is_loaded = after + 1 >= loaded.chains[key].first_seq  # what is not takes one read of the store
             found = await self.after(loaded, key, after, min(PORTION_MARKS, left) if is_loaded else left)
-            if not found:
+            marks = list(light([*marks, *(mark for mark in found if mark.seq <= newest)]))
+            if len(marks) == len(made):
                 break
-            made += [wire_mark(mark, graph) for mark in found if mark.seq <= newest]
-            after = found[-1].seq
-        return MarksPage(tuple(made), identity, resting)
+            made += [wire_mark(mark, graph) for mark in marks[len(made) :]]
+            after = made[-1].seq
+        return MarksPage(tuple(made), identity, resting, more=after < newest)
 
     async def after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
-        """The marks that follow a seq, from memory or from the store."""
+        """The marks that follow a seq, from memory or from the store, as far as they are `light`."""
         while (chain := loaded.chains.get(key)) is not None:
             if after + 1 >= chain.first_seq:
-                return chain.after(after, limit)
+                return list(light(chain.after(after, limit)))
             first = max(after + 1, loaded.oldest_seqs[key])
             last = min(first + limit - 1, chain.last_seq)
             marks = await self._store.read(_between, loaded.name, key, first, last)

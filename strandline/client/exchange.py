@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from strandline.client.calls import Request
 from strandline.client.retry import Outcome
-from strandline.errors import UnexpectedAnswer
+from strandline.errors import AnswerTooLarge
 
 ANSWER_BYTES: Final = 64 * 1024 * 1024  # of an answer; a client does not read more
 
@@ -50,13 +50,8 @@ class Exchange:
         """How long all of it may take: a free connection, connecting, and the whole answer."""
         return 2 * self.connect_s + self.wait_s
 
-    def add(self, chunk: bytes, status: int) -> None:
-        """Takes a part of the answer's body. Raises UnexpectedAnswer if it is too much."""
+    def add(self, chunk: bytes) -> None:
+        """Takes a part of the answer's body. Raises AnswerTooLarge if it is too much."""
         self.body += chunk
         if len(self.body) > self._answer_bytes:
-            raise UnexpectedAnswer(
-                call=self.request.name,
-                answer_status=status,
-                answer_code=None,
-                reason=f"it is larger than {self._answer_bytes} bytes: ask for less at a time",
-            )
+            raise AnswerTooLarge(call=self.request.name, limit=self._answer_bytes)

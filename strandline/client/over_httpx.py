@@ -53,13 +53,13 @@ class BlockingExchanges:
         self._closed = threading.Event()
 
     def exchange(self, sent: Exchange) -> Exchanged:
-        """Sends a request and reads its answer. Raises UnexpectedAnswer for one that is too large."""
+        """Sends a request and reads its answer. Raises AnswerTooLarge for one that is."""
         client = self._begin(sent)
         try:
             answer = client.send(_request(client, sent), stream=True)
             try:
                 for chunk in answer.iter_bytes():
-                    sent.add(chunk, answer.status_code)
+                    sent.add(chunk)
             finally:
                 answer.close()
             return _response(sent, answer)
@@ -131,7 +131,7 @@ async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged
             answer = await client.send(request, stream=True)
             try:
                 async for chunk in answer.aiter_bytes():
-                    sent.add(chunk, answer.status_code)
+                    sent.add(chunk)
             finally:
                 await answer.aclose()
         return _response(sent, answer)

@@ -218,6 +218,10 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     trouble: TroubleCounts
     states: Annotated[Mapping[str, int], Meta(description="the number of streams by state, without zeros")]
     counts: StatusCounts
+    partial: Annotated[
+        bool,
+        Meta(description="whether streams are missing in these numbers, as after a start of the controller: ask again"),
+    ]
     streams: tuple[StreamStatus, ...]
     next: Annotated[str | None, Meta(description="the name after which the next page begins")]
     unread: Annotated[Mapping[str, str], Meta(description="streams without a status, with the code of a problem")]

@@ -54,12 +54,14 @@ class WireMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Marks after a seq, oldest first; fewer than asked for if they have very many segments. `resting` is the time that
-    an ingestion stream at rest has reached. Marks with another `identity` are of another stream of the same name."""
+    """Marks after a seq, oldest first; fewer than asked for if they have very many segments or leave out very many
+    writers. `more` is true if there are further ones already. `resting` is the time that an ingestion stream at rest
+    has reached. Marks with another `identity` are of another stream of the same name."""
 
     marks: tuple[WireMark, ...]
     identity: str
     resting: Time | None = None
+    more: bool = False
 
 
 class WindowReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,7 +267,8 @@ class WriterReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WritersPage(msgspec.Struct, frozen=True):
-    """Writers in the order of their names. The next page begins after the name `next`; null: this is the last page."""
+    """Writers in the order of their names; fewer than asked for if their positions have very many segments. The next
+    page begins after the name `next`; null: this is the last page."""
 
     writers: tuple[WriterReply, ...]
     next: str | None

@@ -25,7 +25,14 @@ from strandline.client.http import (
     Seams,
 )
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience
-from strandline.errors import ControllerAway, InvalidConfig, OutcomeUnknown, Overloaded, UnexpectedAnswer
+from strandline.errors import (
+    AnswerTooLarge,
+    ControllerAway,
+    InvalidConfig,
+    OutcomeUnknown,
+    Overloaded,
+    UnexpectedAnswer,
+)
 from strandline.wire.problems import to_problem
 from tests.client.conftest import GET, QUICK, SILENT_MS, Flavour, no_pause
 
@@ -91,7 +98,7 @@ def test_an_answer_that_a_proxy_compressed_wrong_is_lost(flavour: Flavour, scrip
 
 def test_an_answer_past_the_bound_is_not_read_to_its_end(flavour: Flavour, scripted: Any) -> None:
     scripted.then(scripted.answer(200, b"x" * 100_001))
-    with pytest.raises(UnexpectedAnswer, match="larger than 100000 bytes"):
+    with pytest.raises(AnswerTooLarge, match="larger than 100000 bytes"):
         flavour.send(scripted.url, answer_bytes=100_000)
 
 

@@ -188,10 +188,26 @@ def test_what_a_call_does_not_take_is_named(controller_with_stream: Any, path: s
     assert controller_with_stream.request("POST", path, content=body).json()["detail"].endswith(words)
 
 
-@pytest.mark.parametrize("empty", [b"", b"{}", b"null", b" null\n", b"{\n }"])
-def test_a_body_without_fields_is_none(controller_with_stream: Any, empty: bytes) -> None:
-    controller_with_stream.note("a", 1, {"0": 1})
-    assert controller_with_stream.request("DELETE", "/v1/streams/s/writers/a", content=empty).status_code == 200
+@pytest.mark.parametrize("body", [b"{}", b"null", b" "])
+def test_any_body_of_a_call_that_takes_none_is_refused(controller_with_stream: Any, body: bytes) -> None:
+    answer = controller_with_stream.request("DELETE", "/v1/streams/s", content=body)
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_parameter")
+    assert f"body cannot be '{len(body)} bytes'" in answer.json()["detail"]
+    assert controller_with_stream.request("DELETE", "/v1/streams/s", content=b"").status_code == 204
+
+
+@pytest.mark.parametrize("announced", ["Transfer-Encoding: chunked", "Content-Length: 2"])
+def test_a_call_that_takes_no_body_is_refused_before_its_body_has_come(serve: Any, announced: str) -> None:
+    server = serve()
+    server.client.put("/v1/streams/s", json={"segments": 1})
+    head = f"DELETE /v1/streams/s HTTP/1.1\r\nHost: localhost\r\n{announced}\r\n\r\n"
+    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=10) as caller:
+        caller.sendall(head.encode())
+
+        assert caller.recv(1 << 16).startswith(b"HTTP/1.1 422 ")
+
+    assert server.client.get("/v1/streams/s").is_success
 
 
 def test_all_methods_that_a_path_takes_are_named(controller_with_stream: Any) -> None:

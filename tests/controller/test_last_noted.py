@@ -31,11 +31,23 @@ def test_a_crash_loses_a_minute_at_most(controller: Any) -> None:
     at = controller.clock.now
     controller.note("a", 1, {"0": 1})
     controller.clock.now += NOTED_AT_MS - 1
-    controller.note("a", 2, {"1": 1})
+    controller.note("a", 2, {"0": 2})
 
     stream = controller.portal.call(stored, controller)
 
     assert stream.noted_at == {"0": at}
+
+
+def test_a_crash_does_not_lose_that_a_segment_was_noted(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    at = controller.clock.now
+    controller.note("a", 1, {"0": 1})
+    controller.clock.now += 1
+    controller.note("a", 2, {"0": 2, "1": 1})
+
+    stream = controller.portal.call(stored, controller)
+
+    assert stream.noted_at == {"0": at, "1": at + 1}
 
 
 async def stored(controller: Any) -> Any:

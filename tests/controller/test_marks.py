@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controller.http.routes import writers
 from controller.storage.load import LOADED_MARKS
 from controller.streams import reads
 
@@ -57,6 +58,19 @@ def test_a_page_of_marks_of_many_segments_is_short(controller: Any, monkeypatch:
 
     assert [mark["seq"] for mark in controller.marks()] == [1, 2]
     assert [mark["seq"] for mark in controller.marks(after=2)] == [3]
+
+
+def test_a_page_of_writers_with_many_offsets_is_short(controller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "PAGE_OFFSETS", 6)
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    for writer in "abc":
+        controller.note(writer, 1, {"0": 1, "1": 1})
+
+    first = controller.call("GET", "/v1/streams/s/writers")
+    rest = controller.call("GET", f"/v1/streams/s/writers?after={first['next']}")
+
+    assert [[each["writer"] for each in page["writers"]] for page in (first, rest)] == [["a", "b"], ["c"]]
+    assert rest["next"] is None
 
 
 def test_marks_by_time_and_where_to_begin_to_read(controller: Any) -> None:

@@ -103,6 +103,12 @@ def test_an_alert_on_a_stream_or_group_knows_no_instance() -> None:
     assert [rule["alert"] for rule in about if "instance" in rule["annotations"]["summary"]] == []
 
 
+def test_an_alert_on_the_state_of_a_stream_outlasts_the_start_of_a_controller() -> None:
+    """Until it has loaded a stream, that stream has no series."""
+    states = [rule for rule in alerts() if re.search(r"strandline_stream_(state|held|watermark)", rule["expr"])]
+    assert states and [rule["alert"] for rule in states if "keep_firing_for" not in rule] == []
+
+
 def test_every_alert_has_its_own_name_severity_and_summary() -> None:
     found = alerts()
     assert len({rule["alert"] for rule in found}) == len(found) > 10

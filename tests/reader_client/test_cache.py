@@ -58,7 +58,7 @@ def filled(steps: list[tuple[int, int]], **given: Any) -> tuple[MarkCache, MarkC
         listed.append(Mark(**{**known, "cut": GRAPH.cut(cut)}))
     cache.describe(described(marks[-1] if marks else None))
     for begin in range(0, len(marks), 3):
-        cache.take(MarksPage(tuple(marks[begin : begin + 3]), "1"))
+        cache.take(MarksPage(tuple(marks[begin : begin + 3]), "1", more=begin + 3 < len(marks)))
     cache.take(MarksPage((), "1"))
     return cache, listed
 
@@ -203,3 +203,14 @@ def test_of_a_stream_with_many_segments_fewer_marks_are_requested_at_a_time() ->
         cache, named = MarkCache(""), [Segment(id=str(n), created_at=0) for n in range(segments)]
         cache.describe(replace(described(None), segments=tuple(SegmentDescription(each, None) for each in named)))
         assert cache.page_marks == marks
+
+
+def test_a_page_that_ended_early_is_not_the_last() -> None:
+    cache = MarkCache("")
+    cache.describe(described(wire(1, {"0": 1})))
+
+    cache.take(MarksPage((wire(1, {"0": 1}),), "1", more=True))
+    assert not cache.caught_up
+
+    cache.take(MarksPage((wire(2, {"0": 2}),), "1"))
+    assert cache.caught_up

@@ -113,6 +113,15 @@ def long_stream(controller: Any) -> str:
     return name
 
 
+def test_a_follower_that_got_more_than_a_client_takes_asks_for_less(controller: Any, long_stream: str) -> None:
+    transport = HttpTransport(controller.url, answer_bytes=3_000)  # all marks at once are larger
+    with (
+        Connection(controller.url, transport=transport) as connection,
+        TimeWindows(connection, long_stream, cached=True) as windows,
+    ):
+        following(windows, 30)
+
+
 @pytest.fixture(scope="module")
 def both(controller: Any, long_stream: str) -> Iterator[tuple[TimeWindows, TimeWindows]]:
     with (

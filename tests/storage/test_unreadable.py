@@ -36,7 +36,6 @@ DOCUMENTS = [
     (schema.stream, "remainders"),
     (schema.segment, "predecessors"),
     (schema.mark, "cut"),
-    (schema.mark, "excluded"),
     (schema.writer_state, "state"),
     (schema.writer_change, "writers"),
     (schema.reader_group, "settings"),
@@ -48,7 +47,7 @@ ODD = [
     (schema.segment, "id", "CAST(x'ff' AS TEXT)"),  # which is not UTF-8
     (schema.mark, "time", "'x'"),
     (schema.mark, "newest", "1.5"),
-    (schema.mark, "excluded", "CAST(x'ff' AS TEXT)"),
+    (schema.mark, "excluded_since", "'x'"),
     (schema.writer_change, "fence", "'x'"),
     (schema.writer_state, "name", "CAST(x'ff' AS TEXT)"),
     (schema.reader, "epoch", "'x'"),
@@ -128,8 +127,7 @@ def test_rows_that_do_not_go_together_are_an_error_of_their_stream(filled: Fille
     filled.read_stream("t")
 
 
-@pytest.mark.parametrize("column", ["cut", "excluded"])
-def test_a_mark_that_cannot_be_decoded_is_refused_wherever_it_is_read(filled: Filled, column: str) -> None:
+def test_a_mark_that_cannot_be_decoded_is_refused_wherever_it_is_read(filled: Filled) -> None:
     row = next(each for each in filled.rows(schema.mark) if (each.key, each.seq) == ("", 10))._asdict()
     reads: list[Callable[[StoredMarks], Any]] = [
         lambda marks: marks.between(5, 15),
@@ -139,7 +137,7 @@ def test_a_mark_that_cannot_be_decoded_is_refused_wherever_it_is_read(filled: Fi
     ]
     for read in reads:
         filled.marks(read)
-    filled.change(schema.mark, row, {column: "{"})
+    filled.change(schema.mark, row, {"cut": "{"})
     for read in reads:
         with pytest.raises(StoreCorrupt, match=r"key '', seq 10.*it cannot be read"):
             filled.marks(read)

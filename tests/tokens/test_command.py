@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +17,7 @@ from controller.cli import main
 from controller.cli.token import DAY_MS
 from controller.storage.tokens import add_token, digest_of, has_tokens, list_tokens, open_tokens, revoke_token
 from strandline.access import Grant, Role
+from tests.served import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -25,6 +30,40 @@ def test_a_token_has_256_random_bits_and_is_printed_once_and_alone(strandline: R
         assert out.strip() not in err
     assert printed[0][1] != printed[1][1]
     assert not any(out.strip() in strandline("token", "list")[1] for _, out, _ in printed)
+
+
+def test_the_first_token_says_that_callers_without_one_are_refused_from_now_on(strandline: Run) -> None:
+    first = strandline("token", "create", "anna", "--role", "admin")
+    second = strandline("token", "create", "ben", "--role", "admin")
+
+    assert "refuse every caller without a token" in first[2] and "without a token" not in second[2]
+    assert [each[0] for each in (first, second)] == [0, 0]
+
+
+def test_the_first_token_asks_at_a_terminal(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    create = [sys.executable, "-m", "controller", "token", "create", "--database", str(store), "--role", "admin"]
+
+    def answered(name: str, by: bytes) -> tuple[int, str]:
+        here, terminal = pty.openpty()
+        os.write(here, by)
+        done = subprocess.run(
+            [*create, name], stdin=terminal, capture_output=True, text=True, cwd=ROOT, check=False, timeout=60
+        )
+        os.close(here)
+        os.close(terminal)
+        return done.returncode, done.stderr
+
+    refused = answered("anna", by=b"n\n")
+    assert refused[0] == 1 and "[y/N]" in refused[1] and "nothing was changed" in refused[1]
+    assert not store.exists()
+    made = answered("anna", by=b"y\n")
+    assert made[0] == 0 and "This is the first token" in made[1]
+    assert answered("ben", by=b"")[0] == 0  # nobody is asked again
+
+
+def test_the_first_token_is_made_without_a_question_where_yes_was_said(tmp_path: Path) -> None:
+    assert main(["token", "create", "a", "--role", "admin", "--yes", "--database", str(tmp_path / "store.db")]) == 0
 
 
 def test_json_has_what_was_made_and_what_there_is(strandline: Run) -> None:

@@ -29,7 +29,15 @@ TOKEN = "slt_" + "Zm9v" * 10 + "YmE"
         ("Authorization: Bearer abc.def==", "Authorization: Bearer …"),
         ("postgresql://anna:se@cr/et@host:5432/db", "postgresql://anna:…@host:5432/db"),
         ("postgresql+psycopg://anna:secret@host", "postgresql+psycopg://anna:…@host"),
-        ("postgresql://host/db?user=a&password=secret&x=1", "postgresql://host/db?user=a&password=…&x=1"),
+        ("postgresql://host/db?user=a&password=secret&x=1", "postgresql://host/db?user=a&password=…&x=…"),
+        (
+            "cannot open postgresql://u@h/db?bogus=se'c&sslmode=require",
+            "cannot open postgresql://u@h/db?bogus=…&sslmode=require",
+        ),
+        (
+            "GET http://127.0.0.1:8433/v1/streams?after=a&limit=5",
+            "GET http://127.0.0.1:8433/v1/streams?after=a&limit=5",
+        ),
         ("host=h password=secret dbname=d", "host=h password=… dbname=d"),
         ("http://127.0.0.1:8433/v1 and a@b", "http://127.0.0.1:8433/v1 and a@b"),
         ("the token is not known here", "the token is not known here"),
@@ -67,6 +75,8 @@ def test_settings_show_no_password() -> None:
         "postgresql://anna:secret@host:port/db",
         "postgresql://anna:secret@127.0.0.1:1/db",
         "postgresql://127.0.0.1:1/db?user=anna&password=secret",
+        "postgresql://anna@127.0.0.1:1/db?bogus=secret",
+        "mysql://anna@127.0.0.1:1/db?bogus=secret",
     ],
 )
 def test_a_database_that_cannot_be_used_is_told_without_its_password(url: str) -> None:

@@ -91,6 +91,7 @@ async def get_status(
         trouble=_troubles(summary),
         states={each.value: count for each in wire.State if (count := summary.states.get(each, 0))},
         counts=_counts(summary),
+        partial=not stored or summary.in_memory < summary.streams,
         streams=tuple(page.streams),
         next=page.next,
         unread=page.unread,

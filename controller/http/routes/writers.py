@@ -13,6 +13,7 @@ from controller.http.dependencies import DEFAULT_LIMIT, After, Caller, Epoch, Li
 from controller.http.responses import answer
 from controller.records.journal import AdminAction
 from controller.records.operator_log import log_event
+from controller.streams.reads import PAGE_OFFSETS
 from strandline.access import Role
 from strandline.core.mark import Mark
 from strandline.core.stream import Stream
@@ -34,12 +35,19 @@ async def register(stream: str, writer: str, request: Request, controller: Serve
 
 @router.declare("GET", "List the writers", Role.READER, gives=[WritersPage])
 async def list_writers(stream: str, controller: Served, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    """The page ends before PAGE_OFFSETS, in positions and in times, after one writer at least."""
     found = (await controller.streams.get(stream)).stream
     names = sorted(name for name in found.writers if name > after)
     now = controller.clock.now()
     held = {key: holder.writer for key in found.keys if (holder := found.held_by(key, now)) is not None}
-    replies = tuple(_reply(found, found.writers[name], held) for name in names[:limit])
-    return answer(WritersPage(replies, names[limit - 1] if len(names) > limit else None))
+    replies, left = list[WriterReply](), PAGE_OFFSETS
+    for name in names[:limit]:
+        writer = found.writers[name]
+        left -= len(writer.position) + len(writer.key_states)
+        if left < 0 and replies:
+            break
+        replies.append(_reply(found, writer, held))
+    return answer(WritersPage(tuple(replies), replies[-1].writer if len(replies) < len(names) else None))
 
 
 @router.declare("POST /{writer}/idle", "Make a writer idle", Role.WRITER, gives=[MarksPage])

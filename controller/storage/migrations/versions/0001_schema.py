@@ -25,6 +25,7 @@ TABLES = (
     "mark",
     "journal",
     "group_journal",
+    "excluded",
     "token",
     "stream",
     "served",
@@ -214,7 +215,7 @@ def make_writers_and_marks() -> None:
         sa.Column("upper", sa.BigInteger(), nullable=False),
         sa.Column("cut", sa.Text(), nullable=False),
         sa.Column("newest", sa.BigInteger(), nullable=True),
-        sa.Column("excluded", sa.Text(), nullable=False),
+        sa.Column("excluded_since", sa.BigInteger(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(["stream"], ["stream.name"], name="fk_mark_stream", ondelete="CASCADE"),
@@ -222,6 +223,16 @@ def make_writers_and_marks() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_mark_stream_key_time", "mark", ["stream", "key", "time"], unique=True)
+    op.create_table(
+        "excluded",
+        sa.Column("stream", NAME, nullable=False),
+        sa.Column("key", NAME, nullable=False),
+        sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("writers", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["stream"], ["stream.name"], name="fk_excluded_stream", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("stream", "key", "seq", name="pk_excluded"),
+        sqlite_with_rowid=False,
+    )
 
 
 def make_reader_groups() -> None:

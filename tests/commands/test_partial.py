@@ -1,0 +1,33 @@
+"""`strandline overview` while the controller has not read the status of all streams."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.served import OwnProcess
+
+
+def test_an_overview_that_lacks_streams_says_so(tmp_path: Path, strandline: Callable[..., Any]) -> None:
+    store = tmp_path / "store.db"
+    first = OwnProcess(store)
+    for name in ("good", "torn"):
+        first.client.put(f"/v1/streams/{name}", json={"segments": 1}).raise_for_status()
+    whole = strandline("overview", "--controller", first.url)
+    assert first.stop() == 0
+    with sqlite3.connect(store) as beside:
+        beside.execute("UPDATE stream SET config = '{' WHERE name = 'torn'")
+
+    second = OwnProcess(store)
+    try:
+        told = strandline("overview", "--controller", second.url)
+        as_json = json.loads(strandline("overview", "--json", "--controller", second.url).out)
+    finally:
+        second.stop()
+
+    assert "ask again" not in whole.out
+    assert told.out.splitlines()[-1].endswith("more may be in trouble: ask again")
+    assert as_json["partial"] is True
