@@ -140,8 +140,16 @@ def _joined(df: DataFrame, marks: DataFrame, event_time: str, delay: str) -> Dat
     Only the mark rows pass the step that sets it, and are dropped above the union. A window adds the filter
     `event_time is not null`, which must not go below: it would drop the mark rows, and parse each row of `df` a second
     time. Spark moves no filter below a column that it takes for nondeterministic, as that of the event time is here.
+
+    The nulls of the mark rows must not be constants to Spark. In a batch in which `df` has no rows, it plans the marks
+    alone: from a key that is always null it concludes that a join matches nothing, and the join would not store the
+    other side's rows. An element past the end of an array is null only when it is computed.
     """
-    no_row = (functions.lit(None).cast(field.dataType).alias(field.name) for field in df.schema)
+    past_its_end = functions.spark_partition_id() + 1
+    no_row = (
+        functions.get(functions.array(functions.lit(None).cast(field.dataType)), past_its_end).alias(field.name)
+        for field in df.schema
+    )
     marked = marks.withWatermark(MARK, delay).select(*no_row, MARK)
     rows = df.withColumn(MARK, functions.lit(None).cast("timestamp")).union(marked)
     events = rows.where(functions.col(MARK).isNull()).drop(MARK)
