@@ -20,6 +20,7 @@ from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from spark_integration.rows import MARK
 from spark_integration.watermark import WATERMARK_TAG, check_event_time
 from spark_integration.window_calls import check_call
+from strandline.core.incomplete import OnIncomplete
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +49,7 @@ def attach(
     max_event_time_lag: str | int = 0,
     backlog: GroupBacklog | None = None,
     only_windows: bool = False,
+    on_incomplete: str = OnIncomplete.GO_ON,
     controller_wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS,
 ) -> DataFrame:
     """Sets an exact watermark on the column `event_time` of `df`, a stream of any source.
@@ -72,6 +74,8 @@ def attach(
       (only with the Kafka connector), or while one of its strategies is. `on_change` runs in a thread of the driver.
       The size of batches depends on the source's options, which it reads when the query starts.
     - `only_windows`: as in `exact_watermark`.
+    - `on_incomplete`: what the query does when marks leave writers out: "go_on", "wait", which keeps the watermark at
+      the last complete mark, or "fail", with WritersLeftOut.
     - `controller_wait_ms`: how long the job waits for the controller before it fails.
 
     A query may go on from any copy of its checkpoint, one at a time: another one that registers with the group ends it
@@ -86,7 +90,7 @@ def attach(
     given = {
         "controller": controller_text(controller), "stream": stream, "timeKey": time_key, "token": token,
         "tokenFile": token_file, "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group,
-        "source": call, "maxEventTimeLag": str(max_event_time_lag),
+        "source": call, "maxEventTimeLag": str(max_event_time_lag), "onIncomplete": str(on_incomplete),
         BACKLOG_THRESHOLD: spark.conf.get(BACKLOG_THRESHOLD, None),
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value}

@@ -8,20 +8,30 @@ offset has the mark that it yielded, and the observation of `exact_watermark` ha
 
 An event time that is null in every row, as for a field with a mistyped name, closes no window either, because there is
 none: the metrics count events, and as many that are unreadable.
+
+The log also names what would be lost without a word: late rows, rows without an event time, and rows whose time is in
+seconds or microseconds while the marks are in milliseconds.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Final
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration.errors import InvalidOffset
+from spark_integration.mark_source import offset_of
 from spark_integration.offsets import SourceOffset
 from spark_integration.progress import watermark_of
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
+from strandline.core.incomplete import names, text_of
+from strandline.core.time_units import SECONDS_END, Unit, unit_of
+from strandline.paced_log import WARNINGS_PAUSE_MS
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -32,14 +42,38 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-METRICS: Final = ("events", "unreadable", "mark", "late", "backlog")  # what exact_watermark observes, in this order
+# What exact_watermark observes, in this order.
+EXAMPLES: Final = ("late_example", "unreadable_example", "other_unit_example")
+METRICS: Final = ("events", "unreadable", "mark", "late", "backlog", "incomplete", *EXAMPLES)
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class _Run:
+    """What is known of a current run."""
+
+    query: str
+    left_out: set[str] = field(default_factory=set)  # writers, by any of its marks
+    late: dict[str, _Late] = field(default_factory=dict)  # by observation
+    other_unit: dict[str, str] = field(default_factory=dict)  # the first example of each observation
+    newest: int | None = None  # mark
+
+
+@dataclass(slots=True)
+class _Late:
+    """Late events that the log does not have yet, and when it had the last line."""
+
+    events: int = 0
+    text: str = ""
+    logged_at: float | None = None
+
+
 class MarkWatch(StreamingQueryListener):
-    """Logs a warning, once for each run of a query, if a mark row did not arrive at `exact_watermark`, and one if no
-    event of a batch has an event time. On Spark 4.0 and 4.1, also if a run ended before its last windows closed.
+    """Logs a warning, once for each run of a query, if a mark row did not arrive at `exact_watermark`, if no event of a
+    batch has an event time, at the first event without one, and at the first with a time in another unit than the marks
+    have. For late events, also of attached sources, it logs one at once, and then one a minute, with their number. On
+    Spark 4.0 and 4.1, also one if a run ended before its last windows closed.
 
     `register` adds one to a classic session. With Spark Connect, start one yourself and close it before the session
     stops: `listening = listen(spark, MarkWatch())`, from `spark_integration.listener`.
@@ -48,7 +82,9 @@ class MarkWatch(StreamingQueryListener):
     is a missing mark certainly lost.
     """
 
-    def __init__(self, *, has_limits: bool = HAS_LIMITS) -> None:
+    def __init__(self, *, has_limits: bool = HAS_LIMITS, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._runs: dict[str, _Run] = {}
         self._closes_all = has_limits  # then Spark ends no `availableNow` run early
         self._warned: set[tuple[str, str]] = set()  # current runs, and of what in each
         self._marks: dict[str, dict[str, int]] = {}  # the last mark of each observation, by current run
@@ -68,6 +104,7 @@ class MarkWatch(StreamingQueryListener):
                 "join or limit before the call drops the mark row, whose other columns are null; put it after the call",
             )
         for observation, events in without_event_time(progress).items():
+            self._warned.add((str(progress.runId), f"some {observation}"))
             self._warn_once(
                 progress,
                 f"unreadable {observation}",
@@ -75,8 +112,72 @@ class MarkWatch(StreamingQueryListener):
                 f"{observation!r}), so they are in no window: check the name and the type of that field in the schema "
                 "against the events' values",
             )
+        run = self._runs.setdefault(str(progress.runId), _Run(progress.name or str(progress.id)))
+        self._check_rows(progress, run)
+        self._check_late(progress, run)
         if not self._closes_all:
             self._check_open_windows(progress)
+
+    def _check_rows(self, progress: StreamingQueryProgress, run: _Run) -> None:
+        """Logs the first event without an event time, and the first with one in another unit than the marks have."""
+        for observation, found in _observed(progress):
+            run.newest = found["mark"] if found["mark"] is not None else run.newest
+            if found["unreadable_example"] is not None:
+                self._warn_once(
+                    progress,
+                    f"some {observation}",
+                    f"{found['unreadable']} of the {found['events']} events of batch {progress.batchId} have no event "
+                    f"time, such as {_place(found['unreadable_example'])} (observation {observation!r}), so they are "
+                    "in no window. The metric `unreadable` counts such events, and unreadable_to keeps them",
+                )
+            if found["other_unit_example"] is not None:
+                run.other_unit.setdefault(observation, found["other_unit_example"])
+        for observation, example in run.other_unit.items():
+            place, _, text = example.rpartition(" ")
+            unit = unit_of(int(text))
+            if unit not in (None, Unit.MILLISECONDS) and _is_of_today(run.newest):
+                self._warn_once(
+                    progress,
+                    f"unit {observation}",
+                    f"{_place(place)} has the event time {text_of(int(text))}, and the marks are at "
+                    f"{text_of(run.newest or 0)}: the number looks like {unit.word}, and is taken for milliseconds "
+                    f"(observation {observation!r}). Convert it before the watermark is set",
+                )
+
+    def _check_late(self, progress: StreamingQueryProgress, run: _Run) -> None:
+        """Logs late events: those that `exact_watermark` counts, and those that Spark dropped in an attached query."""
+        ends = [source.endOffset for source in progress.sources]
+        run.left_out.update(*(_left_out(end) for end in ends))
+        counted = False
+        for observation, found in _observed(progress):
+            counted = True
+            if found["late"]:
+                place, time_ms, floor = (found["late_example"] or "? ? 0 0").rsplit(" ", 2)
+                example = f"{_place(place)}, whose time {text_of(int(time_ms))} is below the mark {text_of(int(floor))}"
+                lost = "Spark drops those whose window is closed, and late_to keeps them"
+                text = f"came late, such as {example}: {lost} (observation {observation!r})"
+                self._add_late(run, observation, found["late"], text)
+        dropped = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
+        if dropped and not counted and any(offset_of(end) is not None for end in ends):
+            self._add_late(run, "attached", dropped, "came late, and Spark dropped them")
+
+    def _add_late(self, run: _Run, observation: str, events: int, text: str) -> None:
+        late = run.late.setdefault(observation, _Late())
+        late.events += events
+        late.text = late.text or text
+        now = self._now()
+        if late.logged_at is None or (now - late.logged_at) * 1000 >= WARNINGS_PAUSE_MS:
+            self._log_late(run, late)
+            late.logged_at = now
+
+    def _log_late(self, run: _Run, late: _Late) -> None:
+        whose = (
+            f"Marks have left out {names(sorted(run.left_out))}, whose they may be"
+            if run.left_out
+            else "No mark of this run has left out a writer, so a writer broke its promise"
+        )
+        _log.warning("query %s: %d events %s. %s", run.query, late.events, late.text, whose)
+        late.events, late.text = 0, ""
 
     def _warn_once(self, progress: StreamingQueryProgress, what: str, text: str) -> None:
         run = str(progress.runId), what
@@ -99,6 +200,10 @@ class MarkWatch(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         ended = str(event.runId)
         self._marks.pop(ended, None)
+        run = self._runs.pop(ended, None)
+        for late in [] if run is None else run.late.values():
+            if run is not None and late.events:
+                self._log_late(run, late)
         query = self._to_close.pop(ended, None)
         if query is not None and event.exception is None:
             _log.warning(
@@ -122,20 +227,40 @@ def lost_marks(progress: StreamingQueryProgress) -> dict[str, int]:
 
 def arrived_marks(progress: StreamingQueryProgress) -> dict[str, int | None]:
     """Returns the mark that arrived at each `exact_watermark`, by observation; None if there was none."""
-    return {
-        name: metrics["mark"]
-        for name, metrics in progress.observedMetrics.items()
-        if tuple(metrics.asDict()) == METRICS
-    }
+    return {name: found["mark"] for name, found in _observed(progress)}
 
 
 def without_event_time(progress: StreamingQueryProgress) -> dict[str, int]:
     """Returns the observations of `exact_watermark` in which no event has a time, with the number of events."""
     return {
-        name: metrics["events"]
-        for name, metrics in progress.observedMetrics.items()
-        if tuple(metrics.asDict()) == METRICS and metrics["events"] and metrics["unreadable"] == metrics["events"]
+        name: found["events"]
+        for name, found in _observed(progress)
+        if found["events"] and found["unreadable"] == found["events"]
     }
+
+
+def _observed(progress: StreamingQueryProgress) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the observations of `exact_watermark`."""
+    for name, metrics in progress.observedMetrics.items():
+        found = metrics.asDict()
+        if tuple(found) == METRICS:
+            yield name, found
+
+
+def _place(example: str) -> str:
+    segment, _, offset = example.rpartition(" ")
+    return "one whose segment and offset are not there" if offset == "?" else f"offset {offset} of segment {segment!r}"
+
+
+def _is_of_today(mark: int | None) -> bool:
+    """Whether a mark is in milliseconds of these decades, so that times in seconds or microseconds are far from it."""
+    return mark is not None and mark >= SECONDS_END and unit_of(mark) is None
+
+
+def _left_out(offset: str) -> tuple[str, ...]:
+    """Returns the writers that the mark of an offset of ours leaves out."""
+    found = _offset(offset) or offset_of(offset)
+    return () if found is None else found.without
 
 
 def _yielded(source: SourceProgress) -> int | None:

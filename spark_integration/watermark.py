@@ -25,8 +25,9 @@ from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from spark_integration.errors import MarkDropped, WrongColumn
-from spark_integration.late_rows import keep_late
+from spark_integration.late_rows import keep_rows
 from spark_integration.rows import FLOOR, MARK
+from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, SECONDS_FROM
 
 WATERMARK_TAG: Final = "spark.watermarkDelayMs"  # Spark's own name, in the column's metadata
 OBSERVATION: Final = "strandline"
@@ -39,6 +40,7 @@ def exact_watermark(
     only_windows: bool = False,
     observation: str = OBSERVATION,
     late_to: str | None = None,
+    unreadable_to: str | None = None,
 ) -> DataFrame:
     """Sets an exact watermark on the column `event_time` of a `strandline` stream, and drops its mark column.
 
@@ -53,24 +55,35 @@ def exact_watermark(
       T, not with the next one. Use it only if the query has nothing but windowed aggregations: a row at T belongs to a
       later window. Joins, deduplication and timers would drop rows at T.
     - `observation`: the name of the metrics in progress reports. Two streams in one query need two names.
-    - `late_to`: a folder, visible to all machines, for Parquet files of the late rows that Spark drops. It needs the
-      columns segment and offset, and passes every row through Python. A repeated batch writes the same files again.
-      Several streams and queries may name one folder.
+    - `late_to`: a folder, visible to all machines, for Parquet files of the late rows, with the mark that each came
+      after in the column `floor`. Spark drops such a row if its window was closed by that mark. It needs the columns
+      segment and offset, and passes every row through Python. A repeated batch writes the same files again. Several
+      streams and queries may name one folder.
+    - `unreadable_to`: the same for rows without an event time.
 
     The metrics are events, unreadable (events without an event time), mark (ms), late (events older than the previous
     batch's mark: a writer broke its promise, and Spark drops them unless their window is still open; null if `df` has
-    no column `floor`), and backlog (1 while the job is in backlog).
+    no column `floor`), backlog (1 while the job is in backlog), and incomplete (how many writers the mark leaves out).
+    Three more have an example, as segment, offset and times: of late events, of unreadable ones, and of those whose
+    time looks like another unit than milliseconds. The driver's log has a line at the first of each.
 
     Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there. Raises MarkDropped and
     WrongColumn.
     """
     _check(df, event_time)
     is_event, time = functions.col(MARK).isNull(), functions.col(event_time)
-    late = backlog = _nothing()
+    late = backlog = incomplete = _nothing()
+    late_example = functions.max(functions.lit(None).cast("string"))
     if FLOOR in df.columns:
         floor = functions.col(FLOOR)
-        late = functions.count(functions.when(is_event & (time < floor), 1))
-        backlog = functions.max(functions.when(~is_event, floor.isNotNull().cast("bigint")))
+        is_late = is_event & (time < floor)
+        late = functions.count(functions.when(is_late, 1))
+        late_example = _example(df, is_late, functions.unix_millis(time), functions.unix_millis(floor))
+        status = functions.when(~is_event, functions.coalesce(functions.unix_millis(floor), functions.lit(0)))
+        backlog = functions.max(status.bitwiseAND(1))
+        incomplete = functions.max(functions.shiftright(status, 1))
+    time_ms = functions.unix_millis(time)
+    in_another_unit = time_ms.between(SECONDS_FROM, SECONDS_END - 1) | (time_ms > MICROSECONDS_FROM)
     count = functions.count(functions.lit(1)) - functions.count(MARK)
     marked = df.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond").observe(
         observation,
@@ -79,11 +92,25 @@ def exact_watermark(
         functions.unix_millis(functions.max(MARK)).alias("mark"),
         late.alias("late"),
         backlog.alias("backlog"),
+        incomplete.alias("incomplete"),
+        late_example.alias("late_example"),
+        _example(df, is_event & time.isNull()).alias("unreadable_example"),
+        _example(df, is_event & in_another_unit, time_ms).alias("other_unit_example"),
     )
     events = marked.where(is_event).drop(MARK)
-    if late_to is not None:
-        events = keep_late(events, event_time, late_to, observation)
+    if late_to is not None or unreadable_to is not None:
+        events = keep_rows(events, event_time, observation, late_to=late_to, unreadable_to=unreadable_to)
     return events.drop(FLOOR).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+
+
+def _example(df: DataFrame, found: Column, *times: Column) -> Column:
+    """One of the events that are so: its segment and offset, if `df` has them, and these times, with spaces between."""
+    place = (
+        functions.coalesce(functions.col(name).cast("string"), functions.lit("?")) if name in df.columns
+        else functions.lit("?")
+        for name in ("segment", "offset")
+    )  # fmt: skip
+    return functions.min(functions.when(found, functions.concat_ws(" ", *place, *times)))
 
 
 def _nothing() -> Column:
