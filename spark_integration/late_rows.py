@@ -1,4 +1,8 @@
-"""Writes rows that Spark drops, or has in no window, to Parquet files: late ones, and those without an event time."""
+"""Writes rows that would be lost to Parquet files: late ones, and those without an event time.
+
+Late rows are taken out of the stream as well. Spark drops one only where its window is closed, by a watermark that is up to
+two batches old, and that of the slowest stream of the query. So a late row does not show whether its window has it.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ if TYPE_CHECKING:
 def keep_rows(
     events: DataFrame, event_time: str, observation: str, *, late_to: str | None, unreadable_to: str | None
 ) -> DataFrame:
-    """Returns the same rows, and writes those older than their `floor` to the one folder, and those without an event
-    time to the other. Raises WrongColumn."""
+    """Returns the rows without those older than their `floor`, which go to the one folder, and writes those without an
+    event time to the other. Raises WrongColumn."""
     option = "late_to" if late_to is not None else "unreadable_to"
     for column in (FLOOR, "segment", "offset"):
         if column not in events.columns:
@@ -33,7 +37,7 @@ def keep_rows(
 
 @dataclass(frozen=True)
 class RowKeeper:
-    """Passes Arrow batches on, and writes some rows of each, with the column `floor`. It travels to the executors."""
+    """Passes Arrow batches on, and writes some rows of each, all columns. It travels to the executors."""
 
     event_time: str
     observation: str
@@ -45,10 +49,12 @@ class RowKeeper:
 
         for batch in batches:
             time = batch[self.event_time]
-            if self.late_to is not None:
-                self._write(batch.filter(pc.less(time, batch[FLOOR])), self.late_to)
             if self.unreadable_to is not None:
                 self._write(batch.filter(pc.is_null(time)), self.unreadable_to)
+            if self.late_to is not None:
+                late = pc.fill_null(pc.less(time, batch[FLOOR]), False)
+                self._write(batch.filter(late), self.late_to)
+                batch = batch.filter(pc.invert(late))
             yield batch
 
     def _write(self, found: pa.RecordBatch, folder: str) -> None:

@@ -154,7 +154,7 @@ class MarkWatch(StreamingQueryListener):
             if found["late"]:
                 place, time_ms, floor = (found["late_example"] or "? ? 0 0").rsplit(" ", 2)
                 example = f"{_place(place)}, whose time {text_of(int(time_ms))} is below the mark {text_of(int(floor))}"
-                lost = "Spark drops those whose window is closed, and late_to keeps them"
+                lost = "Spark drops those whose window is closed, unless late_to keeps them"
                 text = f"came late, such as {example}: {lost} (observation {observation!r})"
                 self._add_late(run, observation, found["late"], text)
         dropped = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)

@@ -56,9 +56,9 @@ def exact_watermark(
       later window. Joins, deduplication and timers would drop rows at T.
     - `observation`: the name of the metrics in progress reports. Two streams in one query need two names.
     - `late_to`: a folder, visible to all machines, for Parquet files of the late rows, with the mark that each came
-      after in the column `floor`. Spark drops such a row if its window was closed by that mark. It needs the columns
-      segment and offset, and passes every row through Python. A repeated batch writes the same files again. Several
-      streams and queries may name one folder.
+      after in the column `floor`. They are taken out of the stream, also where a window is still open for them: so each
+      row is in a window or in a file, never in both. It needs the columns segment and offset, and passes every row
+      through Python. A repeated batch writes the same files again. Several streams and queries may name one folder.
     - `unreadable_to`: the same for rows without an event time.
 
     The metrics are events, unreadable (events without an event time), mark (ms), late (events older than the previous

@@ -150,8 +150,8 @@ def test_late_events_have_a_line_at_once_then_one_a_minute_and_one_at_the_end(wa
     (line,) = watched.batch(**late)
     assert line == (
         f"query {IDS}: 3 events came late, such as offset 17 of segment 'seg-1', whose time 2026-03-01T11:59:51.000Z "
-        "is below the mark 2026-03-01T11:59:59.000Z: Spark drops those whose window is closed, and late_to keeps them "
-        "(observation 'a'). No mark of this run has left out a writer, so a writer broke its promise"
+        "is below the mark 2026-03-01T11:59:59.000Z: Spark drops those whose window is closed, unless late_to keeps "
+        "them (observation 'a'). No mark of this run has left out a writer, so a writer broke its promise"
     )
     watched.now += 59
     assert watched.batch(**late) == watched.batch(without=("b", "c"), late=4) == []
