@@ -39,6 +39,7 @@ def read_events(
     observation: str = OBSERVATION,
     late_to: str | None = None,
     unreadable_to: str | None = None,
+    duplicates_within: str | int = 0,
     on_incomplete: str = OnIncomplete.GO_ON,
     backlog_strategies: Iterable[BacklogStrategy] = (),
     **options: object,
@@ -78,6 +79,7 @@ def read_events(
         observation=observation,
         late_to=late_to,
         unreadable_to=unreadable_to,
+        duplicates_within=duplicates_within,
     )
 
 

@@ -1,7 +1,8 @@
 """Writes rows that would be lost to Parquet files: late ones, and those without an event time.
 
-Late rows are taken out of the stream as well. Spark drops one only where its window is closed, by a watermark that is up to
-two batches old, and that of the slowest stream of the query. So a late row does not show whether its window has it.
+Late rows are taken out of the stream as well. Spark drops one only where its window is closed, by a watermark that is
+up to two batches old, and that of the slowest stream of the query. So a late row does not show whether its window has
+it.
 """
 
 from __future__ import annotations

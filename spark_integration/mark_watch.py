@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 EXAMPLES: Final = ("late_example", "unreadable_example", "other_unit_example")
 METRICS: Final = ("events", "unreadable", "mark", "late", "backlog", "incomplete", *EXAMPLES)
 
+REDEFINED: Final = "Redefining watermark is disallowed"  # Spark's words
+
 _log = logging.getLogger(__name__)
 
 
@@ -58,6 +60,7 @@ class _Run:
     late: dict[str, _Late] = field(default_factory=dict)  # by observation
     other_unit: dict[str, str] = field(default_factory=dict)  # the first example of each observation
     newest: int | None = None  # mark
+    is_ours: bool = False  # whether a source is
 
 
 @dataclass(slots=True)
@@ -147,6 +150,7 @@ class MarkWatch(StreamingQueryListener):
     def _check_late(self, progress: StreamingQueryProgress, run: _Run) -> None:
         """Logs late events: those that `exact_watermark` counts, and those that Spark dropped in an attached query."""
         ends = [source.endOffset for source in progress.sources]
+        run.is_ours = any(_offset(end) is not None or offset_of(end) is not None for end in ends)
         run.left_out.update(*(_left_out(end) for end in ends))
         counted = False
         for observation, found in _observed(progress):
@@ -204,6 +208,13 @@ class MarkWatch(StreamingQueryListener):
         for late in [] if run is None else run.late.values():
             if run is not None and late.events:
                 self._log_late(run, late)
+        if run is not None and run.is_ours and REDEFINED in (event.exception or ""):
+            _log.error(
+                "query %s: a watermark was set a second time: take out the withWatermark after read_events, "
+                "exact_watermark or attach, which have set an exact one. Do not set allowMultiple to false, as Spark "
+                "advises: the last windows would never close",
+                run.query,
+            )
         query = self._to_close.pop(ended, None)
         if query is not None and event.exception is None:
             _log.warning(

@@ -24,12 +24,16 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
+from spark_integration.durations import duration_ms
 from spark_integration.errors import MarkDropped, WrongColumn
 from spark_integration.late_rows import keep_rows
 from spark_integration.rows import FLOOR, MARK
+from spark_integration.spark_settings import check_settings
 from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, SECONDS_FROM
 
-WATERMARK_TAG: Final = "spark.watermarkDelayMs"  # Spark's own name, in the column's metadata
+# Spark's own name, in the column's metadata. Only `dropDuplicatesWithinWatermark` goes by the value, a delay: it keeps
+# a key until the watermark has passed the first row's time by so much. The watermark itself follows the mark column.
+WATERMARK_TAG: Final = "spark.watermarkDelayMs"
 OBSERVATION: Final = "strandline"
 
 
@@ -41,6 +45,7 @@ def exact_watermark(
     observation: str = OBSERVATION,
     late_to: str | None = None,
     unreadable_to: str | None = None,
+    duplicates_within: str | int = 0,
 ) -> DataFrame:
     """Sets an exact watermark on the column `event_time` of a `strandline` stream, and drops its mark column.
 
@@ -60,6 +65,9 @@ def exact_watermark(
       row is in a window or in a file, never in both. It needs the columns segment and offset, and passes every row
       through Python. A repeated batch writes the same files again. Several streams and queries may name one folder.
     - `unreadable_to`: the same for rows without an event time.
+    - `duplicates_within`: for how long after a row's event time `dropDuplicatesWithinWatermark` drops rows with its
+      key, in milliseconds or as "1 hour". It changes nothing else. By default only rows at the very time of the first are
+      sure to be dropped.
 
     The metrics are events, unreadable (events without an event time), mark (ms), late (events older than the previous
     batch's mark: a writer broke its promise, and Spark drops them unless their window is still open; null if `df` has
@@ -67,10 +75,12 @@ def exact_watermark(
     Three more have an example, as segment, offset and times: of late events, of unreadable ones, and of those whose
     time looks like another unit than milliseconds. The driver's log has a line at the first of each.
 
-    Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there. Raises MarkDropped and
-    WrongColumn.
+    Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there. Raises MarkDropped,
+    WrongColumn, WrongSetting, and InvalidOption for a duration that is none.
     """
     _check(df, event_time)
+    check_settings(df.sparkSession)
+    tag = {WATERMARK_TAG: duration_ms("duplicates_within", str(duplicates_within))}
     is_event, time = functions.col(MARK).isNull(), functions.col(event_time)
     late = backlog = incomplete = _nothing()
     late_example = functions.max(functions.lit(None).cast("string"))
@@ -100,7 +110,7 @@ def exact_watermark(
     events = marked.where(is_event).drop(MARK)
     if late_to is not None or unreadable_to is not None:
         events = keep_rows(events, event_time, observation, late_to=late_to, unreadable_to=unreadable_to)
-    return events.drop(FLOOR).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+    return events.drop(FLOOR).withMetadata(event_time, df.schema[event_time].metadata | tag)
 
 
 def _example(df: DataFrame, found: Column, *times: Column) -> Column:
