@@ -35,6 +35,7 @@ from strandline.paced_log import WARNINGS_PAUSE_MS
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
         QueryProgressEvent,
         QueryStartedEvent,
         QueryTerminatedEvent,
@@ -61,6 +62,7 @@ class _Run:
     other_unit: dict[str, str] = field(default_factory=dict)  # the first example of each observation
     newest: int | None = None  # mark
     is_ours: bool = False  # whether a source is
+    at_mark: int | None = None  # where the last batch left the watermark, if a window that ends there is kept open
 
 
 @dataclass(slots=True)
@@ -150,7 +152,9 @@ class MarkWatch(StreamingQueryListener):
     def _check_late(self, progress: StreamingQueryProgress, run: _Run) -> None:
         """Logs late events: those that `exact_watermark` counts, and those that Spark dropped in an attached query."""
         ends = [source.endOffset for source in progress.sources]
-        run.is_ours = any(_offset(end) is not None or offset_of(end) is not None for end in ends)
+        marks = [offset.mark for end in ends if (offset := _offset(end) or offset_of(end)) is not None]
+        run.is_ours = bool(marks)
+        run.at_mark = _kept_open(progress, marks)
         run.left_out.update(*(_left_out(end) for end in ends))
         counted = False
         for observation, found in _observed(progress):
@@ -198,8 +202,19 @@ class MarkWatch(StreamingQueryListener):
         else:
             self._to_close.pop(str(progress.runId), None)
 
-    def onQueryIdle(self, event: object) -> None:  # noqa: N802  # Spark's name
-        """Does nothing: an idle query yields no rows."""
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
+        """Logs once that a window which ends at the mark is still open."""
+        run = self._runs.get(str(event.runId))
+        said = str(event.runId), "only_windows"
+        if run is not None and run.at_mark is not None and said not in self._warned:
+            self._warned.add(said)
+            _log.warning(
+                "query %s: all is read up to the mark %s, and a window that ends exactly then closes with the next "
+                "mark only. If nothing but tumbling or sliding windows follows, only_windows=True of read_events, "
+                "exact_watermark or attach closes it with this one",
+                run.query,
+                text_of(run.at_mark),
+            )
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         ended = str(event.runId)
@@ -256,6 +271,19 @@ def _observed(progress: StreamingQueryProgress) -> Iterator[tuple[str, dict[str,
         found = metrics.asDict()
         if tuple(found) == METRICS:
             yield name, found
+
+
+def _kept_open(progress: StreamingQueryProgress, marks: list[int | None]) -> int | None:
+    """Returns the watermark's mark, if windows may end there (at a whole second), the query has only windows, some of
+    them open, and the watermark stays 1 ms below the mark."""
+    known = [mark for mark in marks if mark is not None]
+    operators = progress.stateOperators
+    if not known or len(known) < len(marks) or not operators:
+        return None
+    only_windows = all(each.operatorName == "stateStoreSave" for each in operators)
+    is_open = any(each.numRowsTotal for each in operators)
+    below = watermark_of(progress) == min(known) - 1
+    return min(known) if only_windows and is_open and below and min(known) % 1_000 == 0 else None
 
 
 def _place(example: str) -> str:

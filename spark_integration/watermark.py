@@ -57,8 +57,8 @@ def exact_watermark(
     `MarkWatch`).
 
     - `only_windows`: sets the watermark to T instead of T - 1 ms, so that a window that ends at T closes with the mark
-      T, not with the next one. Use it only if the query has nothing but windowed aggregations: a row at T belongs to a
-      later window. Joins, deduplication and timers would drop rows at T.
+      T, not with the next one. Use it only if the query has nothing but aggregations over tumbling or sliding windows:
+      a row at T belongs to a later window. Session windows, joins, deduplication and timers would drop rows at T.
     - `observation`: the name of the metrics in progress reports. Two streams in one query need two names.
     - `late_to`: a folder, visible to all machines, for Parquet files of the late rows, with the mark that each came
       after in the column `floor`. They are taken out of the stream, also where a window is still open for them: so each
@@ -66,8 +66,8 @@ def exact_watermark(
       through Python. A repeated batch writes the same files again. Several streams and queries may name one folder.
     - `unreadable_to`: the same for rows without an event time.
     - `duplicates_within`: for how long after a row's event time `dropDuplicatesWithinWatermark` drops rows with its
-      key, in milliseconds or as "1 hour". It changes nothing else. By default only rows at the very time of the first are
-      sure to be dropped.
+      key, in milliseconds or as "1 hour". It changes nothing else. By default only rows at the very time of the first
+      are sure to be dropped.
 
     The metrics are events, unreadable (events without an event time), mark (ms), late (events older than the previous
     batch's mark: a writer broke its promise, and Spark drops them unless their window is still open; null if `df` has

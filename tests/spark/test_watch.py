@@ -7,7 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEvent, StreamingQueryProgress
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryTerminatedEvent,
+    StreamingQueryProgress,
+)
 
 from spark_integration.mark_source import MarkOffset
 from spark_integration.mark_watch import METRICS, MarkWatch, lost_marks, without_event_time
@@ -197,3 +202,34 @@ def test_the_first_time_in_another_unit_than_the_marks_is_named_once(
 
 def test_marks_that_are_no_times_of_today_say_nothing_about_units(watched: Watched) -> None:
     assert watched.batch(mark=5_000, other_unit_example=f"0 1 {TODAY // 1_000}") == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "below", "operator", "said"),
+    [
+        (15_000, 1, {}, True),
+        (15_000, 0, {}, False),  # only_windows
+        (15_000, 5_001, {}, False),  # the batch that closes windows is still to come
+        (15_001, 1, {}, False),
+        (15_000, 1, {"operatorName": "symmetricHashJoin"}, False),
+        (15_000, 1, {"numRowsTotal": 0}, False),
+    ],
+    ids=["open", "only_windows", "not closed yet", "no round time", "a join", "no window"],
+)
+@pytest.mark.parametrize("attached", [True, False])
+def test_an_idle_query_with_a_window_that_ends_at_the_mark_names_the_option_once(
+    mark: int, below: int, operator: dict[str, Any], said: bool, attached: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch, idle = MarkWatch(), QueryIdleEvent(UUID(IDS), UUID(IDS), "")
+    source = ours((40, 15_000), (50, mark))
+    if attached:
+        offset = MarkOffset(group="g", stream="s", source="orders", mark=mark)
+        source = OTHER | {"endOffset": json.dumps(offset.to_json())}
+    seen = json.loads(progress([source]).json) | {"stateOperators": [OPERATOR | operator]}
+    seen["eventTime"] = {"watermark": f"1970-01-01T00:00:{(mark - below) / 1000:06.3f}Z"}
+    watch.onQueryIdle(idle)
+    watch.onQueryProgress(QueryProgressEvent(StreamingQueryProgress.fromJson(seen)))
+    watch.onQueryIdle(idle)
+    watch.onQueryIdle(idle)
+    lines = [each.getMessage() for each in caplog.records]
+    assert ["only_windows=True of read_events" in each for each in lines] == [True] * said
