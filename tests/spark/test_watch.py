@@ -115,7 +115,7 @@ class Watched:
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self.now = 100.0
-        self._watch, self._caplog = MarkWatch(now=lambda: self.now), caplog
+        self._watch, self._caplog = MarkWatch(has_limits=True, now=lambda: self.now), caplog
 
     def batch(self, without: tuple[str, ...] = (), dropped: int = 0, **metrics: Any) -> list[str]:
         """The new lines of the log."""
