@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -30,7 +30,7 @@ from spark_integration.offsets import SourceOffset
 from spark_integration.progress import watermark_of
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from strandline.core.incomplete import names, text_of
-from strandline.core.time_units import SECONDS_END, Unit, unit_of
+from strandline.core.time_units import SECONDS_END, unit_of
 from strandline.paced_log import WARNINGS_PAUSE_MS
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     )
 
 # What exact_watermark observes, in this order.
-EXAMPLES: Final = ("late_example", "unreadable_example", "other_unit_example")
-METRICS: Final = ("events", "unreadable", "mark", "late", "backlog", "incomplete", *EXAMPLES)
+METRICS: Final = ("events", "unreadable", "mark", "late", "backlog", "incomplete", "example")
 
 REDEFINED: Final = "Redefining watermark is disallowed"  # Spark's words
 
@@ -59,10 +58,27 @@ class _Run:
     query: str
     left_out: set[str] = field(default_factory=set)  # writers, by any of its marks
     late: dict[str, _Late] = field(default_factory=dict)  # by observation
-    other_unit: dict[str, str] = field(default_factory=dict)  # the first example of each observation
+    other_unit: dict[str, Example] = field(default_factory=dict)  # the first example of each observation
     newest: int | None = None  # mark
     is_ours: bool = False  # whether a source is
     at_mark: int | None = None  # where the last batch left the watermark, if a window that ends there is kept open
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An event that `exact_watermark` shows: its kind, where it is, and its time and floor, as far as there are."""
+
+    kind: str
+    place: str
+    times: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self | None:
+        if text is None:
+            return None
+        kind, segment, offset, *times = text.split("\t")
+        known = f"offset {offset} of segment {segment!r}" if offset != "?" else "one whose offset is not known"
+        return cls(kind, known, tuple(map(int, times)))
 
 
 @dataclass(slots=True)
@@ -87,7 +103,7 @@ class MarkWatch(StreamingQueryListener):
     is a missing mark certainly lost.
     """
 
-    def __init__(self, *, has_limits: bool = HAS_LIMITS, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, has_limits: bool = HAS_LIMITS, now: Callable[[], float] = monotonic) -> None:
         self._now = now
         self._runs: dict[str, _Run] = {}
         self._closes_all = has_limits  # then Spark ends no `availableNow` run early
@@ -127,24 +143,24 @@ class MarkWatch(StreamingQueryListener):
         """Logs the first event without an event time, and the first with one in another unit than the marks have."""
         for observation, found in _observed(progress):
             run.newest = found["mark"] if found["mark"] is not None else run.newest
-            if found["unreadable_example"] is not None:
+            example = Example.parse(found["example"])
+            if example is not None and example.kind == "unreadable":
                 self._warn_once(
                     progress,
                     f"some {observation}",
                     f"{found['unreadable']} of the {found['events']} events of batch {progress.batchId} have no event "
-                    f"time, such as {_place(found['unreadable_example'])} (observation {observation!r}), so they are "
-                    "in no window. The metric `unreadable` counts such events, and unreadable_to keeps them",
+                    f"time, such as {example.place} (observation {observation!r}), so they are in no window. The "
+                    "metric `unreadable` counts such events, and unreadable_to keeps them",
                 )
-            if found["other_unit_example"] is not None:
-                run.other_unit.setdefault(observation, found["other_unit_example"])
+            if example is not None and example.kind == "unit":
+                run.other_unit.setdefault(observation, example)
         for observation, example in run.other_unit.items():
-            place, _, text = example.rpartition(" ")
-            unit = unit_of(int(text))
-            if unit not in (None, Unit.MILLISECONDS) and _is_of_today(run.newest):
+            unit = unit_of(example.times[0])
+            if unit is not None and _is_of_today(run.newest):
                 self._warn_once(
                     progress,
                     f"unit {observation}",
-                    f"{_place(place)} has the event time {text_of(int(text))}, and the marks are at "
+                    f"{example.place} has the event time {text_of(example.times[0])}, and the marks are at "
                     f"{text_of(run.newest or 0)}: the number looks like {unit.word}, and is taken for milliseconds "
                     f"(observation {observation!r}). Convert it before the watermark is set",
                 )
@@ -160,10 +176,12 @@ class MarkWatch(StreamingQueryListener):
         for observation, found in _observed(progress):
             counted = True
             if found["late"]:
-                place, time_ms, floor = (found["late_example"] or "? ? 0 0").rsplit(" ", 2)
-                example = f"{_place(place)}, whose time {text_of(int(time_ms))} is below the mark {text_of(int(floor))}"
+                example, such = Example.parse(found["example"]), ""
+                if example is not None and len(example.times) == 2 and example.times[0] < example.times[1]:
+                    time, mark = map(text_of, example.times)
+                    such = f", such as {example.place}, whose time {time} is below the mark {mark}"
                 lost = "Spark drops those whose window is closed, unless late_to keeps them"
-                text = f"came late, such as {example}: {lost} (observation {observation!r})"
+                text = f"came late{such}: {lost} (observation {observation!r})"
                 self._add_late(run, observation, found["late"], text)
         dropped = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
         if dropped and not counted and any(offset_of(end) is not None for end in ends):
@@ -284,11 +302,6 @@ def _kept_open(progress: StreamingQueryProgress, marks: list[int | None]) -> int
     is_open = any(each.numRowsTotal for each in operators)
     below = watermark_of(progress) == min(known) - 1
     return min(known) if only_windows and is_open and below and min(known) % 1_000 == 0 else None
-
-
-def _place(example: str) -> str:
-    segment, _, offset = example.rpartition(" ")
-    return "one whose segment and offset are not there" if offset == "?" else f"offset {offset} of segment {segment!r}"
 
 
 def _is_of_today(mark: int | None) -> bool:

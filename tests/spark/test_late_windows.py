@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession, functions
 
 from spark_integration import read_events
+from spark_integration.mark_watch import Example
 from spark_integration.releases import HAS_LIMITS
 from strandline.logs import Event
 from tests.readme.pages import blocks_of
@@ -70,6 +71,9 @@ def test_windows_and_late_rows_are_the_truth(
     query.until_at_rest()
     query.stop()
     assert dropped(query.progress()) == 0  # Spark has none to drop
+    shown = [Example.parse(one.observedMetrics["strandline"]["example"]) for one in query.progress()]
+    kinds = {each.kind: each.place for each in shown if each is not None}
+    assert kinds.keys() == {"unreadable", "late"} and kinds["unreadable"] == "offset 89 of segment '0'"
     page: dict[str, Any] = {"functions": functions}
     (block,) = (each for each in blocks_of("docs/spark.md") if "def with_late" in each.text)
     exec(block.text, page)

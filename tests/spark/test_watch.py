@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
 from spark_integration.mark_source import MarkOffset
 from spark_integration.mark_watch import METRICS, MarkWatch, lost_marks, without_event_time
 
-NOTHING: dict[str, Any] = {name: None if name.endswith("example") else 0 for name in METRICS}
+NOTHING: dict[str, Any] = {name: None if name == "example" else 0 for name in METRICS}
 IDS = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
 
 
@@ -151,7 +151,7 @@ def watched(caplog: pytest.LogCaptureFixture) -> Watched:
 
 
 def test_late_events_have_a_line_at_once_then_one_a_minute_and_one_at_the_end(watched: Watched) -> None:
-    late: dict[str, Any] = {"late": 3, "late_example": f"seg-1 17 {TODAY - 9_000} {TODAY - 1_000}"}
+    late: dict[str, Any] = {"late": 3, "example": f"late\tseg-1\t17\t{TODAY - 9_000}\t{TODAY - 1_000}"}
     (line,) = watched.batch(**late)
     assert line == (
         f"query {IDS}: 3 events came late, such as offset 17 of segment 'seg-1', whose time 2026-03-01T11:59:51.000Z "
@@ -179,10 +179,10 @@ def test_what_spark_drops_of_an_attached_source_has_a_line_too(watched: Watched)
 
 
 def test_the_first_event_without_a_time_is_named_once(watched: Watched) -> None:
-    (line,) = watched.batch(events=60, unreadable=3, unreadable_example="0 41")
+    (line,) = watched.batch(events=60, unreadable=3, example="unreadable\t0\t41")
     assert "3 of the 60 events of batch 7 have no event time, such as offset 41 of segment '0'" in line
-    assert watched.batch(events=60, unreadable=3, unreadable_example="0 51") == []
-    (line,) = watched.batch(events=3, unreadable=3, unreadable_example="0 61")
+    assert watched.batch(events=60, unreadable=3, example="unreadable\t0\t51") == []
+    (line,) = watched.batch(events=3, unreadable=3, example="unreadable\t0\t61")
     assert "none of the 3 events" in line
 
 
@@ -192,7 +192,7 @@ def test_the_first_event_without_a_time_is_named_once(watched: Watched) -> None:
 def test_the_first_time_in_another_unit_than_the_marks_is_named_once(
     watched: Watched, time: int, unit: str | None
 ) -> None:
-    example: dict[str, Any] = {"other_unit_example": f"? ? {time}"} if unit else {}
+    example: dict[str, Any] = {"example": f"unit\t?\t?\t{time}"} if unit else {}
     assert watched.batch(mark=None, **example) == []  # nothing to compare it with
     lines = watched.batch(late=0)
     assert len(lines) == (unit is not None)
@@ -201,7 +201,7 @@ def test_the_first_time_in_another_unit_than_the_marks_is_named_once(
 
 
 def test_marks_that_are_no_times_of_today_say_nothing_about_units(watched: Watched) -> None:
-    assert watched.batch(mark=5_000, other_unit_example=f"0 1 {TODAY // 1_000}") == []
+    assert watched.batch(mark=5_000, example=f"unit\t0\t1\t{TODAY // 1_000}\t{TODAY}") == []
 
 
 @pytest.mark.parametrize(
