@@ -77,7 +77,7 @@ def exact_watermark(
     batch's mark: a writer broke its promise, and Spark drops them unless their window is still open; null if `df` has
     no column `floor`), backlog (1 while the job is in backlog), and incomplete (how many writers the mark leaves out).
     The metric example has the kind, segment, offset, time and floor of an event that is unreadable, else of one whose
-    time looks like another unit than milliseconds, else of a late one. The log has a line for the first of each
+    time looks like another unit than milliseconds, else of a late one. The log has a line for the first of each.
 
     Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there. Raises MarkDropped,
     WrongColumn, WrongSetting, and InvalidOption for a duration that is none.
