@@ -142,6 +142,7 @@ class _Measured:
     unreadable_last: str
     stopped: bool
     unit: Unit | None  # that times look like which were read in another one
+    rests_on: str
 
 
 def _assess(
@@ -179,7 +180,8 @@ def _assess(
         stopped = progress.drain(skewed(source.arrivals(), source.arrivals(), fast, skew), again, "replayed")
         replayed = None if stopped else again.result()
     unit = fields.looks_like(arrived.oldest, arrived.newest)
-    return _Measured(arrived, replayed, fast if replayed is not None else None, unreadable, example, stopped, unit)
+    fast = fast if replayed is not None else None
+    return _Measured(arrived, replayed, fast, unreadable, example, stopped, unit, source.rests_on)
 
 
 class _Progress:
@@ -226,6 +228,8 @@ def _lines(name: str, found: _Measured, skew: int, times: Times) -> list[str]:
     ]
     if found.unit is not None:
         lines.append(f"these times look like {found.unit.word}: use --unit {found.unit}")
+    if found.rests_on:
+        lines.append(found.rests_on)
     if found.unreadable:
         lines.append(f"{found.unreadable:,} more have no time and were left out, the last one: {found.unreadable_last}")
     if found.stopped:
@@ -291,4 +295,5 @@ def _json(found: _Measured, skew: int) -> dict[str, Any]:
         "without_time": found.unreadable,
         "stopped": found.stopped,
         "times_look_like": found.unit,
+        "rests_on": found.rests_on or None,
     }

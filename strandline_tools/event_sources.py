@@ -87,9 +87,16 @@ class EventFields:
         return None if unit == self.unit else unit
 
 
+BY_PRODUCERS: Final = (
+    "the order of its partitions, and how long results wait, rest on the clocks of its producers, which give records "
+    "their times (CreateTime): one whose clock is wrong makes the figures wrong"
+)
+
+
 class Source(Protocol):
     """Events in order of arrival."""
 
+    rests_on: str  # what the order of arrival depends on, if that may be untrue
     unreadable: int  # events without a time, in the last reading
     unreadable_example: str
 
@@ -108,6 +115,7 @@ class _Counting:
     """Counts events without a time."""
 
     def __init__(self) -> None:
+        self.rests_on = ""
         self.unreadable = 0
         self.unreadable_example = ""
 
@@ -125,6 +133,7 @@ class LogSource(_Counting):
     def __init__(self, log: ReadableLog, fields: EventFields, most: int | None) -> None:
         """Of at most so many events, the newest ones."""
         super().__init__()
+        self.rests_on = log.rests_on
         self._open = log.open_reader
         self._fields = fields
         self._readers = [self._open()]
@@ -342,6 +351,7 @@ class ReadableLog:
     open_reader: Callable[[], LogReader]
     heads: Mapping[str, int]
     written_to: Callable[[], Mapping[str, int]]
+    rests_on: str = ""  # whose clocks gave the times of its appends, unless the log's own did
 
 
 def log_at(path: Path | None, servers: str | None, topic: str | None, settings: Path | None) -> ReadableLog:
@@ -356,7 +366,9 @@ def log_at(path: Path | None, servers: str | None, topic: str | None, settings: 
     else:
         place, name = KafkaTopic(topic, {**settings_file(settings), SERVERS: servers or ""}), topic
     try:
-        return ReadableLog(name, place.open_reader, place.head(), place.written_to)
+        heads = place.head()
+        by_producers = isinstance(place, KafkaTopic) and place.timestamp_type() == "CreateTime"
+        return ReadableLog(name, place.open_reader, heads, place.written_to, BY_PRODUCERS if by_producers else "")
     except ImportError as error:
         raise Failure(f"{error.name} is {not_installed('kafka')}") from None
 

@@ -152,6 +152,10 @@ class KafkaTopic:
             pause()
         raise LogUnavailable(path=str(self), reason="a transaction is still open: commit or abort it")
 
+    def timestamp_type(self) -> str:
+        """See `Topic.timestamp_type`."""
+        return self._asked().timestamp_type()
+
     def _asked(self) -> Topic:
         from strandline.logs.kafka_topic import Topic
 

@@ -50,6 +50,8 @@ def test_a_topic_is_assessed_in_the_order_in_which_its_events_came(kafka: Any, t
         ("1", 3, [2, 1, 0]),
         ("0", 4, [0, 0, 0]),
     ]
+    assert "rest on the clocks of its producers" in by_record["rests_on"]
+    assert "rest on the clocks of its producers" in strandline(*where, "--field", "at").out
     assert (by_record["total"]["events"], by_record["total"]["most_behind_ms"]) == (len(ROWS), 0)
 
 
