@@ -75,7 +75,7 @@ BAD_NOTES = [
     (body(times={"a": 1}), 422, "invalid_note", "times"),
     (body(stream="s"), 422, "invalid_note", "stream"),
     (body(notes=[]), 422, "invalid_note", "notes"),
-    (json.dumps({"writer": "a", "times": {}, "position": {}}).encode(), 422, "invalid_note", "times"),
+    (json.dumps({"writer": "a", "times": {}, "position": {}}).encode(), 404, "unknown_writer", "'a'"),
     (json.dumps({"writer": "a", "times": {"a b": 1}, "position": {}}).encode(), 422, "invalid_name", "a b"),
     (json.dumps({"writer": "a", "times": {"a": 1}, "newest": 2, "position": {}}).encode(), 422, "invalid_note", "2"),
     (

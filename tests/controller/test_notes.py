@@ -86,8 +86,9 @@ def test_registering_gives_a_rising_epoch_and_the_floor(controller: Any) -> None
     first = controller.call("PUT", "/v1/streams/s/writers/b")
     second = controller.call("PUT", "/v1/streams/s/writers/b", {"keys": ["order_time"]})
 
-    assert first == {"epoch": 1, "floor": 100, "floors": {"": 100}, "noted": {}}
-    assert second == {"epoch": 2, "floor": None, "floors": {"order_time": None}, "noted": {}}
+    life = f"{controller.call('GET', '/v1/streams/s')['identity']}-1"
+    assert first == {"epoch": 1, "floor": 100, "floors": {"": 100}, "life": life, "noted": {}}
+    assert second == {"epoch": 2, "floor": None, "floors": {"order_time": None}, "life": life, "noted": {}}
 
 
 def test_a_repeated_registration_keeps_its_epoch_over_a_restart(start: Any) -> None:

@@ -1,0 +1,290 @@
+"""Drawn histories of writers over Kafka: logs with a producer of their own, and producers of a program, whose own
+events and transactions stand beside what the writer writes. One such producer serves two topics. Topics are made anew,
+and the broker is killed and started again.
+
+After each step every complete mark, and its `newest`, is compared with what a consumer reads from the topic. A process
+that is killed has sent what it had to send, and noted nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.config import StreamConfig
+from strandline.core.note import position_cut
+from strandline.errors import StrandlineError
+from strandline.logs import Event
+from strandline.logs.kafka import KafkaLog, TrackedProducer
+from strandline.logs.kafka_reader import KafkaLogReader
+from tests.histories.history import Checked, Untrue, Written
+from tests.kafka import Kafka
+from writer_client import BackgroundWriter, Writer
+
+NAMES: Final = ("w1", "w2")
+STEPS: Final = 40
+KINDS: Final = ("plain", "transactional", "given", "given, transactional")
+AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
+
+
+@dataclass
+class Topic:
+    """A topic with its stream, and what was written to it and said of it since it was made."""
+
+    name: str
+    events: list[Written] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
+    marks: dict[int, tuple[Checked, int | None]] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Process:
+    """One process of a writer's name, with a writer for each topic that its producer serves."""
+
+    name: str
+    kind: str
+    producer: TrackedProducer | None
+    writers: dict[str, Any]
+    logs: dict[str, KafkaLog]
+    bounds: dict[str, int] = field(default_factory=dict)  # it writes nothing older
+    in_transaction: bool = False
+
+
+@dataclass
+class KafkaHistory:
+    """One history; its seed draws everything."""
+
+    seed: int
+    kafka: Kafka
+    connection: Connection
+    restarts: bool = False  # whether the broker is this history's own
+    steps: list[str] = field(default_factory=list)
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        self.highest = 0
+        self.topics = [Topic(f"history-{self.seed}-{number}") for number in range(2)]
+
+    def run(self) -> None:
+        for topic in self.topics:
+            self.kafka.create_topic(topic.name, 2, copies=1)
+            self.connection.run(calls.create_stream(topic.name, "open", AT_ONCE))
+        try:
+            for _ in range(STEPS):
+                self.step()
+        except Exception as failure:
+            failure.add_note("\n".join([*self.steps[-30:], f"seed {self.seed}"]))
+            raise
+        finally:
+            for name in list(self.processes):
+                self.kill(name)
+
+    def step(self) -> None:
+        name, topic = self.random.choice(NAMES), self.random.choice(self.topics)
+        acts: list[tuple[int, Callable[[str, Topic], None]]] = [
+            (3, self.begin),
+            (12, self.write),
+            (10, self.note),
+            (4, self.commit),
+            (4, self.idle),
+            (2, self.leave),
+            (3, lambda name, topic: self.kill(name)),
+            (3, self.mark_by_another),
+            (1, self.recreate),
+        ]
+        if self.restarts:
+            acts.append((1, self.restart))
+        act = self.random.choices([each for _, each in acts], [weight for weight, _ in acts])[0]
+        act(name, topic)
+        for each in self.topics:
+            self.check(each)
+
+    def say(self, what: str) -> None:
+        self.steps.append(what)
+
+    # -- writers -------------------------------------------------------------------------------------------------
+
+    def begin(self, name: str, topic: Topic) -> None:
+        self.kill(name)
+        kind = self.random.choice(KINDS)
+        own_id = f"{self.seed}-{name}" if "transactional" in kind else None
+        producer = None
+        if kind.startswith("given"):
+            settings = {**self.kafka.client, **({} if own_id is None else {"transactional.id": own_id})}
+            producer = TrackedProducer(settings)
+            if own_id is not None:
+                producer.init_transactions(30)
+            logs = {each.name: producer.log(each.name) for each in self.topics}
+        else:
+            logs = {topic.name: KafkaLog.connect(self.kafka.servers, topic.name, transactional_id=own_id)}
+        writer = self.random.choice((Writer, BackgroundWriter))
+        writers = {each: writer(self.connection, each, name, log=log) for each, log in logs.items()}
+        self.processes[name] = Process(name, kind, producer, writers, logs)
+        self.say(f"{name} begins: {kind}, {writer.__name__}")
+
+    def attempt(self, name: str, topic: Topic, what: Callable[[Process, Any], object]) -> None:
+        """Calls a writer of a process, if there is one for this topic; it registers first."""
+        process = self.processes.get(name)
+        if process is None or topic.name not in process.writers:
+            return
+        writer = process.writers[topic.name]
+        try:
+            if not writer._session.holds:
+                writer.register()
+                floor = writer.floors.get("")
+                process.bounds[topic.name] = max(process.bounds.get(topic.name, 0), floor if floor is not None else 0)
+                topic.names.add(name)
+            what(process, writer)
+            said = "done"
+        except StrandlineError as error:
+            said = f"{type(error).__name__}: {str(error)[:60]}"
+        self.say(f"{name} on {topic.name}: {said}")
+
+    def draw(self, process: Process, topic: Topic) -> tuple[int, bytes, int]:
+        time = process.bounds.get(topic.name, 0) + self.random.choice((0, 1, 5, 40))
+        return time, json.dumps([time, process.name]).encode(), self.random.randrange(2)
+
+    def write(self, name: str, topic: Topic) -> None:
+        """By the writer, or by the producer that the program has."""
+
+        def write(process: Process, writer: Any) -> None:
+            time, value, partition = self.draw(process, topic)
+            if process.producer is not None and (self.random.random() < 0.6 or process.in_transaction):
+                if "transactional" in process.kind and not process.in_transaction:
+                    process.producer.begin_transaction()
+                    process.in_transaction = True
+                process.producer.produce(topic.name, value=value, partition=partition)
+                process.producer.poll(0)
+            else:
+                newest = time if self.random.random() < 0.6 else None
+                writer.write([Event(value, segment=str(partition))], newest=newest)
+            self.say(f"{name} writes {time} to {topic.name}/{partition}")
+
+        self.attempt(name, topic, write)
+
+    def commit(self, name: str, topic: Topic) -> None:
+        """Ends the producer's own transaction, or has one of the writer's."""
+
+        def commit(process: Process, writer: Any) -> None:
+            if process.in_transaction and process.producer is not None:
+                self.end_transaction(process, commits=self.random.random() < 0.7)
+            elif "transactional" in process.kind:
+                with writer.begin() as transaction:
+                    time, value, partition = self.draw(process, topic)
+                    transaction.write([Event(value, segment=str(partition))])
+                    noted = time if self.random.random() < 0.7 else None
+                    if noted is not None:
+                        process.bounds[topic.name] = self.highest = max(self.highest, time)
+                    transaction.commit(noted)
+                    self.say(f"{name} commits {time} with {noted}")
+
+        self.attempt(name, topic, commit)
+
+    def end_transaction(self, process: Process, *, commits: bool) -> None:
+        assert process.producer is not None
+        process.in_transaction = False
+        if commits:
+            process.producer.commit_transaction(30)
+        else:
+            process.producer.abort_transaction(30)
+        self.say(f"the producer of {process.name} {'commits' if commits else 'aborts'}")
+
+    def note(self, name: str, topic: Topic) -> None:
+        def note(process: Process, writer: Any) -> None:
+            time = max(process.bounds.get(topic.name, 0), self.highest - self.random.choice((0, 20)))
+            time += self.random.choice((0, 3, 30))
+            newest = time + 50 if self.random.random() < 0.2 and not topic.events else None
+            writer.note_time(time, newest=newest)
+            self.say(f"{name} notes {time}")
+            process.bounds[topic.name], self.highest = time, max(self.highest, time)
+            if isinstance(writer, BackgroundWriter):
+                writer.wait_until_answered(20_000)
+
+        self.attempt(name, topic, note)
+
+    def idle(self, name: str, topic: Topic) -> None:
+        self.attempt(name, topic, lambda process, writer: writer.idle())
+
+    def leave(self, name: str, topic: Topic) -> None:
+        def leave(process: Process, writer: Any) -> None:
+            writer.close()
+            del process.writers[topic.name]
+
+        self.attempt(name, topic, leave)
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name, None)
+        if process is None:
+            return
+        self.say(f"{name} is killed")
+        if process.in_transaction:  # the broker ends it when the next producer of its id begins, or in a minute
+            self.end_transaction(process, commits=False)
+        for log in process.logs.values():
+            log._producer.flush(30)
+        for writer in process.writers.values():
+            writer._session.fenced = StrandlineError()
+            with suppress(StrandlineError):
+                writer.release()
+        for log in process.logs.values():
+            log.close()
+
+    # -- others --------------------------------------------------------------------------------------------------
+
+    def mark_by_another(self, name: str, topic: Topic) -> None:
+        self.highest += 10
+        self.say(f"another notes {self.highest} on {topic.name}")
+        with Writer(self.connection, topic.name, "another", leaving="close") as another, suppress(StrandlineError):
+            another.note_time(self.highest, {})
+
+    def recreate(self, name: str, topic: Topic) -> None:
+        """The topic and its stream are made anew. Processes that are at a transaction end it before that."""
+        for process in self.processes.values():
+            if process.in_transaction:
+                self.end_transaction(process, commits=False)
+            for log in process.logs.values():
+                log._producer.flush(30)
+        self.kafka.recreate_topic(topic.name, 2)
+        self.connection.run(calls.delete_stream(topic.name))
+        self.connection.run(calls.create_stream(topic.name, "open", AT_ONCE))
+        self.say(f"{topic.name} is made anew")
+        self.topics[self.topics.index(topic)] = Topic(topic.name)
+        for process in self.processes.values():
+            if topic.name in process.writers:  # as its next note would be told
+                process.writers[topic.name]._session.holds = False
+
+    def restart(self, name: str, topic: Topic) -> None:
+        self.kafka.kill(1)
+        self.kafka.start(1)
+        self.say("the broker is killed, and starts again")
+
+    # -- what has to hold ----------------------------------------------------------------------------------------
+
+    def check(self, topic: Topic) -> None:
+        with KafkaLogReader(self.kafka.servers, topic.name) as reader:
+            for segment, end in reader.end_offsets().items():
+                begin = topic.seen.get(segment, 0)
+                for row in reader.rows(segment, begin, end) if begin < end else ():
+                    time, name = json.loads(row.value or b"")
+                    topic.events.append(Written(segment, row.offset, time, name))
+                topic.seen[segment] = max(begin, end)
+        page = self.connection.run(calls.marks(topic.name, after=max(topic.marks, default=0), limit=1000))
+        for mark in page.marks:
+            cut, names = position_cut(mark.cut), frozenset(topic.names)
+            checked = Checked(mark.time, cut, not mark.excluded, names, len(topic.events))
+            topic.marks[mark.seq] = checked, mark.newest
+            self.say(f"{topic.name}: mark {mark.seq} of {mark.time} at {dict(mark.cut)}, newest {mark.newest}")
+        for seq, (checked, newest) in topic.marks.items():
+            for event in topic.events:
+                below = event.offset < checked.cut.offsets.get(event.segment, 0)
+                if checked.complete and event.time < checked.time and not below:
+                    raise Untrue(f"complete mark {seq} of {checked.time} at {dict(checked.cut.offsets)}: {event}")
+                if newest is not None and below and event.time > newest:
+                    raise Untrue(f"mark {seq} has newest {newest}: {event}")
