@@ -29,6 +29,7 @@ from writer_client import BackgroundWriter, Writer
 
 NAMES: Final = ("w1", "w2")
 STEPS: Final = 40
+GIVES_UP_MS: Final = 3_000  # after so long a log with a producer of its own counts an event as failed
 KINDS: Final = ("plain", "transactional", "given", "given, transactional")
 AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
@@ -64,7 +65,8 @@ class KafkaHistory:
     seed: int
     kafka: Kafka
     connection: Connection
-    restarts: bool = False  # whether the broker is this history's own
+    kills: bool = False  # whether the brokers are this history's own
+    down: int | None = None  # the broker that is killed
     steps: list[str] = field(default_factory=list)
     processes: dict[str, Process] = field(default_factory=dict)
 
@@ -75,7 +77,7 @@ class KafkaHistory:
 
     def run(self) -> None:
         for topic in self.topics:
-            self.kafka.create_topic(topic.name, 2, copies=1)
+            self.kafka.create_topic(topic.name, 2)
             self.connection.run(calls.create_stream(topic.name, "open", AT_ONCE))
         try:
             for _ in range(STEPS):
@@ -84,6 +86,7 @@ class KafkaHistory:
             failure.add_note("\n".join([*self.steps[-30:], f"seed {self.seed}"]))
             raise
         finally:
+            self.start_broker()
             for name in list(self.processes):
                 self.kill(name)
 
@@ -100,8 +103,8 @@ class KafkaHistory:
             (3, self.mark_by_another),
             (1, self.recreate),
         ]
-        if self.restarts:
-            acts.append((1, self.restart))
+        if self.kills:
+            acts.append((2, self.kill_broker))
         act = self.random.choices([each for _, each in acts], [weight for weight, _ in acts])[0]
         act(name, topic)
         for each in self.topics:
@@ -124,7 +127,9 @@ class KafkaHistory:
                 producer.init_transactions(30)
             logs = {each.name: producer.log(each.name) for each in self.topics}
         else:
-            logs = {topic.name: KafkaLog.connect(self.kafka.servers, topic.name, transactional_id=own_id)}
+            gives_up = {"delivery.timeout.ms": GIVES_UP_MS} if self.kills and own_id is None else None
+            log = KafkaLog.connect(self.kafka.servers, topic.name, transactional_id=own_id, settings=gives_up)
+            logs = {topic.name: log}
         writer = self.random.choice((Writer, BackgroundWriter))
         writers = {each: writer(self.connection, each, name, log=log) for each, log in logs.items()}
         self.processes[name] = Process(name, kind, producer, writers, logs)
@@ -260,10 +265,24 @@ class KafkaHistory:
             if topic.name in process.writers:  # as its next note would be told
                 process.writers[topic.name]._session.holds = False
 
-    def restart(self, name: str, topic: Topic) -> None:
-        self.kafka.kill(1)
-        self.kafka.start(1)
-        self.say("the broker is killed, and starts again")
+    def kill_broker(self, name: str, topic: Topic) -> None:
+        """Kills one while events are on their way, which it may have or not. Another takes over, and the killed one comes
+        back later."""
+        if self.down is not None:
+            self.start_broker()
+            return
+        for each in self.topics:
+            for name in NAMES:
+                self.write(name, each)
+        self.down = self.random.randint(1, self.kafka.count)
+        self.kafka.kill(self.down)
+        self.say(f"broker {self.down} is killed")
+
+    def start_broker(self) -> None:
+        if self.down is not None:
+            self.kafka.start(self.down)
+            self.say(f"broker {self.down} starts again")
+            self.down = None
 
     # -- what has to hold ----------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from writer_client.session import WriterSession
 
 Patch = pytest.MonkeyPatch
 SEEDS = int(os.environ.get("HISTORIES", "30"))
-FULL_SEEDS = 400
+FULL_SEEDS = 1_000
 
 
 @pytest.fixture(autouse=True)

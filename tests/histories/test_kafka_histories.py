@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from strandline.client.http import Connection
-from strandline.logs.deliveries import Deliveries
 from strandline.logs.kafka import KafkaLog
 from tests.histories.history import Untrue
 from tests.histories.kafka_history import KafkaHistory
@@ -32,13 +31,9 @@ def test_every_complete_mark_is_true_over_kafka(kafka: Kafka, connection: Connec
         KafkaHistory(seed, kafka, connection).run()
 
 
-def test_it_is_while_the_broker_is_killed_and_started(new_kafka: Callable[..., Kafka], connection: Connection) -> None:
-    own = new_kafka()
-    try:
-        for seed in range(100, 104):
-            KafkaHistory(seed, own, connection, restarts=True).run()
-    finally:
-        own.remove()
+def test_it_is_while_brokers_are_killed_and_events_given_up(three_brokers: Kafka, connection: Connection) -> None:
+    for seed in range(100, 103):
+        KafkaHistory(seed, three_brokers, connection, kills=True).run()
 
 
 def leaves_during_its_producers_transaction(patch: Patch) -> None:
@@ -47,10 +42,6 @@ def leaves_during_its_producers_transaction(patch: Patch) -> None:
 
 def notes_newest_over_what_its_producer_sent(patch: Patch) -> None:
     patch.setattr(WriterSession, "known", lambda self, own, given: given or self.newest.greatest)
-
-
-def counts_events_as_acknowledged_before_their_commit(patch: Patch) -> None:
-    patch.setattr(Deliveries, "in_transaction", property(lambda self: False))
 
 
 def looks_at_no_end(patch: Patch) -> None:
