@@ -430,6 +430,25 @@ class Overloaded(Unavailable):
     what: str = "calls are waiting to be stored"
 
 
+class WritersLeftOut(Unavailable):
+    """A reader that is not to go on without a writer has come to a mark that leaves writers out. `complete` is the time
+    of the last complete mark that it passed."""
+
+    stream: str
+    writers: str
+    time: int
+    complete: int | None = None
+
+    @property
+    def detail(self) -> str:
+        reached = "none before it is complete" if self.complete is None else f"the last complete is {self.complete}"
+        return (
+            f"mark {self.time} of stream {self.stream!r} leaves out {self.writers}, and {reached}: windows that close "
+            "may lack their events. Start again when marks are complete, which loses nothing, or choose to wait for "
+            "these writers or to go on without them"
+        )
+
+
 class StreamLoading(Unavailable):
     """A very large stream is being loaded, as after a restart. Nothing was changed."""
 
