@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -26,7 +26,6 @@ from strandline.errors import WritersLeftOut
 from strandline.limits import PAGE_ENTRIES
 from strandline.paced_log import PacedLog
 from strandline.wire.groups import GroupWindow, KeyWindow
-from strandline.wire.streams import WireMark
 
 NOBODY: Final[LeftOut] = {}
 
@@ -44,8 +43,8 @@ class Judged:
 class PassedMarks:
     """The marks of all streams of a group, as far as a reader has to know them."""
 
-    def __init__(self, policy: OnIncomplete, log: PacedLog) -> None:
-        self._policy, self._log = policy, log
+    def __init__(self, policy: OnIncomplete, log: PacedLog, page_marks: int = PAGE_ENTRIES) -> None:
+        self._policy, self._log, self._page_marks = policy, log, page_marks
         self._marks: dict[Place, _Marks] = {}
 
     def judge(self, window: GroupWindow) -> Job[Judged]:
@@ -56,7 +55,7 @@ class PassedMarks:
         for stream, each in window.streams.items():
             for key, bounds in each.keys.items():
                 place = stream, key
-                marks = self._marks.setdefault(place, _Marks(*place, self._policy))
+                marks = self._marks.setdefault(place, _Marks(*place, self._policy, self._page_marks))
                 found = yield from marks.upto(bounds, window.watermarks.get(key), ended=each.end_of_stream)
                 if self._policy is OnIncomplete.FAIL:
                     if found.there and not marks.complete_follows:
@@ -89,11 +88,19 @@ def _held_at(window: GroupWindow, lowers: Mapping[Place, int | None]) -> GroupWi
     return structs.replace(window, streams=streams, watermarks=watermarks, idle=idle)
 
 
+class _Passed(NamedTuple):
+    """What counts of a mark; its cut may be large."""
+
+    seq: int
+    time: int
+    excluded: tuple[str, ...]
+
+
 class _Marks:
     """The marks of one stream and key, up to the last bound that was judged."""
 
-    def __init__(self, stream: str, key: str, policy: OnIncomplete) -> None:
-        self._stream, self._key = stream, key
+    def __init__(self, stream: str, key: str, policy: OnIncomplete, page_marks: int) -> None:
+        self._stream, self._key, self._page_marks = stream, key, page_marks
         self._policy = OnIncomplete.GO_ON if policy is OnIncomplete.GO_ON else OnIncomplete.WAIT
         self._told = Completeness(f"{stream}, {key}" if key else stream, policy)
         self._here = self._new()
@@ -146,28 +153,28 @@ class _Marks:
         seq = 0 if floor is None else floor.seq
         if seq < self._seq:  # the group went back
             self._here, self._seq = self._new(), 0
-        passed: list[tuple[int, tuple[str, ...]]] = []
+        passed: list[_Passed] = []
         top = seq
         while top > self._seq:
-            after = max(self._seq, top - PAGE_ENTRIES)
+            after = max(self._seq, top - self._page_marks)
             marks = yield from self._between(after, top)
-            complete = [number for number, mark in enumerate(marks) if mark.complete]
-            passed = [(mark.time, mark.excluded) for mark in marks[complete[-1] if complete else 0 :]] + passed
+            complete = [number for number, mark in enumerate(marks) if not mark.excluded]
+            passed = marks[complete[-1] if complete else 0 :] + passed
             if complete or not marks or marks[0].seq > after + 1:  # or retention has removed the earlier ones
                 self._here = self._new()
                 break
             top = after
-        for time, excluded in passed:
-            self._here.pass_mark(time, excluded)
+        for mark in passed:
+            self._here.pass_mark(mark.time, mark.excluded)
         self._here.pass_mark(lower, self._here.left_out, complete=False)  # of a stream at rest, after all marks
         self._seq = seq
 
-    def _between(self, after: int, last: int) -> Job[list[WireMark]]:
+    def _between(self, after: int, last: int) -> Job[list[_Passed]]:
         """The marks after a seq, up to the `last`, in as many pages as it takes."""
-        marks: list[WireMark] = []
+        marks: list[_Passed] = []
         while after < last:
             page = yield from remote(calls.marks(self._stream, key=self._key, after=after, limit=last - after))
-            found = [mark for mark in page.marks if mark.seq <= last]
+            found = [_Passed(mark.seq, mark.time, mark.excluded) for mark in page.marks if mark.seq <= last]
             if not found:
                 break
             marks += found

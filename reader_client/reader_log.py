@@ -65,11 +65,10 @@ class ReaderLog:
         if self._unit_checked:
             return
         if self._other_unit is None:
-            time = next((time for time in times.values() if unit_of(time) is not None), None)
-            if time is None:
-                return
-            self._other_unit = place_of(stream, event), time
-        if mark is not None:
+            for time in times.values():
+                if unit_of(time) is not None:
+                    self._other_unit = place_of(stream, event), time
+        if self._other_unit is not None and mark is not None:
             self._unit_checked = True
             place, time = self._other_unit
             unit = unit_of(time)
