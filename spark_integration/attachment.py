@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions
 
+from spark_integration.durations import duration_ms
 from spark_integration.environment import register, register_source
 from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn, WrongSetting
 from spark_integration.listener import QueryListener, listen
@@ -18,8 +19,10 @@ from spark_integration.options import BACKLOG_THRESHOLD, CONTROLLER_WAIT_DEFAULT
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReader, PositionReporter
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from spark_integration.rows import MARK
+from spark_integration.spark_settings import check_settings
 from spark_integration.watermark import WATERMARK_TAG, check_event_time
 from spark_integration.window_calls import check_call
+from strandline.core.incomplete import OnIncomplete
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +51,8 @@ def attach(
     max_event_time_lag: str | int = 0,
     backlog: GroupBacklog | None = None,
     only_windows: bool = False,
+    duplicates_within: str | int = 0,
+    on_incomplete: str = OnIncomplete.GO_ON,
     controller_wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS,
 ) -> DataFrame:
     """Sets an exact watermark on the column `event_time` of `df`, a stream of any source.
@@ -71,7 +76,9 @@ def attach(
     - `backlog`: updated after each batch: in backlog while the group is, while more offsets remain than it allows
       (only with the Kafka connector), or while one of its strategies is. `on_change` runs in a thread of the driver.
       The size of batches depends on the source's options, which it reads when the query starts.
-    - `only_windows`: as in `exact_watermark`.
+    - `only_windows`, `duplicates_within`: as in `exact_watermark`.
+    - `on_incomplete`: what the query does when marks leave writers out: "go_on", "wait", which keeps the watermark at
+      the last complete mark, or "fail", with WritersLeftOut.
     - `controller_wait_ms`: how long the job waits for the controller before it fails.
 
     A query may go on from any copy of its checkpoint, one at a time: another one that registers with the group ends it
@@ -80,13 +87,15 @@ def attach(
     Raises NotStreaming, WrongColumn, InvalidOption, WrongSetting, UnknownStream, and the errors of `register`.
     """
     _check_available_now(spark)
+    check_settings(spark)
     _check(df, event_time)
+    keys_kept_ms = duration_ms("duplicates_within", str(duplicates_within))
     named = source if source is not None else stream
     call = f"{named}-{uuid4().hex[:12]}"  # several queries of a session may read one source, each somewhere else
     given = {
         "controller": controller_text(controller), "stream": stream, "timeKey": time_key, "token": token,
         "tokenFile": token_file, "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group,
-        "source": call, "maxEventTimeLag": str(max_event_time_lag),
+        "source": call, "maxEventTimeLag": str(max_event_time_lag), "onIncomplete": str(on_incomplete),
         BACKLOG_THRESHOLD: spark.conf.get(BACKLOG_THRESHOLD, None),
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value}
@@ -103,7 +112,7 @@ def attach(
     register_source(spark, MarkSource)
     reporter(spark).attach(call, Attached(access, found, backlog))
     marks = spark.readStream.format(MarkSource.name()).options(**options).load()
-    return _joined(df, marks, event_time, "0 milliseconds" if only_windows else "1 millisecond")
+    return _joined(df, marks, event_time, "0 milliseconds" if only_windows else "1 millisecond", keys_kept_ms)
 
 
 def _check_available_now(spark: SparkSession) -> None:
@@ -134,19 +143,27 @@ def _check(df: DataFrame, event_time: str) -> None:
         raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
 
 
-def _joined(df: DataFrame, marks: DataFrame, event_time: str, delay: str) -> DataFrame:
+def _joined(df: DataFrame, marks: DataFrame, event_time: str, delay: str, keys_kept_ms: int) -> DataFrame:
     """Returns the rows of `df` with the watermark of the marks.
 
     Only the mark rows pass the step that sets it, and are dropped above the union. A window adds the filter
     `event_time is not null`, which must not go below: it would drop the mark rows, and parse each row of `df` a second
     time. Spark moves no filter below a column that it takes for nondeterministic, as that of the event time is here.
+
+    The nulls of the mark rows must not be constants to Spark. In a batch in which `df` has no rows, it plans the marks
+    alone: from a key that is always null it concludes that a join matches nothing, and the join would not store the
+    other side's rows. An element past the end of an array is null only when it is computed.
     """
-    no_row = (functions.lit(None).cast(field.dataType).alias(field.name) for field in df.schema)
+    past_its_end = functions.spark_partition_id() + 1
+    no_row = (
+        functions.get(functions.array(functions.lit(None).cast(field.dataType)), past_its_end).alias(field.name)
+        for field in df.schema
+    )
     marked = marks.withWatermark(MARK, delay).select(*no_row, MARK)
     rows = df.withColumn(MARK, functions.lit(None).cast("timestamp")).union(marked)
     events = rows.where(functions.col(MARK).isNull()).drop(MARK)
     unmoved = functions.when(functions.spark_partition_id() >= 0, events[f"`{event_time}`"])
-    tagged = df.schema[event_time].metadata | {WATERMARK_TAG: 0}
+    tagged = df.schema[event_time].metadata | {WATERMARK_TAG: keys_kept_ms}
     return events.withColumn(event_time, unmoved).withMetadata(event_time, tagged)
 
 

@@ -19,6 +19,7 @@ from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark, field_within
 from spark_integration.window_calls import ControllerWindows, check_call
 from strandline.core.backlog import BacklogStrategy
+from strandline.core.incomplete import OnIncomplete
 from strandline.core.time_units import milliseconds
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def read_events(
     only_windows: bool = False,
     observation: str = OBSERVATION,
     late_to: str | None = None,
+    unreadable_to: str | None = None,
+    duplicates_within: str | int = 0,
+    on_incomplete: str = OnIncomplete.GO_ON,
     backlog_strategies: Iterable[BacklogStrategy] = (),
     **options: object,
 ) -> DataFrame:
@@ -51,19 +55,31 @@ def read_events(
 
     `options` are the source's: `log="sqlite", path=…`, or `log="kafka"` with the client's options, such as
     `**{"kafka.bootstrap.servers": …}`. The call registers the source, with `backlog_strategies` as in `register`. See
-    `exact_watermark` for the other arguments. Raises WrongColumn, InvalidOption, UnknownStream if the controller
+    `exact_watermark` for the other arguments.
+
+    `on_incomplete` says what the query does when marks leave writers out: "go_on", "wait", which keeps the watermark at
+    the last complete mark, or "fail", with WritersLeftOut.
+
+    Raises WrongColumn, InvalidOption, UnknownStream if the controller
     answers at once that there is no such stream, and the errors of `register`.
     """
     register(spark, backlog_strategies=backlog_strategies)
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
     known = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
-    given = {**known, **options, "controller": controller_text(controller), "stream": stream}
+    named = {"controller": controller_text(controller), "stream": stream, "onIncomplete": on_incomplete}
+    given = {**known, **options, **named}
     check_call(spark, SourceOptions.parse(_texts(given)).access)
     reader = spark.readStream.format("strandline").options(**_texts(given))
-    names_files = ("segment", "offset") if late_to is not None else ()
+    names_files = ("segment", "offset") if (late_to, unreadable_to) != (None, None) else ()
     parsed = _parsed(reader.load(), schema, event_time, keep=(MARK, FLOOR), needed=names_files)
     return exact_watermark(
-        parsed, event_time=event_time, only_windows=only_windows, observation=observation, late_to=late_to
+        parsed,
+        event_time=event_time,
+        only_windows=only_windows,
+        observation=observation,
+        late_to=late_to,
+        unreadable_to=unreadable_to,
+        duplicates_within=duplicates_within,
     )
 
 
@@ -137,7 +153,8 @@ def _parsed(
             raise WrongColumn(
                 column=name,
                 found="is a field of the schema",
-                wanted="rename it, or leave out late_to: that names its files after the log's column of this name",
+                wanted="rename it, or leave out late_to and unreadable_to: they name their files after the log's "
+                "column of this name",
             )
     if event_time not in names:
         path = field_within(_struct(opened, "value"), event_time)

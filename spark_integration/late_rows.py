@@ -1,4 +1,9 @@
-"""Writes late rows to a folder of Parquet files before Spark drops them."""
+"""Writes rows that would be lost to Parquet files: late ones, and those without an event time.
+
+Late rows are taken out of the stream as well. Spark drops one only where its window is closed, by a watermark that is
+up to two batches old, and that of the slowest stream of the query. So a late row does not show whether its window has
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,48 +20,57 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def keep_late(events: DataFrame, event_time: str, folder: str, observation: str) -> DataFrame:
-    """Returns the same rows, and writes those older than their `floor` to a folder. Raises WrongColumn."""
+def keep_rows(
+    events: DataFrame, event_time: str, observation: str, *, late_to: str | None, unreadable_to: str | None
+) -> DataFrame:
+    """Returns the rows without those older than their `floor`, which go to the one folder, and writes those without an
+    event time to the other. Raises WrongColumn."""
+    option = "late_to" if late_to is not None else "unreadable_to"
     for column in (FLOOR, "segment", "offset"):
         if column not in events.columns:
             raise WrongColumn(
                 column=column,
                 found="is not there",
-                wanted="late_to names its files after it, so select it along with your own columns",
+                wanted=f"{option} names its files after it, so select it along with your own columns",
             )
-    return events.mapInArrow(LateKeeper(folder, event_time, observation), events.schema)
+    return events.mapInArrow(RowKeeper(event_time, observation, late_to, unreadable_to), events.schema)
 
 
 @dataclass(frozen=True)
-class LateKeeper:
-    """Passes Arrow batches on, and writes the late rows of each. It travels to the executors."""
+class RowKeeper:
+    """Passes Arrow batches on, and writes some rows of each, all columns. It travels to the executors."""
 
-    folder: str
     event_time: str
     observation: str
+    late_to: str | None
+    unreadable_to: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            self._write(batch)
-            yield batch
-
-    def _write(self, batch: pa.RecordBatch) -> None:
         import pyarrow.compute as pc
 
-        late = batch.filter(pc.less(batch[self.event_time], batch[FLOOR]))
-        if late.num_rows == 0:
+        for batch in batches:
+            time = batch[self.event_time]
+            if self.unreadable_to is not None:
+                self._write(batch.filter(pc.is_null(time)), self.unreadable_to)
+            if self.late_to is not None:
+                late = pc.fill_null(pc.less(time, batch[FLOOR]), False)
+                self._write(batch.filter(late), self.late_to)
+                batch = batch.filter(pc.invert(late))
+            yield batch
+
+    def _write(self, found: pa.RecordBatch, folder: str) -> None:
+        if found.num_rows == 0:
             return
         import pyarrow as pa
+        import pyarrow.compute as pc
         from pyarrow import fs, parquet
 
-        table = pa.Table.from_batches([late]).drop_columns([FLOOR])
+        table = pa.Table.from_batches([found])
         for segment in pc.unique(table["segment"]).to_pylist():
             rows = table.filter(pc.equal(table["segment"], segment))
             # A task that runs again writes the same file, and no other stream or query does.
             name = f"{segment}-{rows['offset'][0].as_py():016d}-{self._origin()}.parquet"
-            files, path = (
-                fs.FileSystem.from_uri(self.folder) if "://" in self.folder else (fs.LocalFileSystem(), self.folder)
-            )
+            files, path = fs.FileSystem.from_uri(folder) if "://" in folder else (fs.LocalFileSystem(), folder)
             files.create_dir(path, recursive=True)
             parquet.write_table(rows, f"{path}/{name}", filesystem=files)
 

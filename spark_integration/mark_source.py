@@ -8,7 +8,7 @@ early.
 Its offset in Spark's checkpoint:
 
     {"v": 1, "group": "spark-3f…", "stream": "orders", "source": "orders-8c1f…", "created_at": 1699999900000,
-     "epoch": 2, "run": 2, "mark": 1700000000000, "identity": "8d1f20c94be07a35", "key": ""}
+     "epoch": 2, "run": 2, "mark": 1700000000000, "identity": "8d1f20c94be07a35", "key": "", "without": []}
 
 The group belongs to the checkpoint: a query with a new checkpoint gets a new group, or moves the named group back to
 the head. `run` counts the starts of the query, and `epoch` is the run's registration with the group, which was created
@@ -39,20 +39,24 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.group_reports import GroupFollower, followed
-from spark_integration.offsets import END_OF_TIME_MS, check_key, later
+from spark_integration.offsets import END_OF_TIME_MS, WRITERS_NAMED, begun, check_key, later
 from spark_integration.options import (
     BACKLOG_THRESHOLD,
     StreamAccess,
     backlog_threshold,
     check_count,
     duration,
+    on_incomplete,
     required,
 )
+from spark_integration.passed_marks import PassedMarks
 from spark_integration.releases import SupportsTriggerAvailableNow
 from spark_integration.rows import MARK, column_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
 from strandline.client.backoff import backoff_ms
 from strandline.core.event_time_lag import EventTimeLag
+from strandline.core.incomplete import OnIncomplete
+from strandline.core.window import TimeWindow
 from strandline.errors import UnknownGroup
 from strandline.names import check_name
 
@@ -70,7 +74,7 @@ _log = logging.getLogger(__name__)
 VERSION: Final = 1
 KNOWN: Final = (
     "controller", "token", "tokenFile", "caFile", "stream", "timeKey", "group", "source", "maxEventTimeLag",
-    BACKLOG_THRESHOLD, "controllerWaitMs",
+    "onIncomplete", BACKLOG_THRESHOLD, "controllerWaitMs",
 )  # fmt: skip
 _SCHEMA: Final = StructType([StructField(MARK, TimestampType())])
 
@@ -88,9 +92,10 @@ class MarkOffset:
     mark: int | None = None
     identity: str | None = None  # none before the first batch
     key: str = ""  # the time key of the mark
+    without: tuple[str, ...] = ()  # writers that the last mark left out, the first of them
 
     def to_json(self) -> dict[str, Any]:
-        return {"v": VERSION, **asdict(self)}
+        return {"v": VERSION, **asdict(self), "without": list(self.without[:WRITERS_NAMED])}
 
     @classmethod
     def from_json(cls, value: object) -> Self:
@@ -100,7 +105,8 @@ class MarkOffset:
             raise InvalidOffset(offset=value, wanted=f"it has {', '.join(sorted(names))}")
         if value["v"] != VERSION:
             raise InvalidOffset(offset=value, wanted=f"this release knows version {VERSION}")
-        return cls(**{name: given for name, given in value.items() if name != "v"})
+        given = {name: each for name, each in value.items() if name != "v"}
+        return cls(**given | {"without": tuple(given["without"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +118,7 @@ class MarkOptions:
     group: str | None = None
     max_event_time_lag_ms: int = 0
     backlog_threshold_ms: int | None = None
+    on_incomplete: OnIncomplete = OnIncomplete.GO_ON
 
     def __post_init__(self) -> None:
         check_count(BACKLOG_THRESHOLD, self.backlog_threshold_ms)
@@ -132,6 +139,7 @@ class MarkOptions:
             group=given.get("group") or None,
             max_event_time_lag_ms=duration(given, "maxEventTimeLag"),
             backlog_threshold_ms=backlog_threshold(given),
+            on_incomplete=on_incomplete(given),
         )
 
 
@@ -160,6 +168,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: MarkOptions) -> None:
         self._options = options
         self._open_windows: ControllerWindows | None = None  # until the process ends: Spark does not stop this reader
+        self._open_marks: PassedMarks | None = None
         self._last: tuple[Positions, int | None] | None = None  # the group's positions and the mark, as read last
         self._awaits_reports = False  # in an availableNow run
         self._last_seen_at = 0  # when the group last heard of this run
@@ -208,12 +217,13 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._register(begin, end)
         elif self._awaits_reports:
             self._await_report(begin)
-        positions, mark = self._last = self._positions_and_mark(begin.group)
+        positions, mark, without = self._positions_and_mark(begin.group)
+        self._last = positions, mark
         if (positions, mark) != last:
             self._check(end)  # after the question: so it was this run's position
         if self._awaits_reports and last is not None and positions == last[0]:
             return end
-        return replace(end, mark=later(begin.mark, mark))
+        return replace(end, mark=later(begin.mark, mark), without=without[:WRITERS_NAMED])
 
     def _register(self, begin: MarkOffset, end: MarkOffset) -> MarkOffset:
         """Registers this run with the group, at positions that the checkpoint certainly has."""
@@ -266,8 +276,14 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             self._open_windows = ControllerWindows(self._options.access)
         return self._open_windows
 
-    def _positions_and_mark(self, group: str) -> tuple[Positions, int | None]:
-        """Returns the group's positions, and the mark there."""
+    def _marks(self) -> PassedMarks:
+        if self._open_marks is None:
+            options = self._options
+            self._open_marks = PassedMarks(self._windows(), options.access.stream, options.on_incomplete)
+        return self._open_marks
+
+    def _positions_and_mark(self, group: str) -> tuple[Positions, int | None, tuple[str, ...]]:
+        """Returns the group's positions, the mark there, and whom it leaves out."""
         from strandline.client import group_calls
 
         access = self._options.access
@@ -281,10 +297,15 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         positions = {stream: each.position for stream, each in window.streams.items()}
         if own.end_of_stream:
-            return positions, END_OF_TIME_MS
-        by_key = own.keys.get(access.time_key)
-        bound = later(None if by_key is None else by_key.lower, followed(window, access.stream, access.time_key))
-        return positions, EventTimeLag(self._options.max_event_time_lag_ms).apply(bound)
+            return positions, END_OF_TIME_MS, ()
+        by_key, marks = own.keys.get(access.time_key), self._marks()
+        passed = TimeWindow(None, None) if by_key is None else TimeWindow(by_key.lower, None, by_key.complete)
+        if not passed.complete:
+            passed = self._windows().time_window(begun(own.position))  # which has the mark's number
+        bound, without = marks.bound(passed)
+        others = marks.followed(followed(window, access.stream, access.time_key), complete=window.complete)
+        bound = EventTimeLag(self._options.max_event_time_lag_ms).apply(later(bound, others))
+        return positions, bound, without
 
 
 def _registered(offset: MarkOffset, group: GroupDescription | None) -> GroupMember | None:

@@ -6,7 +6,8 @@
 `mark` is the lower bound of the time window at exactly these positions, requested when the batch was planned, or the
 watermark of the source's group, if its stream is idle. It is kept here so that a batch that runs again after a failure
 yields the same rows, and so that a mark that moves without data makes a batch. It is null until a mark is passed.
-Offsets of a job in backlog also have `"backlog": true`.
+Offsets of a job in backlog also have `"backlog": true`. Those at a mark that leaves writers out have the first of their
+names in `"without"`.
 
 `run` names the start of the query that planned the batch, so each start makes a batch, even an empty one. Spark closes
 windows in the batch after the one that brought the mark. If that one would have no data, a restarted Spark forgets it.
@@ -34,6 +35,8 @@ VERSION: Final = 1
 # The mark at the end of a sealed stream, which closes every window in Spark: the greatest possible time. It is used
 # only in Spark; Strandline's own windows have `end_of_stream` instead.
 END_OF_TIME_MS: Final = TIME_BOUND_MS - 1
+
+WRITERS_NAMED: Final = 20  # that a mark leaves out, in an offset
 
 
 def begun(positions: Mapping[str, int]) -> dict[str, int]:
@@ -63,6 +66,7 @@ class SourceOffset:
     run: str | None = None
     identity: str | None = None  # none before the first batch
     key: str = ""  # the time key of the mark
+    without: tuple[str, ...] = ()  # writers that the last mark left out
 
     def __post_init__(self) -> None:
         for segment, offset in self.positions.items():
@@ -87,7 +91,8 @@ class SourceOffset:
         offset: dict[str, Any] = {"v": VERSION, "positions": positions, "mark": self.mark}
         if self.backlog:
             offset["backlog"] = True
-        named = {"run": self.run, "identity": self.identity, "key": self.key or None}
+        without = list(self.without[:WRITERS_NAMED]) or None
+        named = {"run": self.run, "identity": self.identity, "key": self.key or None, "without": without}
         return offset | {name: value for name, value in named.items() if value is not None}
 
     @classmethod
@@ -101,4 +106,4 @@ class SourceOffset:
                 wanted=f"this release knows version {VERSION}; use the release that wrote the checkpoint",
             )
         named = value.get("backlog", False), value.get("run"), value.get("identity"), value.get("key", "")
-        return cls(value["positions"], value["mark"], *named)
+        return cls(value["positions"], value["mark"], *named, tuple(value.get("without", ())))

@@ -14,6 +14,7 @@ from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOption
 from spark_integration.releases import HAS_LIMITS, INSTALLED
 from strandline.client.addresses import check_addresses
+from strandline.core.incomplete import OnIncomplete
 from strandline.errors import InvalidConfig
 from strandline.limits import OFFSET_BOUND
 from strandline.logs.places import KAFKA_PREFIX, KINDS, Place
@@ -48,6 +49,8 @@ OPTIONS: Final = {
     "maxEventTimeLag": "in the ingestion domain: the longest time from an event to its write",
     "group": "a reader group that shows the job's position on the controller; sources of one query that share it "
     "follow its watermark while their own stream is idle. It is created if there is none",
+    "onIncomplete": "what a query does when marks leave writers out: `go_on` (the default), `wait`, which keeps the "
+    "watermark at the last complete mark, or `fail`",
     "controllerWaitMs": "how long a job waits for a controller, or the end of a log, that it cannot reach",
 }
 KNOWN: Final = tuple(OPTIONS)
@@ -132,6 +135,7 @@ class SourceOptions:
     backlog_threshold_ms: int | None = None
     backlog_remaining_offsets: int | None = None
     max_event_time_lag_ms: int = 0
+    on_incomplete: OnIncomplete = OnIncomplete.GO_ON
 
     def __post_init__(self) -> None:
         if self.group is not None:
@@ -181,6 +185,7 @@ class SourceOptions:
             backlog_threshold_ms=backlog_threshold(options),
             backlog_remaining_offsets=whole(options, "backlogRemainingOffsets"),
             max_event_time_lag_ms=duration(options, "maxEventTimeLag"),
+            on_incomplete=on_incomplete(options),
         )
 
 
@@ -241,6 +246,15 @@ def backlog_threshold(options: Mapping[str, str]) -> int | None:
     """Returns how far the watermark may be behind the clock without a backlog, in milliseconds; None is any lag."""
     given = options.get(BACKLOG_THRESHOLD.lower())
     return None if given is None else duration_ms(BACKLOG_THRESHOLD, given)
+
+
+def on_incomplete(options: Mapping[str, str]) -> OnIncomplete:
+    """Returns what a query does when marks leave writers out."""
+    given = options.get("onincomplete", OnIncomplete.GO_ON)
+    try:
+        return OnIncomplete(given)
+    except ValueError:
+        raise InvalidOption(name="onIncomplete", value=given, wanted=" or ".join(OnIncomplete)) from None
 
 
 def duration(options: Mapping[str, str], name: str) -> int:

@@ -4,7 +4,8 @@
     mark timestamp                                                                    a mark row has this
     floor timestamp                                                                   an event older than it is late
 
-On an event row, `floor` is the mark at the end of the previous batch; on a mark row it is set if the job is in backlog.
+On an event row, `floor` is the mark at the end of the previous batch. On a mark row it is the batch's status, in
+milliseconds: 1 if the job is in backlog, and 2 for each writer that the mark leaves out; null for neither.
 `exact_watermark` uses both columns and drops them.
 """
 
@@ -56,7 +57,12 @@ class ReadPartition(InputPartition):
     ranges: tuple[SegmentRange, ...] = ()
     floor: int | None = None
     mark: int | None = None
-    backlog: bool = False
+    status: int = 0  # see `status_of`
+
+
+def status_of(backlog: bool, left_out: int) -> int:
+    """Returns what a mark row has as its `floor`."""
+    return backlog + 2 * left_out
 
 
 def read_partition(place: Place, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -79,7 +85,7 @@ def read_partition(place: Place, partition: InputPartition) -> Iterator[pa.Recor
                     )
                     raise NotInLog(**{**error.values, "wanted": wanted}) from error
     if partition.mark is not None:
-        yield _mark_batch(partition.mark, partition.backlog)
+        yield _mark_batch(partition.mark, partition.status)
 
 
 def _arrow_schema() -> pa.Schema:
@@ -98,12 +104,11 @@ def _event_batch(batch: pa.RecordBatch, floor: int | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(rows, kind), late_below], schema=schema)
 
 
-def _mark_batch(mark: int, backlog: bool) -> pa.RecordBatch:
+def _mark_batch(mark: int, status: int) -> pa.RecordBatch:
     import pyarrow as pa
 
-    schema = _arrow_schema()
-    given = (MARK, FLOOR) if backlog else (MARK,)
-    columns = [column_of(mark, 1) if one.name in given else pa.nulls(1, one.type) for one in schema]
+    schema, given = _arrow_schema(), {MARK: mark} | ({FLOOR: status} if status else {})
+    columns = [column_of(given[one.name], 1) if one.name in given else pa.nulls(1, one.type) for one in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -27,9 +27,10 @@ from spark_integration.errors import InvalidOffset, UnsupportedLimit
 from spark_integration.group_reports import GroupFollower, followed
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, check_key, later
 from spark_integration.options import SourceOptions
+from spark_integration.passed_marks import PassedMarks
 from spark_integration.read_ranges import begin, find_range
 from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange, read_partition
+from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange, read_partition, status_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.core.event_time_lag import EventTimeLag
@@ -105,6 +106,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._open_log: LogReader | None = None
         self._open_windows: ControllerWindows | None = None
         self._open_follower: GroupFollower | None = None
+        self._open_marks: PassedMarks | None = None
         self._by_lag = BacklogDetector(options.backlog_threshold_ms)  # without a group, which has a status of its own
         self._behind = self._by_lag.backlog
         self._by_size = RemainingOffsetsStrategy(options.backlog_remaining_offsets)
@@ -165,7 +167,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         # A segment that was created between the two reads of the log is left for a later batch.
         backlog = self._in_backlog(begin, ends, group)
         planned = plan_end(begin.positions, ends, segments, self._rows(limit, backlog))
-        mark, identity = self._bound(planned, begin.identity)
+        mark, without, identity = self._bound(planned, begin.identity)
         if self._target is not None:  # the mark may move for ever, but this run must end
             mark = None if mark is None or self._target.mark is None else min(mark, self._target.mark)
         if follower is not None and group is not None and len(group.streams) > 1:
@@ -173,7 +175,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             # new, and has to see the positions of its last batch by then.
             window = follower.report(planned, {name: settled[name] for name in planned.keys() & settled.keys()})
             mark = later(mark, self._followed(window))
-        end = SourceOffset(planned, later(begin.mark, mark), backlog, self._run, identity, key)
+        end = SourceOffset(planned, later(begin.mark, mark), backlog, self._run, identity, key, without)
         if end.run == begin.run and end.mark == begin.mark and not _moved(begin, planned):
             return start  # a change of the backlog alone needs no batch
         return end.to_json()
@@ -185,6 +187,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """
         access = self._options.access
         bound = followed(window, access.stream, access.time_key)
+        bound = self._marks().followed(bound, complete=window.complete)
         read = {stream: each.position for stream, each in window.streams.items()}
         if bound is None or (self._target is not None and read == self._read):
             return None
@@ -210,7 +213,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if until.mark is None:
             return list(work)
         *others, last = work or [ReadPartition(floor=begin.mark)]
-        return [*others, replace(last, mark=until.mark, backlog=until.backlog)]
+        return [*others, replace(last, mark=until.mark, status=status_of(until.backlog, len(until.without)))]
 
     def stop(self) -> None:
         if self._open_log is not None:
@@ -249,6 +252,12 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if self._open_windows is None:
             self._open_windows = ControllerWindows(self._options.access)
         return self._open_windows
+
+    def _marks(self) -> PassedMarks:
+        if self._open_marks is None:
+            options = self._options
+            self._open_marks = PassedMarks(self._windows(), options.access.stream, options.on_incomplete)
+        return self._open_marks
 
     def _follower(self) -> GroupFollower | None:
         options = self._options
@@ -304,13 +313,15 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             return asked
         return min(asked, usual)
 
-    def _bound(self, positions: Mapping[str, int], identity: str | None) -> tuple[int | None, str]:
-        """Returns the greatest possible watermark when exactly these positions are read, and the stream's identity.
-        Raises StreamRecreated if that is not the one that the query began with."""
+    def _bound(self, positions: Mapping[str, int], identity: str | None) -> tuple[int | None, tuple[str, ...], str]:
+        """Returns the greatest possible watermark when exactly these positions are read, the writers that the last mark
+        there leaves out, and the stream's identity. Raises StreamRecreated if that is not the one that the query began
+        with, and WritersLeftOut."""
         window, present = self._windows().window_of(begun(positions), identity)
         if window.end_of_stream:
-            return END_OF_TIME_MS, present
-        return EventTimeLag(self._options.max_event_time_lag_ms).apply(window.lower), present
+            return END_OF_TIME_MS, (), present
+        bound, without = self._marks().bound(window)
+        return EventTimeLag(self._options.max_event_time_lag_ms).apply(bound), without, present
 
 
 def _partitions(start: Mapping[str, int], end: Mapping[str, int], floor: int | None) -> list[ReadPartition]:

@@ -24,12 +24,21 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
+from spark_integration.durations import duration_ms
 from spark_integration.errors import MarkDropped, WrongColumn
-from spark_integration.late_rows import keep_late
+from spark_integration.late_rows import keep_rows
 from spark_integration.rows import FLOOR, MARK
+from spark_integration.spark_settings import check_settings
+from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, SECONDS_FROM
 
-WATERMARK_TAG: Final = "spark.watermarkDelayMs"  # Spark's own name, in the column's metadata
+# Spark's own name, in the column's metadata. Only `dropDuplicatesWithinWatermark` goes by the value, a delay: it keeps
+# a key until the watermark has passed the first row's time by so much. The watermark itself follows the mark column.
+WATERMARK_TAG: Final = "spark.watermarkDelayMs"
 OBSERVATION: Final = "strandline"
+# Kinds of examples. The greatest text of a batch is observed; what is logged once a run comes before what is repeated.
+UNREADABLE: Final = "unreadable"
+OTHER_UNIT: Final = "unit"
+LATE: Final = "late"
 
 
 def exact_watermark(
@@ -39,6 +48,8 @@ def exact_watermark(
     only_windows: bool = False,
     observation: str = OBSERVATION,
     late_to: str | None = None,
+    unreadable_to: str | None = None,
+    duplicates_within: str | int = 0,
 ) -> DataFrame:
     """Sets an exact watermark on the column `event_time` of a `strandline` stream, and drops its mark column.
 
@@ -50,27 +61,52 @@ def exact_watermark(
     `MarkWatch`).
 
     - `only_windows`: sets the watermark to T instead of T - 1 ms, so that a window that ends at T closes with the mark
-      T, not with the next one. Use it only if the query has nothing but windowed aggregations: a row at T belongs to a
-      later window. Joins, deduplication and timers would drop rows at T.
+      T, not with the next one. Use it only if the query has nothing but aggregations over tumbling or sliding windows:
+      a row at T belongs to a later window. Session windows, joins, deduplication and timers would drop rows at T.
     - `observation`: the name of the metrics in progress reports. Two streams in one query need two names.
-    - `late_to`: a folder, visible to all machines, for Parquet files of the late rows that Spark drops. It needs the
-      columns segment and offset, and passes every row through Python. A repeated batch writes the same files again.
-      Several streams and queries may name one folder.
+    - `late_to`: a folder, visible to all machines, for Parquet files of the late rows, with the mark that each came
+      after in the column `floor`. They are taken out of the stream, also where a window is still open for them: so each
+      row is in a window or in a file, never in both. It needs the columns segment and offset, and passes every row
+      through Python. A repeated batch writes the same files again. Several streams and queries may name one folder.
+    - `unreadable_to`: the same for rows without an event time.
+    - `duplicates_within`: for how long after a row's event time `dropDuplicatesWithinWatermark` drops rows with its
+      key, in milliseconds or as "1 hour". It changes nothing else. By default only rows at the very time of the first
+      are sure to be dropped.
 
     The metrics are events, unreadable (events without an event time), mark (ms), late (events older than the previous
     batch's mark: a writer broke its promise, and Spark drops them unless their window is still open; null if `df` has
-    no column `floor`), and backlog (1 while the job is in backlog).
+    no column `floor`), backlog (1 while the job is in backlog), and incomplete (how many writers the mark leaves out).
+    The metric example has the kind, segment, offset, time and floor of an event that is unreadable, else of one whose
+    time looks like another unit than milliseconds, else of a late one. The log has a line for the first of each.
 
-    Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there. Raises MarkDropped and
-    WrongColumn.
+    Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there. Raises MarkDropped,
+    WrongColumn, WrongSetting, and InvalidOption for a duration that is none.
     """
     _check(df, event_time)
+    check_settings(df.sparkSession)
+    tag = {WATERMARK_TAG: duration_ms("duplicates_within", str(duplicates_within))}
     is_event, time = functions.col(MARK).isNull(), functions.col(event_time)
-    late = backlog = _nothing()
+    late = backlog = incomplete = _nothing()
+    time_ms, floor_ms = functions.unix_millis(time), functions.lit(None)
+    in_another_unit = time_ms.between(SECONDS_FROM, SECONDS_END - 1) | (time_ms > MICROSECONDS_FROM)
+    is_odd = time.isNull() | in_another_unit
     if FLOOR in df.columns:
         floor = functions.col(FLOOR)
+        floor_ms = functions.unix_millis(floor)
         late = functions.count(functions.when(is_event & (time < floor), 1))
-        backlog = functions.max(functions.when(~is_event, floor.isNotNull().cast("bigint")))
+        is_odd = is_odd | functions.coalesce(time < floor, functions.lit(False))
+        status = functions.when(~is_event, functions.coalesce(floor_ms, functions.lit(0)))
+        backlog = functions.max(status.bitwiseAND(1))
+        incomplete = functions.max(functions.shiftright(status, 1))
+    kind = functions.when(time.isNull(), UNREADABLE).when(in_another_unit, OTHER_UNIT).otherwise(LATE)
+    place = (
+        functions.coalesce(functions.col(name).cast("string"), functions.lit("?"))
+        if name in df.columns
+        else functions.lit("?")
+        for name in ("segment", "offset")
+    )
+    # One metric for all kinds, the greatest text: each metric more costs a few percent of the time of a batch.
+    example = functions.when(is_event & is_odd, functions.concat_ws("\t", kind, *place, time_ms, floor_ms))
     count = functions.count(functions.lit(1)) - functions.count(MARK)
     marked = df.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond").observe(
         observation,
@@ -79,11 +115,13 @@ def exact_watermark(
         functions.unix_millis(functions.max(MARK)).alias("mark"),
         late.alias("late"),
         backlog.alias("backlog"),
+        incomplete.alias("incomplete"),
+        functions.max(example).alias("example"),
     )
     events = marked.where(is_event).drop(MARK)
-    if late_to is not None:
-        events = keep_late(events, event_time, late_to, observation)
-    return events.drop(FLOOR).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+    if late_to is not None or unreadable_to is not None:
+        events = keep_rows(events, event_time, observation, late_to=late_to, unreadable_to=unreadable_to)
+    return events.drop(FLOOR).withMetadata(event_time, df.schema[event_time].metadata | tag)
 
 
 def _nothing() -> Column:

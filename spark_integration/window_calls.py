@@ -100,13 +100,12 @@ class ControllerWindows:
 
         return self.ask(lambda: calls.marks_at(self._access.stream, time, key=self._access.time_key))
 
-    def marks(self, after: int) -> tuple[WireMark, ...]:
+    def marks(self, after: int, *, limit: int = PAGE_ENTRIES) -> tuple[WireMark, ...]:
         """Returns a page of the marks after a seq, oldest first."""
         from strandline.client import calls
 
-        return self.ask(
-            lambda: calls.marks(self._access.stream, key=self._access.time_key, after=after, limit=PAGE_ENTRIES)
-        ).marks
+        access = self._access
+        return self.ask(lambda: calls.marks(access.stream, key=access.time_key, after=after, limit=limit)).marks
 
     def describe(self) -> StreamDescription:
         from strandline.client import calls

@@ -262,6 +262,11 @@ def _notes(stream: AuditedStream, found: _AuditFindings) -> list[str]:
         lines.append(f"{total.without_time:,} more have no time and were left out, one of them: {example}")
     if run.removed:
         lines.append(f"{run.removed:,} offsets lie below where the log begins now: they cannot be judged")
+    for segment, offset in run.undecided.items():
+        lines.append(
+            f"segment {segment}: from offset {offset} on nothing was judged, since a transaction is open there: audit "
+            "again later"
+        )
     for segment, offset in run.beyond.items():
         lines.append(
             f"segment {segment}: marks reach to {offset}, and the log ends before: it lost events, or is another log"
@@ -349,6 +354,7 @@ def _json(stream: AuditedStream, found: _AuditFindings) -> dict[str, Any]:
         ],
         "writers": {writer: asdict(each) for writer, each in run.writers.items()},
         "removed_offsets": run.removed,
+        "undecided": run.undecided,
         "beyond_the_log": run.beyond,
         "position": run.position,
         "stopped": run.stopped,

@@ -121,6 +121,7 @@ class AuditRun:
         self._after_mark = 0
         self._read = 0
         self._due = time.monotonic() + AUDIT_PROGRESS_MS / 1000
+        self.undecided: dict[str, int] = {}  # by segment with events that cannot be read yet, the first offset of them
         self.beyond: dict[str, int] = {}  # by segment that ends below it, the offset of the newest mark
         self.unreadable_example = ""
         self._oldest: int | None = None
@@ -172,8 +173,12 @@ class AuditRun:
             with closing(self._log.open_reader()) as reader:
                 for segment in self.ends:
                     self._segment(reader, segment)
-                ends = reader.end_offsets()
-            self.beyond = {segment: offset for segment, offset in self.beyond.items() if offset > ends[segment]}
+                readable = reader.end_offsets()
+            written = self._log.written_to()
+            self.undecided = {
+                segment: end for segment, end in self.ends.items() if written.get(segment, 0) > readable[segment]
+            }
+            self.beyond = {segment: offset for segment, offset in self.beyond.items() if offset > written[segment]}
         except KeyboardInterrupt:
             self.stopped = True
         finally:

@@ -335,11 +335,13 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class ReadableLog:
-    """A log that can be opened for reading again and again; `heads` are the first offsets that it still has."""
+    """A log that can be opened for reading again and again. `heads` are the first offsets that it still has;
+    `written_to` is where it ends, with what cannot be read yet."""
 
     name: str
     open_reader: Callable[[], LogReader]
     heads: Mapping[str, int]
+    written_to: Callable[[], Mapping[str, int]]
 
 
 def log_at(path: Path | None, servers: str | None, topic: str | None, settings: Path | None) -> ReadableLog:
@@ -354,7 +356,7 @@ def log_at(path: Path | None, servers: str | None, topic: str | None, settings: 
     else:
         place, name = KafkaTopic(topic, {**settings_file(settings), SERVERS: servers or ""}), topic
     try:
-        return ReadableLog(name, place.open_reader, place.head())
+        return ReadableLog(name, place.open_reader, place.head(), place.written_to)
     except ImportError as error:
         raise Failure(f"{error.name} is {not_installed('kafka')}") from None
 

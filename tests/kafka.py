@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, PartitionMetadata
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -148,6 +148,18 @@ class Kafka:
         new = NewTopic(name, partitions, copies or self.count, config=dict(config or {}))
         client.create_topics([new])[name].result(START_DEADLINE_S)
         self._wait_until_led(client, name, partitions)
+
+    def recreate_topic(self, name: str, partitions: int) -> None:
+        """Deletes a topic, and makes another of its name as soon as Kafka lets it."""
+        client = self._admin()
+        client.delete_topics([name])[name].result(START_DEADLINE_S)
+        deadline = time.monotonic() + START_DEADLINE_S
+        while True:
+            try:
+                return self.create_topic(name, partitions)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
+                    raise
 
     def add_partitions(self, name: str, partitions: int) -> None:
         """Lets a topic have so many; returns when each has a leader."""

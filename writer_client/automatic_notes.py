@@ -78,6 +78,12 @@ def automatic_of(
     InvalidConfig for options that contradict each other."""
     if idle_after_ms is not None:
         check_whole("idle_after_ms", idle_after_ms, least=1)
+        if getattr(log, "is_written_beside", False):
+            raise InvalidConfig(
+                name="idle_after_ms",
+                value=idle_after_ms,
+                wanted="left out with a producer of your own: the writer does not know when that sends",
+            )
     automatic = AutomaticTime() if given is True else given or None
     if automatic is None:
         return None

@@ -83,7 +83,7 @@ class Outbox:
         self.changed = threading.Condition(self.lock)
         self.fresh: dict[str, int] = {}
         self.fresh_newest: Mapping[str, int] = {}
-        self.fresh_appended = 0
+        self.fresh_sent = 0
         self.last: dict[str, int] = {}  # the last noted times, answered or not
         self.last_position: dict[str, int] = {}  # the last positions that the caller gave
         self.waiting = WaitingNotes()
@@ -101,7 +101,7 @@ class Outbox:
         self._is_quiet = False  # no write for `idle_after_ms`: the clock is no longer noted
         self._idling = False
         self._unpositioned: Pending | None = None  # gets its position from the flush under way
-        self._flush_appended = 0  # events appended when that flush began, or, with `newest`, when it was noted
+        self._flush_sent = 0  # events sent when that flush began, or, with `newest`, when it was noted
         self._under_way: list[Pending] = []
         self._may_be_done: Pending | None = None  # since an answer was lost: the greatest times and positions sent
         self._stuck: Exception | None = None
@@ -155,7 +155,7 @@ class Outbox:
         self._set_active()
         self.last.update(times)
         self.fresh.update(times)
-        self.fresh_newest, self.fresh_appended = newest, self.session.newest.appended
+        self.fresh_newest, self.fresh_sent = newest, self.session.sent
 
     def add_note_at(
         self,
@@ -184,7 +184,7 @@ class Outbox:
         """Assigns all fresh times to the flush that begins now."""
         with self.lock:
             self._unpositioned = Pending(self.fresh, {}, self.fresh_newest, from_log=True)
-            self._flush_appended = self.fresh_appended if self.fresh_newest else self.session.newest.appended
+            self._flush_sent = self.fresh_sent if self.fresh_newest else self.session.sent
             self.fresh, self.fresh_newest = {}, {}
 
     def flushed(self, own: Position | None, error: Exception | None) -> bool:
@@ -195,6 +195,8 @@ class Outbox:
             assert pending is not None
             if self.session.fenced is not None:  # meanwhile
                 return False
+            elsewhere = self.session.failure_elsewhere()
+            error = error or elsewhere
             if isinstance(error, TransactionUnderWay):
                 self._put_off = error
             elif error is not None and self.session.log is None:  # the application's function failed, not a write
@@ -213,7 +215,7 @@ class Outbox:
                 }
             if times:
                 newest: Mapping[str, int] = {}
-                if self._flush_appended == self.session.newest.appended:  # else more events may lie below the position
+                if self._flush_sent == self.session.sent:  # else more events may lie below the position
                     newest = self.session.known(own, pending.newest)
                 self.waiting.add(replace(pending, times=times, position=own, newest=newest))
             return False

@@ -28,7 +28,7 @@ from strandline.errors import (
 )
 from strandline.limits import MEMO_BYTES
 from strandline.logs import Log, Memo, Position, Transaction
-from strandline.logs.errors import TransactionUnderWay
+from strandline.logs.errors import NotAcknowledged, TransactionUnderWay
 from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
@@ -82,6 +82,7 @@ class WriterSession:
             self.positions = GivenPositions(automatic.position)
         self.send: Callable[[Connection, Addressed], NoteAnswer]  # the outbox sets it: every note goes through it
         self.closed = False
+        self._failures = getattr(log, "failures_raised", 0)
         self.epoch: int | None = None
         self.floors: Mapping[str, int | None] = {}
         self.clock: int | None = None
@@ -315,10 +316,30 @@ class WriterSession:
         """Waits for the acknowledgement of what is written. If that fails, `newest` is unknown from then on."""
         assert self.positions is not None
         try:
-            return self.positions.flush()
+            position = self.positions.flush()
+            if (failure := self.failure_elsewhere()) is not None:
+                raise failure
+            return position
         except BaseException:
             self.newest.lost()
+            self.failure_elsewhere()
             raise
+
+    def failure_elsewhere(self) -> NotAcknowledged | None:
+        """The failure that another writer on the same log object was told since the last call, if any: whose events
+        failed is not known."""
+        before, self._failures = self._failures, getattr(self.log, "failures_raised", 0)
+        if self._failures <= before:
+            return None
+        reason = "another writer on this log object has the error, with its reason"
+        return NotAcknowledged(path=self.stream, count=self._failures - before, reason=reason, events=())
+
+    @property
+    def sent(self) -> int:
+        """How many events are in the log or on their way, as far as it is known: below a position that is read while
+        this number stays, nothing is newer."""
+        count: int = getattr(self.log, "sent", self.newest.appended)
+        return count
 
     def owe(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Records the times of a commit. Returns them with those of earlier commits that are not noted yet."""

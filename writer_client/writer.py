@@ -228,9 +228,12 @@ class Writer(_WaitingWriter[Connection]):
         with self._outbox.writing() as ready:
             if not ready:
                 yield from local(self._hold)
+            known, sent = by_key(newest, newest=True), self._session.sent
             own = (yield from local(self._session.flush)) if position is None else None
             self._outbox.resume()  # by noting, the caller confirms that its events are written
-            answered = self._add_note(by_key(time), own, position or {}, by_key(newest, newest=True))
+            if sent != self._session.sent:  # by other threads: they may lie below the position, and be newer
+                known = {}
+            answered = self._add_note(by_key(time), own, position or {}, known)
         answer: NoteAnswer = yield AwaitAnswer(answered)
         return answer
 

@@ -150,6 +150,9 @@ class Transaction(Protocol):
 class Log(Protocol):
     """The append side of a log, for one writer. One thread appends; other threads may call `flush`, `positions`,
     `end_offsets` and `memo` at the same time.
+
+    A log to which the program also writes without the writer has `is_written_beside` true, and counts all events in
+    `sent`. One that several writers may share counts in `failures_raised` the failed events that `flush` raised to any.
     """
 
     def append(self, events: Iterable[Event]) -> Position:

@@ -67,6 +67,7 @@ class Deliveries:
         self._open = [self._round]  # the rounds with events under way, and always the newest
         self._failures = Failures()
         self._uncommitted: Position | None = None
+        self.sent = 0  # events, in all
 
     def sending(self, event: Event | None = None) -> Delivery:
         """Counts an event as under way until its report comes."""
@@ -74,6 +75,7 @@ class Deliveries:
             if not self._round.under_way:
                 self._round.after = dict(self._positions)
             self._round.under_way += 1
+            self.sent += 1
             return Delivery(self, self._round, event)
 
     def positions(self) -> Position:
@@ -103,6 +105,13 @@ class Deliveries:
         """Counts everything below a position as acknowledged."""
         with self._lock:
             _raise(self._positions, position)
+
+    def forget(self) -> None:
+        """Forgets how far events are acknowledged: they are no longer there, since the log was made anew."""
+        with self._lock:
+            self._positions.clear()
+            for each in self._open:
+                each.after.clear()
 
     # -- transactions ----------------------------------------------------------------------------------------
 

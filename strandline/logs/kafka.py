@@ -104,7 +104,9 @@ class KafkaLog:
         self._deliveries = producer.deliveries(topic)
         self._log = PacedLog("strandline")
         self._transactional_id: str | None = producer.settings.get("transactional.id")
+        self._identity: str | None = None  # of the topic, as of the last look at its ends
         self._own_producer = False
+        self.failures_raised = 0  # events whose failure one of the callers of `flush` got
         self._commit_timeout_ms = KAFKA_COMMIT_MS
         self._partitions: frozenset[str] = frozenset()
         self._lock = threading.RLock()  # appends and transactions take turns
@@ -184,6 +186,16 @@ class KafkaLog:
         self._origin.check()
         return self._deliveries.positions()
 
+    @property
+    def sent(self) -> int:
+        """How many events were sent so far, by whomever."""
+        return self._deliveries.sent
+
+    @property
+    def is_written_beside(self) -> bool:
+        """Whether the program has the producer, so that it also sends events without the writer."""
+        return not self._own_producer
+
     def in_transaction(self, besides: Transaction | None = None) -> bool:
         """See `Log.in_transaction`. A transaction that the owner of the producer has begun counts too."""
         own = self._deliveries.in_transaction and not self._transacting and self._unsettled is None
@@ -191,7 +203,12 @@ class KafkaLog:
 
     def end_offsets(self) -> Position:
         """The high watermark of each partition, one after the other: Kafka has no common moment for all of them. Waits
-        while a partition has too few in-sync replicas."""
+        while a partition has too few in-sync replicas. If the topic is another one of its name by now, the positions
+        in the earlier one are forgotten."""
+        identity = self._topic.identity()
+        if self._identity is not None and identity != self._identity:
+            self._deliveries.forget()
+        self._identity = identity
         return self._topic.ends_for_notes()
 
     def truncate(self, head: Position) -> Position:
@@ -258,7 +275,8 @@ class KafkaLog:
         deadline = time.monotonic() + KAFKA_ASK_MS / 1000
         while True:
             try:
-                found = self._producer.list_topics(self._topic.name, KAFKA_ATTEMPT_MS / 1000).topics[self._topic.name]
+                listed = self._producer.list_topics(topic=self._topic.name, timeout=KAFKA_ATTEMPT_MS / 1000)
+                found = listed.topics[self._topic.name]
                 if partition in found.partitions:
                     return
                 reason = f"its partition {partition} is not known to the producer's broker"
@@ -327,6 +345,7 @@ class KafkaLog:
             self._doubtful |= dict.fromkeys(failures.segments, hidden_until)
         if not failures:
             return
+        self.failures_raised += failures.count
         raise NotAcknowledged(
             path=self._topic.path, count=failures.count, reason=failures.reason, events=tuple(failures.events)
         )
@@ -580,7 +599,10 @@ class TrackedProducer:
         partition = ANY_PARTITION if event.segment is None else int(event.segment)
         report = partial(_report, delivery, self._callback)
         try:
-            self._producer.produce(topic, event.value, event.key, partition, on_delivery=report)
+            # By name: a SerializingProducer has the key before the value.
+            self._producer.produce(
+                topic=topic, value=event.value, key=event.key, partition=partition, on_delivery=report
+            )
         except BaseException:
             delivery.withdrawn()
             raise

@@ -22,7 +22,7 @@ from confluent_kafka import (
     TopicPartition,
     TopicPartitionInfo,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, TopicDescription
 from confluent_kafka.cimpl import RESOURCE_TOPIC
 
 from strandline.fork import OwningProcess
@@ -96,6 +96,10 @@ class Topic:
         self._log = PacedLog("strandline")
         self._origin = OwningProcess(f"the client of topic {name!r}")
         self._origin.keep(self._admin)
+
+    def identity(self) -> str:
+        """What tells the topic from another one of its name. Brokers before Kafka 2.8 have no such thing."""
+        return self._repeat(lambda timeout_s: str(self._description(timeout_s).topic_id))
 
     def partitions(self) -> list[int]:
         """The numbers of its present partitions."""
@@ -183,9 +187,13 @@ class Topic:
         finally:
             consumer.close()
 
-    def _described(self, timeout_s: float) -> list[TopicPartitionInfo]:
+    def _description(self, timeout_s: float) -> TopicDescription:
         found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=timeout_s)
-        partitions: list[TopicPartitionInfo] = found[self.name].result().partitions
+        description: TopicDescription = found[self.name].result()
+        return description
+
+    def _described(self, timeout_s: float) -> list[TopicPartitionInfo]:
+        partitions: list[TopicPartitionInfo] = self._description(timeout_s).partitions
         return partitions
 
     def _sit_out(self, hidden_until: Mapping[str, float]) -> None:

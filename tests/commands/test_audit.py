@@ -203,7 +203,7 @@ def test_a_stopped_audit_has_told_all_when_it_has_gone_on(orders: Orders, tmp_pa
             return audit
 
         whole = run(log, "whole")
-        stopped = run(ReadableLog(log.name, lambda: Stopped(orders.path), log.heads), "parts")
+        stopped = run(ReadableLog(log.name, lambda: Stopped(orders.path), log.heads, log.written_to), "parts")
         assert (stopped.stopped, stopped.position, stopped.counts["0"].events) == (True, {"0": 3, "1": 0}, 3)
         rest = run(log, "parts")
     assert (rest.stopped, rest.counts, rest.late, rest.position) == (False, whole.counts, whole.late, whole.position)

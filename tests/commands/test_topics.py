@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from strandline.logs import Event
 from strandline.logs.kafka import KafkaLog
@@ -71,3 +72,27 @@ def test_a_topic_is_audited_against_the_marks_of_its_stream(
     (late,) = found["late"]
     assert (code, found["broken"], late["segment"], late["offset"], late["time"]) == (1, 1, "1", 3, NOON + 3_000)
     assert [each["writer"] for each in late["could_have_written"]] == ["b"]
+
+
+def test_an_audit_beside_an_open_transaction_says_from_where_nothing_was_judged(
+    kafka: Any, topic: str, served: Any, strandline: Run
+) -> None:
+    """The marks reach beyond what can be read: nothing is lost, and all is judged after the commit."""
+    producer = Producer({**kafka.client, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, json.dumps({"at": NOON + 90_000}).encode(), partition=0)
+    producer.flush()
+    with KafkaLog.connect(kafka.servers, topic) as log:
+        log.append(events([("0", 80)]))
+        log.flush()
+    served.note(topic, "a", NOON + 81_000, s0=6)
+    where = ("audit", topic, "--servers", kafka.servers, "--field", "at")
+    done = strandline(*where)
+    assert done.code == 0
+    assert "segment 0: from offset 4 on nothing was judged, since a transaction is open there" in done.out
+    assert "lost events" not in done.out
+    producer.commit_transaction()
+    kafka.wait_until_decided(topic)
+    found = json.loads(strandline(*where, "--json").out)
+    assert (found["events"], found["undecided"], found["beyond_the_log"]) == (len(ROWS) + 2, {}, {})

@@ -64,9 +64,9 @@ def test_no_filter_goes_below_the_columns_that_a_query_computes(
     kinds = [each.split(" ")[0] for each in operators]
     assert kinds[kinds.index("Filter") :] == [
         "Filter", "Project", "Union", "Project", "StreamingRelation",
-        "Project", "Filter", "EventTimeWatermark", "StreamingRelationV2",
+        "Project", "Filter", "Project", "EventTimeWatermark", "StreamingRelationV2",
     ]  # fmt: skip
-    assert operators[-3].startswith("Filter isnull(mark")
+    assert operators[-4].startswith("Filter isnull(mark")
 
 
 def test_two_queries_of_a_session_that_attach_one_stream_have_positions_of_their_own(

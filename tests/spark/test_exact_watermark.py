@@ -126,7 +126,8 @@ def test_a_planned_unfinished_batch_runs_again_with_its_mark(
         repeated = next(one for one in second.progress() if one.batchId == 0)
         assert repeated.numInputRows == 4  # three events and the mark row, as before
         assert repeated.observedMetrics["strandline"].asDict() == {
-            "events": 3, "unreadable": 0, "mark": 3_000, "late": 0, "backlog": 0
+            "events": 3, "unreadable": 0, "mark": 3_000, "late": 0, "backlog": 0, "incomplete": 0,
+            "example": None,
         }  # fmt: skip
         stream.seal(event_log.log.seal())
         assert second.settle() == event_log.windows(WIDTH_MS)

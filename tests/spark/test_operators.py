@@ -6,26 +6,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration import read_events
 from strandline.core.config import StreamConfig
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.spark.operators import HAS_TIMERS, SCHEMA, Rows, made, operators, states, timers, truth
-from tests.spark.queries import Query, dropped
+from tests.spark.queries import Job
 from writer_client import Event, Writer
 
-STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
-PARTITIONS = "spark.sql.shuffle.partitions"
-STATES = "org.apache.spark.sql.execution.streaming.state"
 BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=3_600_000)
 
@@ -59,54 +55,6 @@ class Devices:
     def seal(self) -> None:
         with SqliteLog(self._path) as log:
             self._stream.seal(log.seal())
-
-
-class Job:
-    """A query that keeps what it emits, over several runs."""
-
-    def __init__(self, checkpoint: Path, mode: str = "append", store: str = "HDFSBackedStateStoreProvider") -> None:
-        self._checkpoint, self._mode, self._store = checkpoint, mode, f"{STATES}.{store}"
-        self._batches: dict[int, Rows] = {}
-        self._query: Query | None = None
-
-    @contextmanager
-    def running(self, df: DataFrame) -> Iterator[None]:
-        self._query = query = Query(lambda: self._start(df))
-        try:
-            yield
-        finally:
-            query.stop()
-        progress = query.progress()
-        assert any(each.stateOperators for each in progress)
-        assert not dropped(progress)
-
-    def _start(self, df: DataFrame) -> StreamingQuery:
-        writer = df.writeStream.outputMode(self._mode).foreachBatch(self._keep)
-        settings = {STATE_STORE: self._store, PARTITIONS: "1"}  # for each of nine operators that keep state
-        before = {name: df.sparkSession.conf.get(name) for name in settings}
-        for name, value in settings.items():
-            df.sparkSession.conf.set(name, value)
-        try:
-            return writer.option("checkpointLocation", str(self._checkpoint)).start()
-        finally:
-            for name, usual in before.items():
-                df.sparkSession.conf.set(name, usual or "")
-
-    def _keep(self, batch: DataFrame, number: int) -> None:
-        found: Rows = Counter((row["operator"], row["key"], row["time"], row["value"]) for row in batch.collect())
-        assert self._batches.setdefault(number, found) == found
-
-    def settle(self) -> Rows:
-        assert self._query is not None
-        self._query.until_at_rest()
-        match self._mode:
-            case "append":
-                return sum(self._batches.values(), Counter())
-            case "complete":
-                return self._batches[max(self._batches)]
-            case _:  # what comes later about a key and time takes the place of what came before
-                newest = {row[:3]: row for _, rows in sorted(self._batches.items()) for row in rows}
-                return Counter(newest.values())
 
 
 @pytest.fixture

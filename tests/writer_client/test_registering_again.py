@@ -17,6 +17,7 @@ from strandline.client.http import Connection
 from strandline.errors import ControllerAway, Fenced, TimeWentBack
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
+from strandline.paced_log import OF_THE_PROCESS
 from strandline.testing import InProcessController
 from writer_client import BackgroundWriter, Writer
 
@@ -272,6 +273,7 @@ def commit_without_note(controller: Any, stream: str, log: SqliteLog, time: int)
 def test_newest_goes_on_after_going_idle_alone_and_not_after_another_process_wrote(
     controller: Any, make_any: Any, open_log: OpenLog, caplog: pytest.LogCaptureFixture
 ) -> None:
+    OF_THE_PROCESS.refill()
     stream = controller.stream()
     writer = make_any(stream, log=open_log())
     for time in (10, 20):

@@ -1,0 +1,236 @@
+"""Marks that leave writers out: what the source and the marks of `attach` give under each policy, and the log lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession, functions
+
+from spark_integration import attach, detach, read_events
+from spark_integration.errors import InvalidOption
+from spark_integration.file_positions import FilePositions
+from spark_integration.mark_source import MarkOptions, MarkReader
+from spark_integration.options import StreamAccess
+from spark_integration.passed_marks import PassedMarks
+from spark_integration.releases import ReadAllAvailable, ReadMaxRows
+from spark_integration.rows import SCHEMA
+from spark_integration.source import StrandlineSource
+from spark_integration.window_calls import ControllerWindows
+from strandline.client import calls, group_calls
+from strandline.core.config import StreamConfig
+from strandline.core.incomplete import OnIncomplete
+from strandline.core.note import Note
+from strandline.errors import WritersLeftOut
+from strandline.logs import Event
+from tests.spark.attached import Folder, settle
+
+WIDTH_MS = 10_000
+
+pytestmark = pytest.mark.spark
+
+
+def note(stream: Any, writer: str, time: int, offset: int) -> None:
+    stream.run(calls.note(stream.name, Note(writer=writer, times={"": time}, position={"0": offset})))
+
+
+#   a notes      10      20      30      40      50
+#   b notes      10      .  excluded          back: 35   50
+#   marks        10      20-b    30-b    40-b           50
+@pytest.fixture
+def stream(controller: Any) -> Any:
+    """A stream with two writers, which both have come to 10 at offset 2."""
+    stream = controller.stream(StreamConfig(mark_interval_ms=0, max_ahead_ms=None, min_writers=2), segments=1)
+    note(stream, "a", 10, 1)
+    note(stream, "b", 10, 2)
+    return stream
+
+
+def go_on_without_b(stream: Any) -> None:
+    """Makes marks of 20, 30 and 40, at offsets 3, 4 and 5, which leave out b."""
+    stream.run(calls.exclude(stream.name, "b"))
+    for time, offset in ((20, 3), (30, 4), (40, 5)):
+        note(stream, "a", time, offset)
+
+
+def bring_b_back(stream: Any) -> None:
+    """The mark 50 is complete again, at offset 7."""
+    stream.run(calls.include(stream.name, "b"))
+    note(stream, "b", 50, 7)
+    note(stream, "a", 50, 6)
+
+
+class Source:
+    """Plans batches of the source with the first so many events."""
+
+    def __init__(self, stream: Any, event_log: Any, **options: str) -> None:
+        given = {"controller": stream.url, "stream": stream.name, "path": str(event_log.path), **options}
+        self._reader: Any = StrandlineSource(given).streamReader(SCHEMA)
+        self._log, self.at = event_log, self._reader.initialOffset()
+
+    def batch(self, offset: int, most: int | None = None) -> tuple[int | None, list[str]]:
+        self._log.append("0", range(offset - len(self._log.written)))
+        self.at = self._reader.latestOffset(self.at, ReadAllAvailable() if most is None else ReadMaxRows(most))
+        return self.at["mark"], self.at.get("without", [])
+
+    def close(self) -> None:
+        self._reader.stop()
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [
+        ("go_on", [(10, []), (20, ["b"]), (40, ["b"]), (50, [])]),
+        ("wait", [(10, []), (10, ["b"]), (10, ["b"]), (50, [])]),
+    ],
+)
+def test_the_source_goes_on_or_waits_for_a_complete_mark_and_the_log_names_who_is_left_out(
+    stream: Any, event_log: Any, caplog: pytest.LogCaptureFixture, policy: str, found: list[Any]
+) -> None:
+    source = Source(stream, event_log, onIncomplete=policy)
+    seen = [source.batch(2)]
+    go_on_without_b(stream)
+    seen += [source.batch(3), source.batch(5)]
+    again = Source(stream, event_log, onIncomplete=policy)  # started again, from its checkpoint
+    again.at = source.at
+    assert again.batch(5) == found[2]
+    bring_b_back(stream)
+    seen.append(source.batch(7))
+    assert seen == found
+    lines = [each.getMessage() for each in caplog.records]
+    began = f"stream {stream.name!r}: marks leave out b from 1970-01-01T00:00:00.0"
+    assert [line.partition("b from")[0] for line in lines[:2]] == [began.partition("b from")[0]] * 2  # once a run
+    assert (lines[0].startswith(f"{began}20Z on: ") and "may lack" in lines[0]) or policy == "wait"
+    assert "marks leave out b no longer, from 1970-01-01T00:00:00.050Z on" in lines[2]
+    assert len(lines) == 3
+    source.close()
+    again.close()
+
+
+def test_a_replay_that_passes_all_marks_at_once_has_the_watermark_of_the_live_run(stream: Any, event_log: Any) -> None:
+    go_on_without_b(stream)
+    for rows in (1, 2, 3, 4, 5):
+        source = Source(stream, event_log, onIncomplete="wait")
+        assert [source.batch(5, rows)[0] for _ in range(5)][-1] == 10
+        source.close()
+    bring_b_back(stream)
+    for policy in OnIncomplete:  # of which none has to know what lies between
+        source = Source(stream, event_log, onIncomplete=policy)
+        assert source.batch(7) == (50, [])
+        source.close()
+
+
+def test_the_source_that_is_to_fail_names_the_writers_and_goes_on_once_marks_are_complete(
+    stream: Any, event_log: Any
+) -> None:
+    source = Source(stream, event_log, onIncomplete="fail")
+    assert source.batch(2) == (10, [])
+    go_on_without_b(stream)
+    with pytest.raises(WritersLeftOut, match=r"mark 40 of stream .* leaves out b, and the last complete is 10"):
+        source.batch(5)
+    bring_b_back(stream)
+    assert source.batch(7) == (50, [])
+    source.close()
+
+
+def test_the_end_of_a_sealed_stream_ends_the_wait(stream: Any, event_log: Any) -> None:
+    source = Source(stream, event_log, onIncomplete="wait")
+    go_on_without_b(stream)
+    assert source.batch(5) == (10, ["b"])
+    stream.seal({"0": 5})
+    mark, without = source.batch(5)
+    assert (mark or 0) > 50 and without == []
+    source.close()
+
+
+def test_the_last_complete_mark_is_found_in_whatever_order_and_pages_it_is_asked_for(stream: Any) -> None:
+    go_on_without_b(stream)
+    bring_b_back(stream)
+    windows = ControllerWindows(StreamAccess(controller=stream.url, stream=stream.name))
+    waits = PassedMarks(windows, stream.name, OnIncomplete.WAIT)
+    for offset, time in ((4, 10), (7, 50), (3, 10), (2, 10), (5, 10), (7, 50)):
+        assert waits.bound(windows.time_window({"0": offset}))[0] == time
+    windows.close()
+
+
+def test_a_word_that_is_no_policy_is_refused(stream: Any, event_log: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"onIncomplete .* cannot be 'stop': go_on or wait or fail"):
+        Source(stream, event_log, onIncomplete="stop")
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [(OnIncomplete.GO_ON, [(10, ()), (40, ("b",)), (50, ())]), (OnIncomplete.WAIT, [(10, ()), (10, ("b",)), (50, ())])],
+)
+def test_the_marks_of_an_attached_source_follow_the_same_policies(stream: Any, policy: Any, found: list[Any]) -> None:
+    access = StreamAccess(controller=stream.url, stream=stream.name)
+    reader = MarkReader(MarkOptions(access=access, group=stream.name, source="orders", on_incomplete=policy))
+    at = reader.initialOffset()
+    _, at = reader.read(at)
+    seen = []
+    for offset, act in ((2, None), (5, go_on_without_b), (7, bring_b_back)):
+        if act is not None:
+            act(stream)
+        read = {stream.name: {"0": offset}}
+        stream.run(group_calls.report(stream.name, stream.name, at["epoch"], read, None))
+        _, at = reader.read(at)
+        seen.append((at["mark"], tuple(at["without"])))
+    assert seen == found
+    failing = MarkReader(MarkOptions(access=access, group="other", source="orders", on_incomplete=OnIncomplete.FAIL))
+    _, at = failing.read(failing.initialOffset())
+    stream.run(group_calls.report("other", stream.name, at["epoch"], {stream.name: {"0": 5}}, None))
+    with pytest.raises(WritersLeftOut, match="leaves out b"):
+        failing.read(at)
+
+
+@pytest.mark.parametrize("way", ["source", "attach"])
+def test_no_window_closes_without_a_writer_that_is_waited_for(
+    spark: SparkSession, stream: Any, event_log: Any, running: Any, tmp_path: Path, way: str
+) -> None:
+    folder = Folder(tmp_path / "events", stream)
+
+    def put(*times: int) -> None:
+        for time in times:
+            event_log.log.append([Event(b'{"time": %d}' % time, key=b"k", segment="0")])
+            folder.put("0", [time])
+
+    given: dict[str, Any] = {"controller": stream.url, "stream": stream.name, "on_incomplete": "wait"}
+    given |= {"event_time": "time", "only_windows": True}
+    if way == "source":
+        events = read_events(spark, **given, path=event_log.path, schema="time bigint")
+    else:
+        raw = spark.readStream.schema("time bigint").json(str(folder.path))
+        raw = raw.withColumn("time", functions.timestamp_millis("time"))
+        events = attach(spark, raw, **given, positions=FilePositions(tmp_path / "checkpoint"))
+    with running(events.groupBy(functions.window("time", "10 milliseconds")).count()) as run:
+
+        def settled() -> dict[int, int]:
+            return run.settle() if way == "source" else settle(spark, run)
+
+        put(1, 2)
+        assert settled() == {0: 2}
+        put(11, 21, 31)
+        go_on_without_b(stream)
+        assert settled() == {0: 2}
+        if way == "source":
+            found = [one.observedMetrics["strandline"].asDict() for one in run.progress() if one.observedMetrics]
+            assert [one["incomplete"] for one in found if one["mark"]] == [0, 1]
+        put(15, 45)  # of b, and no row is dropped
+        bring_b_back(stream)
+        assert settled() == {0: 2, 10: 2, 20: 1, 30: 1, 40: 1}
+    if way == "attach":
+        detach(spark)
+
+
+def test_a_query_that_is_to_fail_ends_with_the_names(
+    spark: SparkSession, stream: Any, event_log: Any, running: Any
+) -> None:
+    given: dict[str, Any] = {"controller": stream.url, "stream": stream.name, "on_incomplete": "fail"}
+    events = read_events(spark, **given, path=event_log.path, schema="time bigint", event_time="time")
+    event_log.append("0", range(1, 6))
+    go_on_without_b(stream)
+    windows = events.groupBy(functions.window("time", "10 milliseconds")).count()
+    with running(windows) as run, pytest.raises(StreamingQueryException, match="leaves out b, and the last complete"):
+        run.settle()
