@@ -143,7 +143,7 @@ class ReaderJobs:
         yield from self._take_and_balance(
             (yield from remote(group_calls.register_reader(self.group, self.reader, positions)))
         )
-        if self.at_end and not self.options.windows:
+        if self.at_end and not self.options.windows:  # none, or no events in open ones
             self._log.all_read()
 
     def read(self, wait_ms: float | None) -> Job[Item | None]:
