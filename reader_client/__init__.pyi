@@ -2,6 +2,7 @@ from reader_client.async_map import map_async as map_async
 from reader_client.backlog import GroupBacklog as GroupBacklog
 from reader_client.backlog import remaining_offsets as remaining_offsets
 from reader_client.errors import ReaderClosed as ReaderClosed
+from reader_client.errors import StateOfAnotherGroup as StateOfAnotherGroup
 from reader_client.events import AsyncEventReader as AsyncEventReader
 from reader_client.events import EventReader as EventReader
 from reader_client.groups import AsyncGroupReader as AsyncGroupReader

@@ -8,3 +8,12 @@ from strandline.errors import RuleBroken
 class ReaderClosed(RuleBroken):
     says = "reader {reader!r} is closed: create a new one, which continues at its group's positions"
     reader: str
+
+
+class StateOfAnotherGroup(RuleBroken):
+    says = (
+        "the state is of group {found!r}, which keeps how far it has read, and this reader is of group {group!r}: give "
+        "it a state file of its own"
+    )
+    group: str
+    found: str

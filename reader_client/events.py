@@ -120,7 +120,7 @@ class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
         time_key: str = DEFAULT_KEY,
     ) -> AnyWindows:
         """Returns the windows of the group's events, each once no older event follows: `window.start`, `end`, `key` and
-        `events`. Ends when all streams are sealed and read.
+        `events`; `complete`, and `without`, the writers that marks left out. Ends when all streams are sealed and read.
 
             with EventReader(url, "counting", "reader-1", {"orders": log}, **options) as reader:
                 for window in reader.windows(Tumbling(10_000), state="count.state"):
@@ -160,8 +160,12 @@ class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
     - `time_domain`: "event" or "ingestion" yields watermark items between events, and while no events arrive.
     - `by_stream`: yields a separate watermark for each stream, and idle items, as a `Join` needs them. By default there
       is one watermark over all streams.
+    - `on_incomplete`: what it does when marks leave writers out. "go_on", the default: watermarks and windows name
+      them. "wait": its watermark stays at the last complete mark. "fail": `read` raises WritersLeftOut, unless a
+      complete mark follows already.
     - `event_time`: a function from an event to its time, or its times by key. Events below their stream's lower bound
-      are then flagged, and counted in `late`.
+      are then flagged, and counted in `late`. This option, `writer_of` and `max_event_time_lag_ms` may also be a
+      mapping by stream, with exactly the streams of `logs`.
     - `on_late`: called with each late event, which is then not yielded.
     - `writer_of`: a function from an event to its writer's name, so that `late` counts by writer.
     - `max_event_time_lag_ms`: subtracted from each watermark, to go from ingestion to event time.
@@ -174,8 +178,11 @@ class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
     - `recall`: a function from a stream and a segment to its saved state, for windows in a group of several readers.
       The reading thread calls it when this reader gets a segment.
 
-    Raises WrongDomain, InvalidConfig, the log's errors, and the errors of calls to the controller. The reader can
-    continue after any of them.
+    Its program's log, `reader_client`, names whom marks leave out, late events, events without a readable time or with
+    one in another unit, and a log that ends before the marks.
+
+    Raises WrongDomain, InvalidConfig, StateOfAnotherGroup, WritersLeftOut, the log's errors, and the errors of calls to
+    the controller. The reader can continue after any of them.
     """
 
     @waits

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from strandline.core.checks import check_time
+from strandline.core.event_windows import LeftOut
 from strandline.core.note import check_key, check_position
 from strandline.core.order import SegmentRef
 from strandline.core.plain import from_plain
@@ -88,17 +89,24 @@ class WatermarkItem:
     """No event older than `watermark` follows, in the time key `key`. A reader's watermarks of a key strictly rise.
 
     With `by_stream` it is the watermark of `stream`; otherwise `stream` is None, and it is that of all streams that are
-    not idle.
+    not idle. `left_out` has the writers without which that is true, since marks left them out, each with the time up to
+    which its events are there nevertheless (None: none of them); for `EventWindows.advance`.
     """
 
     watermark: int
     key: str = ""
     stream: str | None = None
+    left_out: LeftOut = field(default_factory=dict, hash=False)
 
     @property
     def watermark_at(self) -> datetime | None:
         """`watermark` as a datetime in UTC."""
         return as_datetime(self.watermark)
+
+    @property
+    def complete(self) -> bool:
+        """Whether marks left no writer out."""
+        return not self.left_out
 
     @property
     def is_event(self) -> bool:
@@ -160,7 +168,8 @@ class ReaderState:
 
     It has the positions by stream and segment, the watermarks by key, the events of the open windows if there are any
     (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key. `identities` says of which
-    streams that is: a stream that is created again under its name is another one.
+    streams that is: a stream that is created again under its name is another one. `group` names the group, which keeps
+    how far it has read: another group cannot go on from this state.
     """
 
     positions: Mapping[str, Mapping[str, int]]
@@ -168,8 +177,11 @@ class ReaderState:
     windows: Mapping[str, Any] | None = None
     by_stream: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
 
     def __post_init__(self) -> None:
+        if self.group is not None:
+            check_name("group", self.group)
         for stream, position in self.positions.items():
             check_name("stream", stream)
             check_position(position)
@@ -205,6 +217,8 @@ class ReaderState:
             fields["by_stream"] = self.by_stream
         if self.identities:
             fields["identities"] = self.identities
+        if self.group is not None:
+            fields["group"] = self.group
         return json.dumps(fields)
 
     @classmethod

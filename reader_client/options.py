@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 from reader_client.backlog import GroupBacklog
 from reader_client.items import EventItem, EventTime, ReaderState, ReadingDomain
 from strandline.core.checks import check_whole
 from strandline.core.event_windows import EventWindows
+from strandline.core.incomplete import OnIncomplete
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidConfig
 from strandline.logs import StoredEvent
@@ -18,6 +19,9 @@ from strandline.logs import StoredEvent
 REPORT_DEFAULT_MS: Final = 250  # between two reports of a reader's positions
 LATE_WRITERS: Final = 1_000  # whose late events are counted by name
 
+Given = TypeVar("Given")
+
+WriterOf: TypeAlias = Callable[[StoredEvent], str | None]
 Recall: TypeAlias = Callable[[str, str], ReaderState | None]  # returns the saved state of a stream's segment
 
 
@@ -26,18 +30,19 @@ class Options:
     """See `EventReader`."""
 
     time_domain: str = ReadingDomain.PROCESSING
-    event_time: EventTime | None = None
-    max_event_time_lag_ms: int = 0
+    event_time: EventTime | Mapping[str, EventTime] | None = None
+    max_event_time_lag_ms: int | Mapping[str, int] = 0
     ordered: bool = True
     order_key: str = DEFAULT_KEY
     acknowledge: bool = False
     report_ms: int = REPORT_DEFAULT_MS
-    writer_of: Callable[[StoredEvent], str | None] | None = None
+    writer_of: WriterOf | Mapping[str, WriterOf] | None = None
     on_late: Callable[[EventItem], object] | None = None
     backlog: GroupBacklog | None = None
     windows: EventWindows[Any] | None = None
     recall: Recall | None = None
     by_stream: bool = False
+    on_incomplete: str = OnIncomplete.GO_ON
 
     def __post_init__(self) -> None:
         if self.time_domain not in list(ReadingDomain):
@@ -45,7 +50,15 @@ class Options:
             raise InvalidConfig(name="time_domain", value=self.time_domain, wanted=wanted)
         check_key(self.order_key)
         check_whole("report_ms", self.report_ms, least=1)
-        check_whole("max_event_time_lag_ms", self.max_event_time_lag_ms, least=0)
+        lags = self.max_event_time_lag_ms
+        for lag in lags.values() if isinstance(lags, Mapping) else [lags]:
+            check_whole("max_event_time_lag_ms", lag, least=0)
+        if self.on_incomplete not in list(OnIncomplete):
+            wanted = ", ".join(f'"{each}"' for each in OnIncomplete)
+            raise InvalidConfig(name="on_incomplete", value=self.on_incomplete, wanted=wanted)
+        if self.on_incomplete != OnIncomplete.GO_ON and not self.follows_time:
+            wanted = f'"event" or "ingestion", so that there is a watermark for on_incomplete="{self.on_incomplete}"'
+            raise InvalidConfig(name="time_domain", value=self.time_domain, wanted=wanted)
         if self.recall is not None and self.windows is None:
             raise InvalidConfig(
                 name="windows", value=None, wanted="the windows into which the recalled state is loaded"
@@ -54,23 +67,29 @@ class Options:
             wanted = "a function from an event to its time, which on_late needs to find late events"
             raise InvalidConfig(name="event_time", value=None, wanted=wanted)
 
+    @property
+    def follows_time(self) -> bool:
+        """Whether the reader yields watermarks, or finds late events."""
+        return self.time_domain != ReadingDomain.PROCESSING or self.event_time is not None
+
 
 class OptionsGiven(TypedDict, total=False):
     """`Options` as keyword arguments."""
 
     time_domain: str
-    event_time: EventTime | None
-    max_event_time_lag_ms: int
+    event_time: EventTime | Mapping[str, EventTime] | None
+    max_event_time_lag_ms: int | Mapping[str, int]
     ordered: bool
     order_key: str
     acknowledge: bool
     report_ms: int
-    writer_of: Callable[[StoredEvent], str | None] | None
+    writer_of: WriterOf | Mapping[str, WriterOf] | None
     on_late: Callable[[EventItem], object] | None
     backlog: GroupBacklog | None
     windows: EventWindows[Any] | None
     recall: Recall | None
     by_stream: bool
+    on_incomplete: str
 
 
 @dataclass(slots=True)
@@ -85,3 +104,14 @@ class LateEvents:
         self.total += 1
         if writer is not None and (writer in self.by_writer or len(self.by_writer) < LATE_WRITERS):
             self.by_writer[writer] += 1
+
+
+def by_stream(name: str, given: Given | Mapping[str, Given], streams: Collection[str]) -> dict[str, Given]:
+    """An option's value for each stream: the same for all, or each its own. Raises InvalidConfig for a mapping of other
+    streams."""
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(streams, given)
+    if set(given) != set(streams):
+        wanted = f"one value for all streams, or one for each of {sorted(streams)}"
+        raise InvalidConfig(name=name, value=sorted(given), wanted=wanted)
+    return dict(given)

@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from reader_client.backlog import remaining_offsets
-from reader_client.errors import ReaderClosed
-from reader_client.fetch import fetch
+from reader_client.errors import ReaderClosed, StateOfAnotherGroup
+from reader_client.fetch import Fetched, fetch
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
-from reader_client.options import LateEvents, Options
+from reader_client.options import LateEvents, Options, by_stream
+from reader_client.passed_marks import NOBODY, Judged, PassedMarks
+from reader_client.reader_log import ReaderLog
 from reader_client.steps import Job
 from reader_client.stream_order import StreamOrder
 from strandline.client import calls, group_calls
 from strandline.client.loop import local, remote
 from strandline.client.retry import Pause
 from strandline.core.event_time_lag import EventTimeLag
-from strandline.core.event_windows import EventWindows, Saved
+from strandline.core.event_windows import EventWindows, LeftOut, Saved
+from strandline.core.incomplete import OnIncomplete
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.core.progress import News, Progress, no_order
@@ -36,12 +39,14 @@ from strandline.errors import (
 )
 from strandline.fork import OwningProcess
 from strandline.logs import LogReader, StoredEvent
+from strandline.logs.errors import NotInLog
 from strandline.names import check_name
 from strandline.wire.groups import GroupWindow, ReaderAnswer
 from strandline.wire.shapes import Positions
 
 POLL_FIRST_MS: Final = 5  # between the first two polls of a log without new events, then twice as long each time
 POLL_BOUND_MS: Final = 100  # the longest of these pauses
+LOG_CHECKED_MS: Final = 10_000  # a log that has nothing more for so long is compared with the marks
 
 WatermarkName: TypeAlias = tuple[str | None, str]  # the stream, or None for all streams, and the time key
 
@@ -79,7 +84,15 @@ class ReaderJobs:
         self._epoch: int | None = None
         self._orders = {stream: StreamOrder(stream, options.order_key) for stream in logs}
         self._progress: Progress[StoredEvent] = Progress(self._bound if options.ordered else no_order)
-        self._lag = EventTimeLag(options.max_event_time_lag_ms)
+        lags = by_stream("max_event_time_lag_ms", options.max_event_time_lag_ms, logs)
+        self._lags = {stream: EventTimeLag(lag) for stream, lag in lags.items()}
+        self._greatest_lag = EventTimeLag(max(lags.values(), default=0))
+        self._event_time = by_stream("event_time", options.event_time, logs)
+        self._writer_of = by_stream("writer_of", options.writer_of, logs)
+        self._log = ReaderLog(group, reader, now_ms)
+        self._marks = PassedMarks(OnIncomplete(options.on_incomplete), self._log.paced)
+        self._judged: Judged | None = None  # the group's window as this reader goes by it
+        self._latest = dict[tuple[str, str], int | None]()  # below which an event is late, by stream and key
         self._waiting: deque[WatermarkItem | IdleItem] = deque()
         self._queued = _watermarks(state)
         self._returned = dict(self._queued)
@@ -88,6 +101,7 @@ class ReaderJobs:
         if options.windows is not None and state is not None and state.windows is not None:
             options.windows.load(state.windows)
         self._report_at = self._fetch_at = 0.0
+        self._log_checked_at = now_ms()
         self._pause_ms: float = POLL_FIRST_MS
         self._origin = OwningProcess(f"reader {reader!r} of group {group!r}")
 
@@ -99,7 +113,9 @@ class ReaderJobs:
             wanted = "called once, before anything is read, of a reader without windows or a state"
             raise InvalidConfig(name="windows()", value="…", wanted=wanted)
         options = replace(given, windows=windows)
-        return ReaderJobs(self.group, self.reader, self._logs, options, state, self._now_ms)
+        after = ReaderJobs(self.group, self.reader, self._logs, options, state, self._now_ms)
+        after._log, after._marks = self._log, self._marks  # no line comes twice
+        return after
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -127,6 +143,8 @@ class ReaderJobs:
         yield from self._take_and_balance(
             (yield from remote(group_calls.register_reader(self.group, self.reader, positions)))
         )
+        if self.at_end and not self.options.windows:  # none, or no events in open ones
+            self._log.all_read()
 
     def read(self, wait_ms: float | None) -> Job[Item | None]:
         """Returns the next item; None on timeout, or at the end of the streams."""
@@ -149,11 +167,15 @@ class ReaderJobs:
             yield from self._fill()
             yield from self._order(needed=True)
             found = self._next_event()
-            if found is not None:
-                return found
             now = self._now_ms()
+            if found is not None:
+                self._log_checked_at = now
+                return found
             if self.at_end or (deadline is not None and now >= deadline):
                 return None
+            if now - self._log_checked_at >= LOG_CHECKED_MS:
+                self._log_checked_at = now
+                yield from self._check_log_ends()
             until = min(self._report_at, now + POLL_BOUND_MS if deadline is None else deadline)
             if self._progress.wanting():
                 until = min(until, self._fetch_at)
@@ -179,6 +201,7 @@ class ReaderJobs:
             return
         if settle:
             self._settle()
+        self._write_late(ends=True)
         try:
             yield from self._send_report(self._epoch, self._progress.news())
             yield from remote(group_calls.offline(self.group, self.reader, {}))
@@ -200,13 +223,15 @@ class ReaderJobs:
             if stream is not None:
                 by_stream.setdefault(stream, {})[key] = watermark
         watermarks = {key: watermark for (stream, key), watermark in self._returned.items() if stream is None}
-        return ReaderState(positions, watermarks, windows, by_stream, dict(self._identities))
+        return ReaderState(positions, watermarks, windows, by_stream, dict(self._identities), self.group)
 
     def _check_identities(self, state: ReaderState) -> None:
         for stream, identity in state.identities.items():
             present = self._identities.get(stream, identity)
             if identity != present:
                 raise StreamRecreated(stream=stream, identity=identity, present=present)
+        if state.group is not None and state.group != self.group:
+            raise StateOfAnotherGroup(group=self.group, found=state.group)
 
     def save_segments(self) -> dict[SegmentRef, ReaderState]:
         """Returns a state for each segment."""
@@ -261,13 +286,36 @@ class ReaderJobs:
         for stream, log in self._logs.items():
             wanted = {place[1]: self._progress.cursors[place].fetched for place in wanting if place[0] == stream}
             if wanted:
-                for piece in (yield from local(partial(fetch, log, wanted))):
+                for piece in (yield from self._fetch(stream, log, wanted)):
                     found = found or piece.upto > wanted[piece.segment]
                     self._progress.feed((stream, piece.segment), piece.events, piece.upto, piece.end)
                     if piece.final is not None:
                         self._progress.end((stream, piece.segment), piece.final)
         self._pause_ms = POLL_FIRST_MS if found else min(2 * self._pause_ms, POLL_BOUND_MS)
         self._fetch_at = self._now_ms() + self._pause_ms
+
+    def _fetch(self, stream: str, log: LogReader, wanted: Mapping[str, int]) -> Job[list[Fetched]]:
+        try:
+            return (yield from local(partial(fetch, log, wanted)))
+        except NotInLog as error:
+            if error.first is None:
+                raise
+            there = {stream: {error.segment: error.first}}
+            wanted_instead = (
+                f"{stream}/{error.segment} begins at {error.first} now. To go on there, without what was removed, move "
+                f"the group once, ReaderGroup(…, {self.group!r}).register({self.reader!r}, {there!r}), remove this "
+                "reader's saved state if it has one, and start the reader again"
+            )
+            raise NotInLog(**{**error.values, "wanted": wanted_instead}) from None
+
+    def _check_log_ends(self) -> Job[None]:
+        """Names a log that has ended where marks have not."""
+        for stream, each in {} if self.window is None else self.window.streams.items():
+            if each.upper is not None:  # a mark is ahead
+                described = yield from remote(calls.describe(stream))
+                ends = yield from local(self._logs[stream].end_offsets)
+                for mark in described.latest_marks.values():
+                    self._log.log_ends(stream, ends, mark.cut)
 
     def _next_event(self) -> EventItem | None:
         """Returns the next event that is not for `on_late`."""
@@ -276,7 +324,7 @@ class ReaderJobs:
             try:
                 item = self._item(place[0], event)
                 if item.is_late:
-                    self.late.count(self.options.writer_of(event) if self.options.writer_of is not None else None)
+                    self._count_late(item)
                     if self.options.on_late is not None:
                         self.options.on_late(item)
                         self._progress.done(place, event.offset)
@@ -290,31 +338,64 @@ class ReaderJobs:
             return item
         return None
 
+    def _count_late(self, item: EventItem) -> None:
+        writer_of = self._writer_of[item.stream]
+        writer = None if writer_of is None else writer_of(item.event)
+        self.late.count(writer)
+        below = [self._latest_bound(item.stream, key) for key in item.late]
+        self._log.late(item, max(bound for bound in below if bound is not None), writer)
+
+    def _write_late(self, *, ends: bool = False) -> None:
+        self._log.write_late(passed_on=self.options.on_late is not None, ends=ends)
+
     def _item(self, stream: str, event: StoredEvent) -> EventItem:
-        if self.options.event_time is not None:
-            times = self.options.event_time(event)
-        elif self.options.time_domain == ReadingDomain.INGESTION:
-            times = event.appended_at
-        else:
+        event_time = self._event_time[stream]
+        if event_time is None and self.options.time_domain != ReadingDomain.INGESTION:
             return EventItem(stream, event, {})
-        given = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
-        by_key = {key: milliseconds("event_time", time) for key, time in given.items()}
+        try:
+            times = event.appended_at if event_time is None else event_time(event)
+            given = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
+            by_key = {key: milliseconds("event_time", time) for key, time in given.items()}
+        except Exception as error:
+            self._log.unreadable(stream, event, error)
+            raise
+        if not by_key:
+            self._log.unreadable(stream, event, None)
+        window = None if self.window is None else self.window.streams.get(stream)
+        self._log.check_unit(stream, event, by_key, None if window is None else window.lower)
         return EventItem(
             stream, event, by_key, tuple([key for key in by_key if self._is_late(stream, key, by_key[key])])
         )
 
     def _is_late(self, stream: str, key: str, time: int) -> bool:
         """Whether this time is below the bound of the event's stream or the watermark of all streams."""
-        if self.window is None:
-            return False
-        lowers = [self._own_bound(self.window, stream, key)]
-        if not self.options.by_stream:
-            lowers.append(self._lag.apply(self.window.watermarks.get(key)))
-        return any(lower is not None and time < lower for lower in lowers)
+        bound = self._latest_bound(stream, key)
+        return bound is not None and time < bound
+
+    def _latest_bound(self, stream: str, key: str) -> int | None:
+        """The greater one of the stream's bound and, without `by_stream`, the watermark of all streams."""
+        if self._judged is None:
+            return None
+        if (stream, key) not in self._latest:
+            window = self._judged.window
+            bounds = [self._own_bound(window, stream, key)]
+            if not self.options.by_stream:
+                bounds.append(self._all_bound(window, key))
+            self._latest[stream, key] = max((bound for bound in bounds if bound is not None), default=None)
+        return self._latest[stream, key]
 
     def _own_bound(self, window: GroupWindow, stream: str, key: str) -> int | None:
         keys = window.streams[stream].keys if stream in window.streams else {}
-        return self._lag.apply(keys[key].lower) if key in keys else None
+        return self._lags[stream].apply(keys[key].lower) if key in keys else None
+
+    def _all_bound(self, window: GroupWindow, key: str) -> int | None:
+        """The watermark of all streams: the least of those that are not idle, each less its own lag. While a group
+        holds its watermark above these, no stream takes off more than the greatest lag."""
+        counted = [self._own_bound(window, stream, key) for stream in window.streams if stream not in window.idle]
+        known = [bound for bound in counted if bound is not None]
+        least = min(known) if known and len(known) == len(counted) else None
+        held = self._greatest_lag.apply(window.watermarks.get(key))
+        return held if least is None or held is None else max(held, least)
 
     def _settle(self) -> None:
         """Settles the item that was returned last."""
@@ -332,6 +413,7 @@ class ReaderJobs:
         """Reports its positions, and takes the answer: with `balance`, acquires or releases segments by its share."""
         if self._epoch is None:
             raise ReaderClosed(reader=self.reader)
+        self._write_late()
         news = self._progress.news()
         try:
             answer = yield from self._send_report(self._epoch, news)
@@ -345,7 +427,7 @@ class ReaderJobs:
         if balance:
             yield from self._take_and_balance(answer)
         else:
-            self._take_answer(answer)
+            yield from self._take_answer(answer)
 
     def _send_report(self, epoch: int, news: News) -> Job[ReaderAnswer]:
         settled = None if news.settled == news.positions else news.settled
@@ -353,7 +435,7 @@ class ReaderJobs:
 
     def _take_and_balance(self, answer: ReaderAnswer) -> Job[None]:
         """Takes an answer, and acquires or releases segments by the share in it."""
-        self._take_answer(answer)
+        yield from self._take_answer(answer)
         try:
             yield from self._balance(answer)
         except (Fenced, PositionWentBack, UnknownReader):
@@ -367,9 +449,10 @@ class ReaderJobs:
         surplus = self._progress.surplus(answer.share)
         if room:
             try:
-                self._take_answer((yield from remote(group_calls.acquire(self.group, self.reader, answer.epoch, room))))
+                found = yield from remote(group_calls.acquire(self.group, self.reader, answer.epoch, room))
             except OutcomeUnknown:
-                self._take_answer((yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))))
+                found = yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))
+            yield from self._take_answer(found)
         elif surplus:
             news = self._progress.news_of(surplus)
             left = yield from remote(
@@ -378,10 +461,10 @@ class ReaderJobs:
             self._progress.drop(surplus)
             for place in surplus:
                 self._lose(place)
-            self._take_answer(left)
+            yield from self._take_answer(left)
 
-    def _take_answer(self, answer: ReaderAnswer) -> None:
-        """Takes an answer: the owned segments, and the group's window with its watermarks."""
+    def _take_answer(self, answer: ReaderAnswer) -> Job[None]:
+        """Takes an answer: the owned segments, and the group's window with its watermarks. Raises WritersLeftOut."""
         self._check_logs(answer.window.streams)
         self._epoch = answer.epoch
         self._drop_queued(answer.window)
@@ -396,17 +479,33 @@ class ReaderJobs:
                 for segment, offset in answer.owned.get(name, {}).items():
                     self._progress.end((name, segment), offset)
         self.window = answer.window
+        if not self.options.follows_time:
+            return
+        self._judged = judged = yield from self._marks.judge(answer.window)
+        self._latest.clear()
+        self._drop_queued(judged.window)
         if self.options.time_domain == ReadingDomain.PROCESSING:
             return
-        for (stream, key), value in sorted(self._bounds(answer.window).items(), key=repr):
+        for (stream, key), value in sorted(self._bounds(judged.window).items(), key=repr):
             before = self._queued.get((stream, key))
             if before is None or value > before:
                 self._queued[stream, key] = value
-                self._waiting.append(WatermarkItem(value, key, stream))
+                self._waiting.append(WatermarkItem(value, key, stream, self._left_out(judged, stream, key)))
                 if stream is not None:
                     self._idle.pop(stream, None)
         if self.options.by_stream:
-            self._queue_idle(answer.window)
+            self._queue_idle(judged.window)
+
+    def _left_out(self, judged: Judged, stream: str | None, key: str) -> LeftOut:
+        """Whom the bound of a stream leaves out, or of all streams, and until when in event time."""
+        found: dict[str, int | None] = {}
+        for (name, of_key), writers in judged.left_out.items():
+            if of_key == key and stream in (None, name):
+                for writer, time in writers.items():
+                    there = self._lags[name].apply(time)
+                    known = found.get(writer, there)
+                    found[writer] = None if there is None or known is None else min(there, known)
+        return found or NOBODY
 
     def _bounds(self, window: GroupWindow) -> dict[WatermarkName, int]:
         """Returns the watermarks to yield: of each stream with `by_stream`, otherwise of all together."""
@@ -419,7 +518,7 @@ class ReaderJobs:
     def _bound_of(self, window: GroupWindow, name: WatermarkName) -> int | None:
         stream, key = name
         if stream is None:
-            return self._lag.apply(window.watermarks.get(key))
+            return self._all_bound(window, key)
         return self._own_bound(window, stream, key)
 
     def _queue_idle(self, window: GroupWindow) -> None:

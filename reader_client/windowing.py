@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
 from reader_client.options import Options
 from reader_client.reader import ReaderJobs
+from reader_client.reader_log import place_of
 from strandline.core.event_windows import Closed, EventWindows, WindowKind
 from strandline.errors import InvalidConfig
 
@@ -63,10 +64,10 @@ class Windowing:
             case None:
                 return self.windows.finish()
             case WatermarkItem():
-                return self.windows.advance(item.watermark) if item.key == self.time_key else []
+                return self.windows.advance(item.watermark, item.left_out) if item.key == self.time_key else []
             case EventItem():
                 if self.time_key not in item.times:
-                    place = f"{item.stream}/{item.event.segment}, offset {item.event.offset}"
+                    place = place_of(item.stream, item.event)
                     wanted = f"a time key of every event; the one at {place} has {list(item.times)}"
                     raise InvalidConfig(name="time_key", value=self.time_key, wanted=wanted)
                 key = None if self.key is None else self.key(item)

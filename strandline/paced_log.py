@@ -29,7 +29,7 @@ class Room:
     def take(self, now: float) -> bool:
         """Takes room for one line, if there is any."""
         with self._lock:
-            refilled = (now - self._since) * 1000 / WARNINGS_PAUSE_MS * WARNING_LINES
+            refilled = max(0.0, now - self._since) * 1000 / WARNINGS_PAUSE_MS * WARNING_LINES
             self._room, self._since = min(float(WARNING_LINES), self._room + refilled), now
             if self._room < 1:
                 return False
@@ -49,11 +49,16 @@ class PacedLog:
         self._room = room
         self._kinds: dict[str, tuple[float | None, int]] = {}  # the last line, and how many were left out
 
+    def is_due(self, kind: str) -> bool:
+        """Whether the last warning of this kind is long enough ago; for a caller that counts meanwhile."""
+        at, _ = self._kinds.get(kind, (None, 0))
+        return at is None or (self._now() - at) * 1000 >= WARNINGS_PAUSE_MS
+
     def warn(self, kind: str, text: str) -> None:
         """Logs a warning, and how many of its kind were left out since the last line."""
         now = self._now()
         at, left_out = self._kinds.get(kind, (None, 0))
-        if (at is not None and (now - at) * 1000 < WARNINGS_PAUSE_MS) or not self._room.take(now):
+        if not self.is_due(kind) or not self._room.take(now):
             self._kinds[kind] = (at, left_out + 1)
             return
         self._kinds[kind] = (now, 0)

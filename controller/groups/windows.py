@@ -58,10 +58,7 @@ def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], combined:
         streams=streams,
         watermarks=watermarks,
         held_by={key: holder(bounds, left_out, key) for key in watermarks},
-        complete=all(
-            window.complete and places[stream].standing is not GroupStanding.SET_ASIDE
-            for stream, window in streams.items()
-        ),
+        complete=all(each.complete for each in streams.values()),
         lag_ms=None if lowest is None else now - lowest,
         backlog=loaded.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
         idle=left_out,
@@ -94,13 +91,14 @@ def as_of(window: GroupWindow, now: int) -> GroupWindow:
 def _stream_window(place: GroupPlace, newest: int | None, now: int) -> StreamWindow:
     default = place.windows[DEFAULT_KEY]
     behind = lag(default.lower, newest, now)
+    counts = place.standing is not GroupStanding.SET_ASIDE
     return StreamWindow(
         lower=default.lower,
         upper=default.upper,
-        complete=default.complete,
+        complete=default.complete and counts,
         end_of_stream=default.end_of_stream,
         lag_ms=behind.lag_ms,
         behind_ms=behind.behind_ms,
         position=place.position,
-        keys={key: KeyWindow(each.lower, each.upper, each.complete) for key, each in place.windows.items()},
+        keys={key: KeyWindow(each.lower, each.upper, each.complete and counts) for key, each in place.windows.items()},
     )

@@ -103,12 +103,19 @@ WindowKind: TypeAlias = Tumbling | Sliding | Session
 
 @dataclass(frozen=True, slots=True)
 class Closed(Generic[Event]):
-    """A closed window, with its events in the order of arrival."""
+    """A closed window, with its events in the order of arrival. `without` names the writers that marks up to its end
+    left out, in order: it may lack their events."""
 
     start: int
     end: int
     key: Hashable
     events: tuple[Event, ...]
+    without: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has every event, of every writer that kept its word."""
+        return not self.without
 
     @property
     def start_at(self) -> datetime | None:
@@ -122,6 +129,7 @@ class Closed(Generic[Event]):
 
 
 Saved: TypeAlias = Mapping[str, Any]  # plain data for json
+LeftOut: TypeAlias = Mapping[str, int | None]  # writers, and up to which time the events of each are there
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +220,12 @@ class EventWindows(Generic[Event]):
         self._put(key, spans, held)
         return True
 
-    def advance(self, lower: Instant | None) -> list[Closed[Event]]:
-        """Closes and returns the windows that end at or before `lower`: no older event follows. None: no bound."""
+    def advance(self, lower: Instant | None, left_out: LeftOut | None = None) -> list[Closed[Event]]:
+        """Closes and returns the windows that end at or before `lower`: no older event follows. None: no bound.
+
+        `left_out`, such as that of a `WatermarkItem`, has the writers without which that is true, each with the time up
+        to which its events are there nevertheless (None: none of them). Windows that end later are without it.
+        """
         if lower is None:
             return []
         lower = milliseconds("lower", lower)
@@ -221,11 +233,11 @@ class EventWindows(Generic[Event]):
             return []
         self._lower = lower
         self._parts = {part: at for part, at in self._parts.items() if at is not None and at > lower}
-        return self._close(lower)
+        return self._close(lower, left_out or {})
 
     def finish(self) -> list[Closed[Event]]:
-        """Closes and returns every open window: the stream has ended."""
-        return self._close(None)
+        """Closes and returns every open window: the stream has ended, so nothing that they lack can follow."""
+        return self._close(None, {})
 
     # -- saving and loading ------------------------------------------------------------------------------------------
 
@@ -363,7 +375,7 @@ class EventWindows(Generic[Event]):
         spans = self._overlapping(key, span) if isinstance(self._kind, Session) else [span]
         return any(name in self._open.get(key, {}).get(each, ()) for each in spans)
 
-    def _close(self, lower: int | None) -> list[Closed[Event]]:
+    def _close(self, lower: int | None, left_out: LeftOut) -> list[Closed[Event]]:
         closed = []
         while self._order and (lower is None or self._order[0][0] <= lower):
             end, start, _, key = heappop(self._order)
@@ -375,7 +387,8 @@ class EventWindows(Generic[Event]):
                 del self._open[key]
             self._held -= len(window)
             events = tuple(each.event for each in sorted(window.values(), key=lambda each: each.arrival))
-            closed.append(Closed(start, end, key, events))
+            without = sorted(name for name, there in left_out.items() if there is None or there < end)
+            closed.append(Closed(start, end, key, events, tuple(without)))
         return closed
 
     def _merged(self, key: Hashable, span: TimeSpan) -> TimeSpan:

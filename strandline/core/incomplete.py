@@ -91,6 +91,17 @@ class Completeness:
         return tuple(sorted(self._left_out))
 
     @property
+    def last(self) -> int | None:
+        """The time of the last mark; None before the first."""
+        return self._last
+
+    @property
+    def there(self) -> dict[str, int | None]:
+        """By writer that the last mark leaves out, the time up to which its events are there: the last mark before that
+        did not leave it out; None if there was none."""
+        return dict(self._left_out)
+
+    @property
     def watermark(self) -> int | None:
         """The time up to which the reader may go; None before the first mark.
 

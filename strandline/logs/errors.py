@@ -114,13 +114,15 @@ class LogVersion(Invalid):
 
 
 class NotInLog(Invalid):
-    """The log does not hold the whole range. Reading raises this, at the latest where a part is missing."""
+    """The log does not hold the whole range. Reading raises this, at the latest where a part is missing. `first` is the
+    first offset that the segment still has, where the range begins before it."""
 
     segment: str
     start: int
     end: int
     found: int
     wanted: str = "ask for no more"
+    first: int | None = None
 
     @property
     def detail(self) -> str:

@@ -143,7 +143,8 @@ class KafkaLogReader:
         first = self._topic.heads([int(segment)])[segment]
         if start < first or end > last:
             there = max(0, min(end, last) - max(start, first))
-            raise NotInLog(segment=segment, start=start, end=end, found=there)
+            below = first if start < first else None
+            raise NotInLog(segment=segment, start=start, end=end, found=there, first=below)
 
     def _messages(self, segment: str, start: int, end: int, most: int) -> Iterator[list[Message]]:
         """The messages of a range in lists, none of them empty. What the broker does not deliver is checked."""
@@ -209,7 +210,8 @@ class KafkaLogReader:
         self._check_range(segment, start, end)
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             first = self._topic.heads([int(segment)])[segment]  # retention removed events meanwhile
-            raise NotInLog(segment=segment, start=start, end=end, found=max(0, end - max(start, first)))
+            there = max(0, end - max(start, first))
+            raise NotInLog(segment=segment, start=start, end=end, found=there, first=first)
         raise LogUnavailable(path=self._topic.path, reason=error.str())  # the client hides transient errors
 
 

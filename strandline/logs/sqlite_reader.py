@@ -162,12 +162,17 @@ class SqliteLogReader:
             stop = min(end, start + BATCH_FIRST_ROWS)
             found = self._find(_RANGE, segment, start, stop)
             if len(found) != stop - start:
-                raise NotInLog(segment=segment, start=start, end=stop, found=len(found))
+                raise self._missing(segment, start, stop, len(found))
             for offset, (key, value, appended_at) in enumerate(found, start):
                 if not is_readable(key, value, appended_at):
                     raise LogCorrupt(path=str(self.path), segment=segment, offset=offset)
                 yield StoredEvent(segment, offset, key, value, appended_at)
             start = stop
+
+    def _missing(self, segment: str, start: int, stop: int, found: int) -> NotInLog:
+        ((first,),) = self._find(FIRST_OFFSET, segment)
+        below = first if first is not None and start < first else None
+        return NotInLog(segment=segment, start=start, end=stop, found=found, first=below)
 
     def _batch(self, segment: str, start: int, stop: int) -> pa.RecordBatch:
         import pyarrow as pa
@@ -184,7 +189,7 @@ class SqliteLogReader:
         except (dbapi.Error, OSError) as error:
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
         if table.num_rows != stop - start:
-            raise NotInLog(segment=segment, start=start, end=stop, found=table.num_rows)
+            raise self._missing(segment, start, stop, table.num_rows)
         (found,) = table.to_batches()
         kinds = (pa.binary(), pa.binary(), pa.int64())
         key, value, appended_at = (

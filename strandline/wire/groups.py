@@ -93,7 +93,8 @@ class KeyWindow(msgspec.Struct, frozen=True):
 
 
 class StreamWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
-    """A group's window in one of its streams: the bounds of the key "", and of every key in `keys`."""
+    """A group's window in one of its streams: the bounds of the key "", and of every key in `keys`. `complete`: the
+    mark that gave `lower` left no writer out, and the stream is not left out because its writers were excluded."""
 
     lower: Time | None
     upper: Time | None
@@ -108,7 +109,7 @@ class StreamWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
 class GroupWindow(msgspec.Struct, BoundsAsDates, frozen=True, kw_only=True):
     """A group's window. `watermarks` has, by key, the least bound of its streams that are not `idle`, and `held_by`
     names the stream that has it. `idle` lists the streams that are left out: idle, or read to their end. `complete`:
-    every mark that counts left no writer out, and no stream is left out because its writers were excluded."""
+    the windows of all streams are."""
 
     streams: Mapping[str, StreamWindow]
     watermarks: ByKey

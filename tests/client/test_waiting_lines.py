@@ -12,7 +12,15 @@ from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, Seams
 from strandline.client.retry import Patience
 from strandline.errors import ControllerAway
-from strandline.paced_log import OF_THE_PROCESS, WAIT_LOGGED_AFTER_MS, WARNINGS_PAUSE_MS, PacedLog, Room, Waiting
+from strandline.paced_log import (
+    OF_THE_PROCESS,
+    WAIT_LOGGED_AFTER_MS,
+    WARNING_LINES,
+    WARNINGS_PAUSE_MS,
+    PacedLog,
+    Room,
+    Waiting,
+)
 
 
 @pytest.fixture
@@ -83,3 +91,9 @@ def test_a_wait_is_told_after_two_seconds_and_then_once_a_minute(lines: Any) -> 
     now = 500.0
     waiting.goes_on("waiting for X")
     assert len(lines()) == 3  # a new wait begins with its first failure
+
+
+def test_a_clock_that_is_behind_that_of_another_log_takes_no_room_away() -> None:
+    room = Room()
+    assert room.take(1_000.0)
+    assert all(room.take(0.0) for _ in range(WARNING_LINES - 1))

@@ -51,7 +51,9 @@ def test_streams_that_count_give_the_watermark() -> None:
 
 
 def test_a_stream_that_was_set_aside_makes_the_window_incomplete() -> None:
-    assert not told((100, COUNTED), (200, SET_ASIDE)).complete
+    found = told((100, COUNTED), (200, SET_ASIDE))
+    assert [found.complete, *(each.complete for each in found.streams.values())] == [False, True, False]
+    assert not found.streams["b"].keys[""].complete
     assert told((100, COUNTED), (200, ENDED)).complete
 
 

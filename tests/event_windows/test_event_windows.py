@@ -139,6 +139,21 @@ def test_a_session_is_extended_by_what_comes_between() -> None:
     assert windows.advance(13) == [Closed(0, 13, None, (0, 8, 4))]
 
 
+#   windows   0 ─── 10 ─── 20 ─── 30        b is there up to 10, c up to 25, d not at all
+def test_a_window_is_without_the_writers_that_are_not_there_up_to_its_end() -> None:
+    windows = EventWindows[int](Tumbling(10))
+    for time in (5, 15, 25):
+        windows.add(time, time)
+    closed = windows.advance(30, {"c": 25, "b": 10})
+    assert [(each.end, each.without, each.complete) for each in closed] == [
+        (10, (), True), (20, ("b",), False), (30, ("b", "c"), False),
+    ]  # fmt: skip
+    windows.add(35, 35)
+    windows.add(45, 45)
+    assert [each.without for each in windows.advance(40, {"d": None})] == [("d",)]
+    assert [each.complete for each in windows.finish()] == [True]
+
+
 def test_a_bound_that_goes_back_closes_nothing_and_opens_nothing_again() -> None:
     windows = EventWindows[str](Tumbling(10))
     windows.add(5, "a")

@@ -140,3 +140,13 @@ def test_the_error_names_the_writers_and_the_last_complete_mark() -> None:
     with pytest.raises(WritersLeftOut, match="none before it is complete") as found:
         _ = passed([(20, ("b",))], OnIncomplete.FAIL).watermark
     assert str(pickle.loads(pickle.dumps(found.value))) == str(found.value)
+
+
+@given(MARKS)
+def test_a_writer_that_is_left_out_is_there_up_to_the_last_mark_that_has_it(marks: Marks) -> None:
+    reader = passed(marks, OnIncomplete.GO_ON)
+    last, excluded = marks[-1] if marks else (None, ())
+    assert reader.last == last
+    assert reader.there == {
+        writer: max((time for time, without in marks if writer not in without), default=None) for writer in excluded
+    }

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, Tumbling
+from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, StateOfAnotherGroup, Tumbling
 from strandline.client import calls
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, StreamRecreated
@@ -339,5 +339,19 @@ def test_a_state_of_a_stream_that_was_created_again_is_refused(written: Any) -> 
         with (
             pytest.raises(StreamRecreated, match="Begin anew in the present stream"),
             reading(written, group, **options(anew, **again)),
+        ):
+            pass
+
+
+def test_a_state_of_another_group_is_refused(written: Any) -> None:
+    written, windows = ten(written), EventWindows[int](Tumbling(10))
+    group, other = written.group(), written.group()
+    with reading(written, group, **options(windows)) as reader:
+        take(reader, windows, 7)
+        state = ReaderState.from_json(reader.save().to_json())
+    for again in ({"state": state}, {"recall": lambda stream, segment: state}):
+        with (
+            pytest.raises(StateOfAnotherGroup, match=f"of group '{group}'.* of group '{other}'"),
+            reading(written, other, **options(EventWindows[int](Tumbling(10)), **again)),
         ):
             pass

@@ -119,9 +119,10 @@ def test_the_page_about_readers_reads_what_was_written(controller: str, tmp_path
                 stranger.do(block)
                 said.append(stranger.said.splitlines())
         stranger.names["logs"]["orders"].close()
-    events, windows, late, work, sorted_, order, changed, backlog, position_ = said
+    events, windows, waited, late, work, sorted_, order, changed, backlog, position_ = said
     assert len(events) == 8 and "nothing older than 32000 follows" in events
     assert sum(int(line.split()[-1]) for line in windows) >= 5  # 31 000 lies in a window that is still open
+    assert len(waited) == len(set(waited)) and all(line.endswith("True ()") for line in waited)
     assert late[0].startswith(("6 on time, 1 late", "7 on time, 0 late"))  # late once the bound was known
     assert len(work) == 8 and "W 32000" in work
     assert sorted_[-1] == "in order: True"

@@ -1,0 +1,182 @@
+"""What the window of a group means for a reader, where marks left writers out.
+
+The group's window says of each stream and key whether its bound is complete. Only where it is not, the reader fetches
+the marks up to that bound, from the last complete one on: they say who is left out, and since when. What follows from
+that depends on the window and the marks alone, so a restart and a replay go by the same watermark.
+
+    go_on    the window as it is; watermarks name the writers
+    wait     bounds are those of the last complete mark
+    fail     WritersLeftOut, if no complete mark follows yet; else as `wait`, until the reader has come to that mark
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import structs
+
+from reader_client.steps import Job
+from strandline.client import calls
+from strandline.client.loop import remote
+from strandline.core.event_windows import LeftOut
+from strandline.core.incomplete import Completeness, OnIncomplete, names
+from strandline.errors import WritersLeftOut
+from strandline.limits import PAGE_ENTRIES
+from strandline.paced_log import PacedLog
+from strandline.wire.groups import GroupWindow, KeyWindow
+
+NOBODY: Final[LeftOut] = {}
+
+Place: TypeAlias = tuple[str, str]  # a stream, and one of its time keys
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The window that a reader goes by, and whom its bounds leave out, by stream and key."""
+
+    window: GroupWindow
+    left_out: Mapping[Place, LeftOut]
+
+
+class PassedMarks:
+    """The marks of all streams of a group, as far as a reader has to know them."""
+
+    def __init__(self, policy: OnIncomplete, log: PacedLog, page_marks: int = PAGE_ENTRIES) -> None:
+        self._policy, self._log, self._page_marks = policy, log, page_marks
+        self._marks: dict[Place, _Marks] = {}
+
+    def judge(self, window: GroupWindow) -> Job[Judged]:
+        """Judges a window. Logs a line when its bounds begin to leave writers out, and when they cease to. Raises
+        WritersLeftOut under the policy `fail`."""
+        lowers: dict[Place, int | None] = {}  # where marks leave writers out
+        left_out: dict[Place, LeftOut] = {}
+        for stream, each in window.streams.items():
+            for key, bounds in each.keys.items():
+                place = stream, key
+                marks = self._marks.setdefault(place, _Marks(*place, self._policy, self._page_marks))
+                found = yield from marks.upto(bounds, window.watermarks.get(key), ended=each.end_of_stream)
+                if self._policy is OnIncomplete.FAIL:
+                    if found.there and not marks.complete_follows:
+                        marks.ask_again()
+                        raise WritersLeftOut(
+                            stream=stream, writers=names(found.there), time=found.last or 0, complete=found.watermark
+                        )
+                else:
+                    for kind, line in marks.news(found):
+                        self._log.warn(f"{place} {kind}", line)
+                if found.there:
+                    lowers[place], left_out[place] = found.watermark, found.there
+        if self._policy is OnIncomplete.GO_ON or not lowers:
+            return Judged(window, left_out)
+        return Judged(_held_at(window, lowers), {})
+
+
+def _held_at(window: GroupWindow, lowers: Mapping[Place, int | None]) -> GroupWindow:
+    """The window with these bounds of streams, which also hold the watermarks of all streams."""
+    watermarks, streams = dict(window.watermarks), dict(window.streams)
+    for (stream, key), lower in lowers.items():
+        keys = streams[stream].keys
+        streams[stream] = structs.replace(
+            streams[stream], keys={**keys, key: structs.replace(keys[key], lower=lower, upper=None)}
+        )
+        watermark = watermarks.get(key)
+        watermarks[key] = None if lower is None or watermark is None else min(watermark, lower)
+    held = {stream for stream, _ in lowers}
+    idle = tuple([stream for stream in window.idle if stream not in held])
+    return structs.replace(window, streams=streams, watermarks=watermarks, idle=idle)
+
+
+class _Passed(NamedTuple):
+    """What counts of a mark; its cut may be large."""
+
+    seq: int
+    time: int
+    excluded: tuple[str, ...]
+
+
+class _Marks:
+    """The marks of one stream and key, up to the last bound that was judged."""
+
+    def __init__(self, stream: str, key: str, policy: OnIncomplete, page_marks: int) -> None:
+        self._stream, self._key, self._page_marks = stream, key, page_marks
+        self._policy = OnIncomplete.GO_ON if policy is OnIncomplete.GO_ON else OnIncomplete.WAIT
+        self._told = Completeness(f"{stream}, {key}" if key else stream, policy)
+        self._here = self._new()
+        self._lower: int | None = None  # of the last bound that left writers out
+        self._seq = 0  # of its mark
+        self.complete_follows = False  # whether there is a complete mark after that bound
+
+    def _new(self) -> Completeness:
+        return Completeness(self._stream, self._policy)
+
+    def upto(self, bounds: KeyWindow, watermark: int | None, *, ended: bool) -> Job[Completeness]:
+        """The marks up to the bound of a group's window, of which the group's `watermark` is that of all streams."""
+        here = self._new()
+        if bounds.lower is None or ended:  # an ended stream has all that it will ever have
+            return here
+        if bounds.complete:
+            here.pass_mark(bounds.lower)
+            return here
+        if bounds.lower != self._lower:
+            yield from self._fetch(bounds.lower)
+            self._lower = bounds.lower
+        if self._here.left_out:
+            return self._here
+        self.complete_follows = False
+        # The marks are complete: the group goes on without the stream, since its other writers are excluded.
+        here.pass_mark(bounds.lower)
+        if watermark is not None:
+            here.pass_mark(watermark, complete=False)
+        return here
+
+    def ask_again(self) -> None:
+        """Asks about the last bound again at the next call."""
+        self._lower = None
+
+    def news(self, here: Completeness) -> list[tuple[str, str]]:
+        """The lines for the log that say what began or ceased since the last call, each with its kind."""
+        last, there = here.last, here.there
+        if last is None:
+            return []
+        before = [time for time in there.values() if time is not None]
+        changes = self._told.pass_mark(min(before)) if len(before) == len(there) and before else []
+        changes = changes + self._told.pass_mark(last, there)
+        kinds = [type(change).__name__ for change in changes]
+        return list(zip(kinds, self._told.lines(changes), strict=True))
+
+    def _fetch(self, lower: int) -> Job[None]:
+        """Passes the marks up to `lower`, from the last complete one on."""
+        around = yield from remote(calls.marks_at(self._stream, lower, key=self._key))
+        floor, self.complete_follows = around.floor, around.complete
+        seq = 0 if floor is None else floor.seq
+        if seq < self._seq:  # the group went back
+            self._here, self._seq = self._new(), 0
+        passed: list[_Passed] = []
+        top = seq
+        while top > self._seq:
+            after = max(self._seq, top - self._page_marks)
+            marks = yield from self._between(after, top)
+            complete = [number for number, mark in enumerate(marks) if not mark.excluded]
+            passed = marks[complete[-1] if complete else 0 :] + passed
+            if complete or not marks or marks[0].seq > after + 1:  # or retention has removed the earlier ones
+                self._here = self._new()
+                break
+            top = after
+        for mark in passed:
+            self._here.pass_mark(mark.time, mark.excluded)
+        self._here.pass_mark(lower, self._here.left_out, complete=False)  # of a stream at rest, after all marks
+        self._seq = seq
+
+    def _between(self, after: int, last: int) -> Job[list[_Passed]]:
+        """The marks after a seq, up to the `last`, in as many pages as it takes."""
+        marks: list[_Passed] = []
+        while after < last:
+            page = yield from remote(calls.marks(self._stream, key=self._key, after=after, limit=last - after))
+            found = [_Passed(mark.seq, mark.time, mark.excluded) for mark in page.marks if mark.seq <= last]
+            if not found:
+                break
+            marks += found
+            after = found[-1].seq
+        return marks

@@ -1,0 +1,223 @@
+"""Marks that leave writers out: what a reader's windows say of it, and what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reader_client import AsyncEventReader, EventReader, ReaderGroup, ReaderState, Tumbling, WatermarkItem
+from strandline.client import calls
+from strandline.errors import InvalidConfig, WritersLeftOut
+from strandline.paced_log import OF_THE_PROCESS
+from tests.reader_client.event_readers import QUICK, next_of, read, reading, time_of, until
+from tests.served import AT_ONCE
+
+OPTIONS: dict[str, Any] = {"time_domain": "event", "event_time": time_of, **QUICK}
+TWO_WRITERS = replace(AT_ONCE, min_writers=2)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """What readers have logged so far."""
+    OF_THE_PROCESS.refill()
+    caplog.set_level(logging.WARNING, "reader_client")
+    return lambda: [each.getMessage() for each in caplog.records if each.name == "reader_client"]
+
+
+def shown(window: Any) -> tuple[int, list[int], tuple[str, ...]]:
+    return window.start, sorted(int(each) for each in window.events), window.without
+
+
+#   a     3          12          21       31
+#   b        5                     15        32          15 was written while b was excluded, or before it noted again
+#   marks          10        20 -b       30
+def begun(written: Any) -> Any:
+    """A stream of the writers a and b, whose first mark is complete."""
+    world = written(2, TWO_WRITERS)
+    world.write(("0", 3), ("1", 5))
+    world.note(10, "a")
+    world.note(10, "b")
+    return world
+
+
+def goes_on_without_b(world: Any) -> None:
+    world.controller.run(calls.exclude(world.stream, "b"))
+    world.write(("0", 12))
+    world.note(20, "a")
+
+
+def b_is_back(world: Any) -> None:
+    world.write(("1", 15))
+    world.controller.run(calls.include(world.stream, "b"))
+    world.note(20, "b")
+    world.write(("0", 31), ("1", 32))
+    world.note(30, "b")
+    world.note(30, "a")
+
+
+def test_a_window_names_the_writers_that_marks_up_to_its_end_left_out(written: Any, tmp_path: Path) -> None:
+    world = begun(written)
+    with reading(world, world.group(), **OPTIONS) as reader:
+        windows = reader.windows(Tumbling(10), state=tmp_path / "state")
+        first = next(windows)
+        assert (shown(first), first.complete) == ((0, [3, 5], ()), True)
+        goes_on_without_b(world)
+        second = next(windows)
+        assert (shown(second), second.complete) == ((10, [12], ("b",)), False)
+        b_is_back(world)
+        world.seal()
+        assert [shown(each) for each in windows] == [(30, [31, 32], ())]
+
+
+def test_of_windows_that_close_at_once_those_before_the_last_complete_mark_are_complete(
+    written: Any, tmp_path: Path
+) -> None:
+    world = begun(written)
+    goes_on_without_b(world)
+    world.write(("0", 21))
+    world.note(30, "a")
+
+    async def run() -> list[Any]:
+        logs = {world.stream: world.open()}
+        async with AsyncEventReader(world.controller.url, world.group(), "r1", logs, **OPTIONS) as reader:
+            windows = reader.windows(Tumbling(10), state=tmp_path / "state")
+            return [shown(await anext(windows)) for _ in range(3)]
+
+    assert asyncio.run(run()) == [(0, [3, 5], ()), (10, [12], ("b",)), (20, [21], ("b",))]
+
+
+def test_the_log_says_once_when_marks_begin_and_cease_to_leave_a_writer_out(
+    written: Any, tmp_path: Path, lines: Callable[[], list[str]]
+) -> None:
+    world = begun(written)
+    with reading(world, world.group(), **OPTIONS) as reader:
+        windows = reader.windows(Tumbling(10), state=tmp_path / "state")
+        next(windows)
+        goes_on_without_b(world)
+        next(windows)
+        began = (
+            f"stream {world.stream!r}: marks leave out b from 1970-01-01T00:00:00.020Z on: windows that close now may "
+            "lack what they wrote at 1970-01-01T00:00:00.010Z or later"
+        )
+        assert lines() == [began]
+        b_is_back(world)
+        world.write(("0", 41))
+        world.note(40, "b")
+        world.note(40, "a")
+        next(windows)
+    ceased = f"stream {world.stream!r}: marks leave out b no longer, from 1970-01-01T00:00:00.0"
+    assert [each.startswith(ceased) for each in lines() if "marks" in each] == [False, True]
+
+
+def up_to(reader: Any, watermark: int) -> list[object]:
+    """What comes until the group, whatever its reader does, has come to this watermark, and once more after that."""
+    items: list[object] = []
+    while reader.window is None or reader.window.watermarks != {"": watermark}:
+        items += read(reader, 20)
+    return items + read(reader, 50)
+
+
+def test_a_reader_that_waits_stays_at_the_last_complete_mark_also_after_a_restart_and_in_a_replay(
+    written: Any, event_reader: Callable[..., Any]
+) -> None:
+    world = begun(written)
+    group, logs = world.group(), {world.stream: world.open()}
+    waiting = {**OPTIONS, "on_incomplete": "wait"}
+    first = event_reader(world.controller.url, group, "r1", logs, **waiting)
+    assert until(first, "W10")[-1] == "W10"
+    goes_on_without_b(world)
+    assert up_to(first, 20) == [12]
+    state = ReaderState.from_json(first.save().to_json())
+    first.close()
+    again = event_reader(world.controller.url, group, "r1", logs, state=state, **waiting)
+    assert up_to(again, 20) == []
+    replay = event_reader(world.controller.url, world.group(), "r1", logs, **waiting)
+    assert [each for each in up_to(replay, 20) if isinstance(each, str)] == ["W10"]
+    b_is_back(world)
+    for reader in (again, replay):
+        items = until(reader, "W30")
+        assert (15 in items, reader.late.total) == (True, 0)
+        reader.close()
+
+
+def test_a_reader_that_waits_closes_windows_with_what_the_writer_brings_when_it_is_back(
+    written: Any, tmp_path: Path
+) -> None:
+    world = begun(written)
+    goes_on_without_b(world)
+    with reading(world, world.group(), **OPTIONS, on_incomplete="wait") as reader:
+        windows = reader.windows(Tumbling(10), state=tmp_path / "state")
+        found = [shown(next(windows))]
+        b_is_back(world)
+        world.seal()
+        found += [shown(each) for each in windows]
+    assert found == [(0, [3, 5], ()), (10, [12, 15], ()), (30, [31, 32], ())]
+
+
+def test_a_reader_that_is_to_fail_names_the_writers_and_loses_nothing(written: Any, tmp_path: Path) -> None:
+    world = begun(written)
+    group, failing = world.group(), {**OPTIONS, "on_incomplete": "fail"}
+    with reading(world, group, **failing) as reader:
+        windows = reader.windows(Tumbling(10), state=tmp_path / "state")
+        assert shown(next(windows)) == (0, [3, 5], ())
+        goes_on_without_b(world)
+        with pytest.raises(WritersLeftOut, match=r"mark 20 of stream .* leaves out b, and the last complete is 10"):
+            next(windows)
+    b_is_back(world)
+    world.seal()
+    with reading(world, group, **failing) as reader:
+        found = [shown(each) for each in reader.windows(Tumbling(10), state=tmp_path / "state")]
+    assert found == [(10, [12, 15], ()), (30, [31, 32], ())]
+
+
+def test_one_that_is_to_fail_passes_marks_without_a_writer_where_a_complete_one_follows(written: Any) -> None:
+    world = begun(written)
+    goes_on_without_b(world)
+    b_is_back(world)
+    with reading(world, world.group(), **OPTIONS, on_incomplete="fail") as reader:
+        items = until(reader, "W30")
+        assert [each for each in items if each in ("W10", "W20")] in ([], ["W10"])
+        assert reader.late.total == 0
+
+
+#   one     10        20                    stream one goes on
+#   other   10 (b)    b excluded, a idle    the group leaves stream other out, though nobody knows what b wrote
+@pytest.mark.parametrize("policy", ["go_on", "wait", "fail"])
+def test_a_stream_that_is_set_aside_counts_as_one_whose_marks_leave_a_writer_out(written: Any, policy: str) -> None:
+    one, other = written(1), written(1, TWO_WRITERS)
+    for world, writers in ((one, "a"), (other, "ab")):
+        world.write(("0", 3))
+        for writer in writers:
+            world.note(10, writer)
+    with ReaderGroup(one.controller.connection, f"aside-{one.stream}-{policy}") as group:
+        group.create([one.stream, other.stream])
+    logs = {one.stream: one.open(), other.stream: other.open()}
+    with EventReader(
+        one.controller.connection, f"aside-{one.stream}-{policy}", "r1", logs, **OPTIONS, on_incomplete=policy
+    ) as reader:
+        until(reader, "W10")
+        one.controller.run(calls.exclude(other.stream, "b"))
+        one.controller.run(calls.idle(other.stream, "a"))
+        one.note(20, "a")
+        if policy == "fail":
+            with pytest.raises(WritersLeftOut, match=f"mark 20 of stream '{other.stream}' leaves out a writer"):
+                until(reader, "W20")
+        elif policy == "wait":
+            assert up_to(reader, 20) == []
+        else:
+            item = next_of(reader)
+            assert isinstance(item, WatermarkItem)
+            assert (item.watermark, item.complete, list(item.left_out.values())) == (20, False, [10])
+
+
+def test_what_to_do_without_a_writer_is_one_of_three_and_needs_a_watermark() -> None:
+    with pytest.raises(InvalidConfig, match=r"on_incomplete cannot be 'stop'.*\"go_on\", \"wait\", \"fail\""):
+        EventReader("http://there", "g", "r1", {}, time_domain="event", on_incomplete="stop")
+    with pytest.raises(InvalidConfig, match="time_domain"):
+        EventReader("http://there", "g", "r1", {}, on_incomplete="wait")

@@ -1,0 +1,82 @@
+"""Options of a reader of several streams that each stream has for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reader_client import EventReader, ReaderGroup
+from strandline.client import calls
+from strandline.errors import InvalidConfig
+from strandline.logs import Event, StoredEvent
+from tests.reader_client.event_readers import QUICK, next_of, until
+
+
+def read_from(written: Any) -> tuple[Any, Any, str, dict[str, Any]]:
+    """Two streams, a group that reads them, and their logs."""
+    orders, clicks = written(1), written(1)
+    group = f"both-{orders.stream}"
+    with ReaderGroup(orders.controller.connection, group) as created:
+        created.create([orders.stream, clicks.stream])
+    return orders, clicks, group, {each.stream: each.open() for each in (orders, clicks)}
+
+
+def test_each_stream_has_its_own_function_for_the_time_and_the_writer_of_an_event(written: Any) -> None:
+    orders, clicks, group, logs = read_from(written)
+    for world, value in ((orders, b"5 ada"), (clicks, b"bob,5")):
+        world.log.append([Event(value, segment="0")])
+        world.note(10)
+
+    def words(event: StoredEvent) -> list[str]:
+        return (event.value or b"").decode().split()
+
+    def fields(event: StoredEvent) -> list[str]:
+        return (event.value or b"").decode().split(",")
+
+    options: dict[str, Any] = {
+        "event_time": {orders.stream: lambda event: int(words(event)[0]), clicks.stream: lambda e: int(fields(e)[1])},
+        "writer_of": {orders.stream: lambda event: words(event)[1], clicks.stream: lambda event: fields(event)[0]},
+    }
+    with EventReader(
+        orders.controller.connection, group, "r1", logs, time_domain="event", **options, **QUICK
+    ) as reader:
+        assert {next_of(reader).time, next_of(reader).time} == {5}
+        while next_of(reader).watermark != 10:
+            pass
+        for world, value in ((orders, b"6 ada"), (clicks, b"bob,7"), (clicks, b"bob,8")):
+            world.log.append([Event(value, segment="0")])
+        assert sorted(next_of(reader).time for _ in range(3)) == [6, 7, 8]
+        assert dict(reader.late.by_writer) == {"ada": 1, "bob": 2}
+
+
+#   orders   100 less 30     70 ◄ the least
+#   clicks    90 less  0     90                 one lag for both would give 60
+def test_each_stream_has_its_own_lag_and_the_watermark_is_the_least_of_what_is_left(written: Any) -> None:
+    orders, clicks, group, logs = read_from(written)
+    orders.note(100)
+    clicks.note(90)
+    lags = {orders.stream: 30, clicks.stream: 0}
+    options: dict[str, Any] = {"time_domain": "event", "max_event_time_lag_ms": lags, **QUICK}
+    with EventReader(orders.controller.connection, group, "r1", logs, **options) as reader:
+        assert until(reader, "W70") == ["W70"]
+        clicks.controller.run(calls.idle(clicks.stream, "w1"))
+        orders.note(130)
+        assert until(reader, "W100") == ["W100"]
+
+
+def reader_with(logs: dict[str, Any], options: dict[str, Any]) -> EventReader:
+    return EventReader("http://there", "g", "r1", logs, **options)
+
+
+@pytest.mark.parametrize("name", ["event_time", "writer_of", "max_event_time_lag_ms"])
+def test_a_mapping_has_exactly_the_streams_of_the_logs(name: str) -> None:
+    value: Any = 5 if name == "max_event_time_lag_ms" else int
+    logs: dict[str, Any] = {"orders": None, "clicks": None}
+    for streams in (["orders"], ["orders", "clicks", "orderz"]):
+        wanted = rf"{name} cannot be .*one value for all streams, or one for each of \['clicks', 'orders'\]"
+        with pytest.raises(InvalidConfig, match=wanted):
+            reader_with(logs, {name: dict.fromkeys(streams, value)})
+    reader_with(logs, {name: dict.fromkeys(logs, value)})
+    with pytest.raises(InvalidConfig, match="max_event_time_lag_ms"):
+        reader_with(logs, {"max_event_time_lag_ms": {"orders": 5, "clicks": -1}})

@@ -1,0 +1,101 @@
+"""Whatever marks a reader fetches, and in whatever steps its group comes on or goes back, it goes by all of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reader_client.passed_marks import Judged, PassedMarks
+from reader_client.steps import drive
+from strandline.client import calls
+from strandline.core.incomplete import Completeness, OnIncomplete
+from strandline.errors import WritersLeftOut
+from strandline.paced_log import PacedLog
+from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
+from strandline.wire.streams import WireMark
+from tests.served import AT_ONCE
+
+# Who is excluded while time goes on, by a, to 10, 20, 30 …
+EXCLUDED = ("", "b", "b", "bc", "c", "", "", "c", "bc", "b", "b", "b", "")
+STEPS = {
+    "one by one": range(len(EXCLUDED)),
+    "backwards": range(len(EXCLUDED) - 1, -1, -1),
+    "in leaps": (3, 11, 9, 9, 2, 10, 12, 1, 8, 4),
+}
+
+
+@pytest.fixture(scope="module")
+def marks(controller: Any) -> tuple[Any, str, tuple[WireMark, ...]]:
+    """A stream of the writers a, b and c, and its marks."""
+    stream = controller.stream(1, replace(AT_ONCE, min_writers=3))
+    controller.note(stream, 5, {"0": 1})
+    out: set[str] = set()
+    for number, excluded in enumerate(EXCLUDED, 1):
+        for writer in "bc":
+            if (writer in excluded) != (writer in out):
+                call = calls.exclude if writer in excluded else calls.include
+                controller.run(call(stream, writer))
+        out = set(excluded)
+        for writer in ("b", "c", "w1"):
+            if writer not in out:
+                controller.run(
+                    calls.ask(
+                        "POST", f"/v1/streams/{stream}/notes", lambda *_: None,
+                        {"writer": writer, "time": 10 * number, "position": {"0": number}},
+                    )
+                )  # fmt: skip
+    found = controller.run(calls.marks(stream)).marks
+    assert {each.excluded for each in found} == {(), ("b",), ("c",), ("b", "c")}
+    return controller, stream, found
+
+
+def judged(policy: OnIncomplete, passed: PassedMarks, controller: Any, stream: str, mark: WireMark) -> Judged:
+    bounds = KeyWindow(mark.time, None, mark.complete)
+    of_stream = StreamWindow(
+        lower=mark.time, upper=None, complete=mark.complete, end_of_stream=False, lag_ms=None, behind_ms=None,
+        position={}, keys={"": bounds},
+    )  # fmt: skip
+    window = GroupWindow(
+        streams={stream: of_stream}, watermarks={"": mark.time}, held_by={"": stream}, complete=mark.complete,
+        lag_ms=None, backlog=False, idle=(),
+    )  # fmt: skip
+    return drive(passed.judge(window), controller.connection, time.sleep)
+
+
+@pytest.mark.parametrize("page_marks", [1, 2, 1_000])
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("policy", ["go_on", "wait"])
+def test_a_bound_and_whom_it_leaves_out_follow_from_all_marks_up_to_it(
+    marks: tuple[Any, str, tuple[WireMark, ...]], policy: str, steps: Any, page_marks: int
+) -> None:
+    controller, stream, every = marks
+    follows = OnIncomplete(policy)
+    passed = PassedMarks(follows, PacedLog("reader_client"), page_marks)
+    for step in steps:
+        mark = every[min(step, len(every) - 1)]
+        wanted = Completeness(stream, follows)
+        for each in every[: mark.seq]:
+            wanted.pass_mark(each.time, each.excluded)
+        found = judged(follows, passed, controller, stream, mark)
+        assert found.window.watermarks[""] == found.window.streams[stream].keys[""].lower == wanted.watermark
+        if follows is OnIncomplete.GO_ON:
+            assert found.left_out.get((stream, ""), {}) == wanted.there
+
+
+def test_the_policy_to_fail_fails_after_the_last_complete_mark_only(
+    marks: tuple[Any, str, tuple[WireMark, ...]],
+) -> None:
+    controller, stream, every = marks
+    passed = PassedMarks(OnIncomplete.FAIL, PacedLog("reader_client"))
+    for mark in every:
+        assert judged(OnIncomplete.FAIL, passed, controller, stream, mark).window.watermarks[""] is not None
+    controller.run(calls.exclude(stream, "b"))
+    controller.run(calls.exclude(stream, "c"))
+    controller.note(stream, 1_000, {"0": 50})
+    last = controller.run(calls.marks(stream, after=every[-1].seq)).marks[-1]
+    for _ in range(2):
+        with pytest.raises(WritersLeftOut, match="leaves out b, c, and the last complete is"):
+            judged(OnIncomplete.FAIL, passed, controller, stream, last)
