@@ -266,8 +266,8 @@ class KafkaHistory:
                 process.writers[topic.name]._session.holds = False
 
     def kill_broker(self, name: str, topic: Topic) -> None:
-        """Kills one while events are on their way, which it may have or not. Another takes over, and the killed one comes
-        back later."""
+        """Kills one while events are on their way, which it may have or not. Another takes over, and the killed one
+        comes back later."""
         if self.down is not None:
             self.start_broker()
             return

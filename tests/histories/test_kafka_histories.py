@@ -36,10 +36,6 @@ def test_it_is_while_brokers_are_killed_and_events_given_up(three_brokers: Kafka
         KafkaHistory(seed, three_brokers, connection, kills=True).run()
 
 
-def leaves_during_its_producers_transaction(patch: Patch) -> None:
-    patch.setattr(WriterSession, "_check_no_other_transaction", lambda self, call: None)
-
-
 def notes_newest_over_what_its_producer_sent(patch: Patch) -> None:
     patch.setattr(WriterSession, "known", lambda self, own, given: given or self.newest.greatest)
 
@@ -48,7 +44,7 @@ def looks_at_no_end(patch: Patch) -> None:
     patch.setattr(KafkaLog, "end_offsets", lambda self: {})
 
 
-BUGS = (leaves_during_its_producers_transaction, notes_newest_over_what_its_producer_sent, looks_at_no_end)
+BUGS = (notes_newest_over_what_its_producer_sent, looks_at_no_end)
 
 
 @pytest.mark.parametrize("bug", BUGS)

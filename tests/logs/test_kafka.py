@@ -42,6 +42,15 @@ def new_topic(kafka: Kafka) -> Callable[..., str]:
     return create
 
 
+class KeyFirst(Producer):
+    """A producer of a program, with its arguments in an order of its own."""
+
+    def produce(  # type: ignore[override]  # that is the point
+        self, topic: str, key: Any = None, partition: int = -1, value: Any = None, **more: Any
+    ) -> None:
+        super().produce(topic, key=key, partition=partition, value=value, **more)
+
+
 def read_all(kafka: Kafka, topic: str) -> dict[str, list[bytes | None]]:
     kafka.wait_until_decided(topic)
     with KafkaLogReader(kafka.servers, topic) as reader:
@@ -145,6 +154,18 @@ class TestExistingProducers:
         assert producer.log(topic).flush() == {"0": 2}
         assert reported == [0]
         assert read_all(kafka, topic) == {"0": [b"7", b"8"]}
+
+    @pytest.mark.parametrize("kind", [Producer, SerializingProducer, KeyFirst])
+    def test_a_writer_writes_keys_and_values_through_every_kind_of_producer(
+        self, kafka: Kafka, new_topic: Callable[..., str], kind: type[Producer]
+    ) -> None:
+        topic = new_topic(1)
+        producer = TrackedProducer(kafka.client, kind(kafka.client))
+        log = producer.log(topic)
+        log.append([Event(b"value", key=b"key", segment="0"), Event(b"alone", segment="0")])
+        assert log.flush() == {"0": 2}
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            assert [(each.key, each.value) for each in reader.rows("0", 0, 2)] == [(b"key", b"value"), (None, b"alone")]
 
     def test_what_the_producer_refuses_is_not_waited_for(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
         topic = new_topic(1)
