@@ -39,8 +39,10 @@ class FilePositions:
 
     def __call__(self, source: SourceProgress, index: int) -> Mapping[str, int] | None:
         batch = _batch_of(source.endOffset)
-        if batch is None or not source.description.endswith(self._ending):
+        if not source.description.endswith(self._ending):
             return None
+        if batch is None:  # a stream of files has no offset before its first file
+            return {} if source.description.startswith("FileStreamSource[") else None
         folder = self._checkpoint / "sources" / str(index)
         known = self._sources.get(index)
         if known is None or batch < known.batch or _identity(_list_of(folder, known.batch)) != known.list:

@@ -83,9 +83,9 @@ class Example:
 
 @dataclass(slots=True)
 class _Late:
-    """Late events that the log does not have yet, and when it had the last line."""
+    """Late events, or rows that Spark dropped, that the log does not have yet, and when it had the last line."""
 
-    events: int = 0
+    rows: int = 0
     text: str = ""
     logged_at: float | None = None
 
@@ -174,22 +174,27 @@ class MarkWatch(StreamingQueryListener):
         run.left_out.update(*(_left_out(end) for end in ends))
         counted = False
         for observation, found in _observed(progress):
-            counted = True
+            counted = counted or found["late"] != 0
             if found["late"]:
                 example, such = Example.parse(found["example"]), ""
                 if example is not None and len(example.times) == 2 and example.times[0] < example.times[1]:
                     time, mark = map(text_of, example.times)
                     such = f", such as {example.place}, whose time {time} is below the mark {mark}"
                 lost = "Spark drops those whose window is closed, unless late_to keeps them"
-                text = f"came late{such}: {lost} (observation {observation!r})"
+                text = f"events came late{such}: {lost} (observation {observation!r})"
                 self._add_late(run, observation, found["late"], text)
         dropped = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
         if dropped and not counted and any(offset_of(end) is not None for end in ends):
-            self._add_late(run, "attached", dropped, "came late, and Spark dropped them")
+            at = text_of(watermark_of(progress) or 0)
+            text = (
+                f"rows came late, and Spark dropped them: their time, or the end of their window, is at or before the "
+                f"watermark {at}. Before Spark counts, an aggregation makes the events of a group one row"
+            )
+            self._add_late(run, "attached", dropped, text)
 
-    def _add_late(self, run: _Run, observation: str, events: int, text: str) -> None:
+    def _add_late(self, run: _Run, observation: str, rows: int, text: str) -> None:
         late = run.late.setdefault(observation, _Late())
-        late.events += events
+        late.rows += rows
         late.text = late.text or text
         now = self._now()
         if late.logged_at is None or (now - late.logged_at) * 1000 >= WARNINGS_PAUSE_MS:
@@ -202,8 +207,8 @@ class MarkWatch(StreamingQueryListener):
             if run.left_out
             else "No mark of this run has left out a writer, so a writer broke its promise"
         )
-        _log.warning("query %s: %d events %s. %s", run.query, late.events, late.text, whose)
-        late.events, late.text = 0, ""
+        _log.warning("query %s: %d %s. %s", run.query, late.rows, late.text, whose)
+        late.rows, late.text = 0, ""
 
     def _warn_once(self, progress: StreamingQueryProgress, what: str, text: str) -> None:
         run = str(progress.runId), what
@@ -239,7 +244,7 @@ class MarkWatch(StreamingQueryListener):
         self._marks.pop(ended, None)
         run = self._runs.pop(ended, None)
         for late in [] if run is None else run.late.values():
-            if run is not None and late.events:
+            if run is not None and late.rows:
                 self._log_late(run, late)
         if run is not None and run.is_ours and REDEFINED in (event.exception or ""):
             _log.error(

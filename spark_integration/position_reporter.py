@@ -39,7 +39,8 @@ class PositionReader(Protocol):
     """Reads the position of a source from its progress."""
 
     def __call__(self, source: SourceProgress, index: int) -> Mapping[str, int] | None:
-        """Returns the position at the end of a finished batch; None for another source. `index` counts from 0.
+        """Returns the position at the end of a finished batch: an empty one before the first event, None for another
+        source. `index` counts from 0.
 
         If it knows several sources of a query, they must have the same description: it is one source, read twice.
         """
@@ -146,8 +147,8 @@ class PositionReporter(StreamingQueryListener):
         known = [(source, each) for source, each in read if each is not None]
         names = sorted({source.description for source, _ in known})
         if len(names) != 1:
-            found = " and ".join(names) or "none of its sources"
-            text = f"{found} give positions of {marks.source!r}, but exactly one source must"
+            found = f"{' and '.join(names)} give" if names else "none of its sources gives"
+            text = f"{found} positions of {marks.source!r}, but exactly one source must"
             self._warn_once(progress, f"{text}: its watermark does not move")
             return
         # A query may read one source several times, and each time it is somewhere else.

@@ -69,6 +69,31 @@ def test_no_filter_goes_below_the_columns_that_a_query_computes(
     assert operators[-4].startswith("Filter isnull(mark")
 
 
+def test_a_folder_without_a_file_is_no_reason_for_a_warning(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any, caplog: Any
+) -> None:
+    with running(attached()) as run:
+        assert settle(spark, run) == {}
+        folder.put("one", [1_000, 12_000])
+        folder.mark(11_000)
+        assert settle(spark, run) == {0: 1}
+    assert caplog.messages == []
+
+
+def test_late_events_that_spark_drops_have_a_line_with_its_count_of_rows_and_the_watermark(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any, caplog: Any
+) -> None:
+    with running(attached(), exact=False) as run:
+        folder.put("one", [1_000, 12_000])
+        folder.mark(11_000)
+        assert settle(spark, run) == {0: 1}
+        folder.put("one", [1, 2, 3, 4, 5])
+        assert settle(spark, run) == {0: 1}
+    (line,) = caplog.messages
+    assert ": 1 rows came late, and Spark dropped them: " in line  # which an aggregation had made of the five
+    assert "is at or before the watermark 1970-01-01T00:00:10.999Z. " in line
+
+
 def test_two_queries_of_a_session_that_attach_one_stream_have_positions_of_their_own(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_integration import attach, detach, read_events
 from spark_integration.errors import InvalidOption
 from spark_integration.file_positions import FilePositions
-from spark_integration.mark_source import MarkOptions, MarkReader
+from spark_integration.mark_source import MarkOptions, MarkReader, offset_of
 from spark_integration.options import StreamAccess
 from spark_integration.passed_marks import PassedMarks
 from spark_integration.releases import ReadAllAvailable, ReadMaxRows
@@ -164,7 +164,9 @@ def test_a_word_that_is_no_policy_is_refused(stream: Any, event_log: Any) -> Non
     ("policy", "found"),
     [(OnIncomplete.GO_ON, [(10, ()), (40, ("b",)), (50, ())]), (OnIncomplete.WAIT, [(10, ()), (10, ("b",)), (50, ())])],
 )
-def test_the_marks_of_an_attached_source_follow_the_same_policies(stream: Any, policy: Any, found: list[Any]) -> None:
+def test_the_marks_of_an_attached_source_follow_the_same_policies_with_the_same_lines(
+    stream: Any, policy: Any, found: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
     access = StreamAccess(controller=stream.url, stream=stream.name)
     reader = MarkReader(MarkOptions(access=access, group=stream.name, source="orders", on_incomplete=policy))
     at = reader.initialOffset()
@@ -178,6 +180,9 @@ def test_the_marks_of_an_attached_source_follow_the_same_policies(stream: Any, p
         _, at = reader.read(at)
         seen.append((at["mark"], tuple(at["without"])))
     assert seen == found
+    began, ceased = caplog.messages
+    assert f"stream {stream.name!r}: marks leave out b from" in began
+    assert "marks leave out b no longer, from 1970-01-01T00:00:00.050Z on" in ceased
     failing = MarkReader(MarkOptions(access=access, group="other", source="orders", on_incomplete=OnIncomplete.FAIL))
     _, at = failing.read(failing.initialOffset())
     stream.run(group_calls.report("other", stream.name, at["epoch"], {stream.name: {"0": 5}}, None))
@@ -185,52 +190,68 @@ def test_the_marks_of_an_attached_source_follow_the_same_policies(stream: Any, p
         failing.read(at)
 
 
+class Input:
+    """The stream's events as a query reads them: from the log by the source, or from a folder that is attached."""
+
+    def __init__(self, spark: SparkSession, stream: Any, event_log: Any, path: Path, way: str) -> None:
+        self._spark, self._stream, self._log, self._way = spark, stream, event_log, way
+        self._folder, self._checkpoint = Folder(path / "events", stream), path / "checkpoint"
+
+    def events(self, policy: str) -> DataFrame:
+        given: dict[str, Any] = {"controller": self._stream.url, "stream": self._stream.name, "on_incomplete": policy}
+        given |= {"event_time": "time", "only_windows": True}
+        if self._way == "source":
+            return read_events(self._spark, **given, path=self._log.path, schema="time bigint")
+        raw = self._spark.readStream.schema("time bigint").json(str(self._folder.path))
+        raw = raw.withColumn("time", functions.timestamp_millis("time"))
+        return attach(self._spark, raw, **given, positions=FilePositions(self._checkpoint))
+
+    def put(self, *times: int) -> None:
+        for time in times:
+            self._log.log.append([Event(b'{"time": %d}' % time, key=b"k", segment="0")])
+            self._folder.put("0", [time])
+
+    def settle(self, run: Any) -> dict[int, int]:
+        found: dict[int, int] = run.settle() if self._way == "source" else settle(self._spark, run)
+        return found
+
+    def close(self) -> None:
+        if self._way == "attach":
+            detach(self._spark)
+
+
 @pytest.mark.parametrize("way", ["source", "attach"])
 def test_no_window_closes_without_a_writer_that_is_waited_for(
     spark: SparkSession, stream: Any, event_log: Any, running: Any, tmp_path: Path, way: str
 ) -> None:
-    folder = Folder(tmp_path / "events", stream)
-
-    def put(*times: int) -> None:
-        for time in times:
-            event_log.log.append([Event(b'{"time": %d}' % time, key=b"k", segment="0")])
-            folder.put("0", [time])
-
-    given: dict[str, Any] = {"controller": stream.url, "stream": stream.name, "on_incomplete": "wait"}
-    given |= {"event_time": "time", "only_windows": True}
-    if way == "source":
-        events = read_events(spark, **given, path=event_log.path, schema="time bigint")
-    else:
-        raw = spark.readStream.schema("time bigint").json(str(folder.path))
-        raw = raw.withColumn("time", functions.timestamp_millis("time"))
-        events = attach(spark, raw, **given, positions=FilePositions(tmp_path / "checkpoint"))
-    with running(events.groupBy(functions.window("time", "10 milliseconds")).count()) as run:
-
-        def settled() -> dict[int, int]:
-            return run.settle() if way == "source" else settle(spark, run)
-
-        put(1, 2)
-        assert settled() == {0: 2}
-        put(11, 21, 31)
+    given = Input(spark, stream, event_log, tmp_path, way)
+    windows = given.events("wait").groupBy(functions.window("time", "10 milliseconds")).count()
+    with running(windows) as run:
+        given.put(1, 2)
+        assert given.settle(run) == {0: 2}
+        given.put(11, 21, 31)
         go_on_without_b(stream)
-        assert settled() == {0: 2}
+        assert given.settle(run) == {0: 2}
         if way == "source":
             found = [one.observedMetrics["strandline"].asDict() for one in run.progress() if one.observedMetrics]
             assert [one["incomplete"] for one in found if one["mark"]] == [0, 1]
-        put(15, 45)  # of b, and no row is dropped
+        else:
+            offsets = [offset_of(each.endOffset) for one in run.progress() for each in one.sources]
+            assert [one.without for one in offsets if one is not None and one.mark is not None][-1] == ("b",)
+        given.put(15, 45)  # of b, and no row is dropped
         bring_b_back(stream)
-        assert settled() == {0: 2, 10: 2, 20: 1, 30: 1, 40: 1}
-    if way == "attach":
-        detach(spark)
+        assert given.settle(run) == {0: 2, 10: 2, 20: 1, 30: 1, 40: 1}
+    given.close()
 
 
+@pytest.mark.parametrize("way", ["source", "attach"])
 def test_a_query_that_is_to_fail_ends_with_the_names(
-    spark: SparkSession, stream: Any, event_log: Any, running: Any
+    spark: SparkSession, stream: Any, event_log: Any, running: Any, tmp_path: Path, way: str
 ) -> None:
-    given: dict[str, Any] = {"controller": stream.url, "stream": stream.name, "on_incomplete": "fail"}
-    events = read_events(spark, **given, path=event_log.path, schema="time bigint", event_time="time")
-    event_log.append("0", range(1, 6))
+    given = Input(spark, stream, event_log, tmp_path, way)
+    windows = given.events("fail").groupBy(functions.window("time", "10 milliseconds")).count()
+    given.put(*range(1, 6))
     go_on_without_b(stream)
-    windows = events.groupBy(functions.window("time", "10 milliseconds")).count()
     with running(windows) as run, pytest.raises(StreamingQueryException, match="leaves out b, and the last complete"):
-        run.settle()
+        given.settle(run)
+    given.close()

@@ -93,9 +93,13 @@ class TestFiles:
             assert positions(source({"logOffset": 0}, "FileStreamSource[file:/data/in]"), 1) == {"a": 1}
             assert positions(source({"logOffset": 0}, "FileStreamSource[file:/data/begin]"), 0) is None
 
+    def test_a_folder_that_had_no_file_yet_is_at_its_beginning(self, tmp_path: Path) -> None:
+        assert FilePositions(tmp_path)(source(None), 0) == {}
+        assert FilePositions(tmp_path, folder="orders")(source(None), 0) is None
+
     def test_another_sources_offset_is_none_of_its_business(self, tmp_path: Path) -> None:
-        for offset in (None, {"orders": {"0": 5}}, 7):
-            assert FilePositions(tmp_path)(source(offset), 0) is None
+        for offset in ({"orders": {"0": 5}}, 7, None):
+            assert FilePositions(tmp_path)(source(offset, "Kafka[orders]"), 0) is None
         assert KafkaPositions("orders")(source({"orders": {"0": 5}}), 0) == {"0": 5}
         assert KafkaPositions("orders")(source({"logOffset": 5}), 0) is None
 
@@ -153,7 +157,7 @@ class TestReporter:
         assert self.handle_progress(stream, ("Kafka[orders]", {"0": 5}), ("Kafka[orders, bills]", {"0": 5})) == {}
         assert "query job: Kafka[orders, bills] and Kafka[orders] give positions of 'orders'" in caplog.text
         assert self.handle_progress(stream) == {}
-        assert "query job: none of its sources give positions of 'orders'" in caplog.text
+        assert "query job: none of its sources gives positions of 'orders'" in caplog.text
 
     def test_other_topics_of_a_source_are_named_once_and_move_nothing(
         self, stream: Any, caplog: pytest.LogCaptureFixture

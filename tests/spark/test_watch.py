@@ -127,10 +127,13 @@ class Watched:
         self._watch.onQueryProgress(QueryProgressEvent(StreamingQueryProgress.fromJson(seen)))
         return self._lines()
 
-    def attached(self, dropped: int) -> list[str]:
+    def attached(self, dropped: int, **metrics: Any) -> list[str]:
+        """The new lines of the log about an attached source, beside one with these metrics."""
         end = MarkOffset(group="g", stream="s", source="orders", without=("b",)).to_json()
         seen = json.loads(progress([OTHER, OTHER | {"endOffset": json.dumps(end)}]).json) | {
-            "stateOperators": [OPERATOR | {"numRowsDroppedByWatermark": dropped}]
+            "stateOperators": [OPERATOR | {"numRowsDroppedByWatermark": dropped}],
+            "eventTime": {"watermark": "2026-03-01T12:00:00.000Z"},
+            "observedMetrics": {"a": {**NOTHING, **metrics}} if metrics else {},
         }
         self._watch.onQueryProgress(QueryProgressEvent(StreamingQueryProgress.fromJson(seen)))
         return self._lines()
@@ -173,9 +176,18 @@ def test_what_spark_drops_of_an_attached_source_has_a_line_too(watched: Watched)
     assert watched.attached(0) == []
     (line,) = watched.attached(5)
     assert line == (
-        f"query {IDS}: 5 events came late, and Spark dropped them. Marks have left out b, whose they may be"
+        f"query {IDS}: 5 rows came late, and Spark dropped them: their time, or the end of their window, is at or "
+        "before the watermark 2026-03-01T12:00:00.000Z. Before Spark counts, an aggregation makes the events of a "
+        "group one row. Marks have left out b, whose they may be"
     )
     assert watched.attached(2) == []
+
+
+def test_what_spark_drops_of_an_attached_source_beside_another_one_has_a_line_too(watched: Watched) -> None:
+    (line,) = watched.attached(5, late=5)  # those of the other one, which has counted them
+    assert ": 5 events came late" in line
+    (line,) = watched.attached(2, late=0)
+    assert ": 2 rows came late, and Spark dropped them" in line
 
 
 def test_the_first_event_without_a_time_is_named_once(watched: Watched) -> None:
