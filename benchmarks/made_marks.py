@@ -97,7 +97,7 @@ def store(path: Path, rows: Rows) -> None:
             for seq, row in enumerate(rows[start : start + PIECE].tolist(), start=start + 1):
                 cut = {name: offset for name, offset in zip(names, row, strict=True) if offset}
                 written = json.dumps(cut, separators=(",", ":"))
-                yield STREAM, "", seq, seq, seq, written, None, "[]", 0, fence
+                yield STREAM, "", seq, seq, seq, written, None, None, 0, fence
 
     with sqlite3.connect(path) as connection:
         fence = connection.execute("SELECT fence FROM stream").fetchone()[0]

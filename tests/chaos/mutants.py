@@ -23,6 +23,7 @@ from controller.commit.writer_log import WriterLog
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
 from controller.storage import load as stored_module
+from controller.storage import marks as marks_module
 from controller.storage import rows as rows_module
 from controller.streams import reads as reading_module
 from controller.streams.loaded_stream import LoadedStream
@@ -320,7 +321,7 @@ def change_marks_on_loading() -> None:
         return broken
 
     patch(rows_module, "mark_of", make)
-    patch(stored_module, "mark_of", make)
+    patch(marks_module, "mark_of", make)
 
 
 def stamp_positions_on_arrival() -> None:

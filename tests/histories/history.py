@@ -396,6 +396,17 @@ class History:
         with suppress(StrandlineError):
             self.group.delete()
         self.group.create([STREAM], reader_timeout_ms=None)
+        self.come_back()
+
+    def come_back(self) -> None:
+        """Some of the processes register, as they are told to, and some of these have nothing to do any more."""
+        for name in NAMES:
+            if self.processes[name] and self.random.random() < 0.6:
+                process = self.newest_of(name)
+                self.attempt(process, lambda each: each.writer.register())
+                if process.alive and self.random.random() < 0.6:
+                    self.attempt(process, lambda each: each.writer.idle())
+        self.check()
 
     def begin_again(self, names: Iterable[str]) -> None:
         """The controller has lost what it had, except of these names."""
@@ -427,6 +438,7 @@ class History:
         self.returned |= self.backups[-1][1]
         if segments - known:  # as after any scaling that the controller has not taken
             self.scale_again(known)
+        self.come_back()
 
     def held_names(self) -> set[str]:
         """Names of this test whose last words in the store are not that they are done."""
