@@ -324,6 +324,8 @@ class History:
                     process.bound = max(time, process.bound or time)
                     self.highest = max(self.highest, time)
                 transaction.commit(time)
+                if end == "commit" and isinstance(process.writer, BackgroundWriter):
+                    process.writer.wait_until_answered(2_000)  # its mark is seen before another name registers
 
     def close(self, process: Process) -> None:
         process.writer.close()
