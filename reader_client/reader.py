@@ -27,6 +27,7 @@ from strandline.core.incomplete import OnIncomplete
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.core.progress import News, Progress, no_order
+from strandline.core.short_log import CHECKED_MS, short_log
 from strandline.core.time_units import milliseconds
 from strandline.errors import (
     Fenced,
@@ -46,7 +47,6 @@ from strandline.wire.shapes import Positions
 
 POLL_FIRST_MS: Final = 5  # between the first two polls of a log without new events, then twice as long each time
 POLL_BOUND_MS: Final = 100  # the longest of these pauses
-LOG_CHECKED_MS: Final = 10_000  # a log that has nothing more for so long is compared with the marks
 
 WatermarkName: TypeAlias = tuple[str | None, str]  # the stream, or None for all streams, and the time key
 
@@ -173,7 +173,7 @@ class ReaderJobs:
                 return found
             if self.at_end or (deadline is not None and now >= deadline):
                 return None
-            if now - self._log_checked_at >= LOG_CHECKED_MS:
+            if now - self._log_checked_at >= CHECKED_MS:
                 self._log_checked_at = now
                 yield from self._check_log_ends()
             until = min(self._report_at, now + POLL_BOUND_MS if deadline is None else deadline)
@@ -314,8 +314,9 @@ class ReaderJobs:
             if each.upper is not None:  # a mark is ahead
                 described = yield from remote(calls.describe(stream))
                 ends = yield from local(self._logs[stream].end_offsets)
-                for mark in described.latest_marks.values():
-                    self._log.log_ends(stream, ends, mark.cut)
+                line = short_log(stream, ends, [mark.cut for mark in described.latest_marks.values()])
+                if line is not None:
+                    self._log.short_log(stream, line)
 
     def _next_event(self) -> EventItem | None:
         """Returns the next event that is not for `on_late`."""

@@ -91,16 +91,11 @@ class ReaderLog:
             "again, create a group of another name, and give its reader another state file",
         )
 
-    def log_ends(self, stream: str, ends: Mapping[str, int], cut: Mapping[str, int]) -> None:
+    def short_log(self, stream: str, line: str) -> None:
         """Names a log that ends before the marks do, once."""
-        short = next((segment for segment, offset in sorted(cut.items()) if ends.get(segment, 0) < offset), None)
-        if short is not None and stream not in self._short:
+        if stream not in self._short:
             self._short.add(stream)
-            self.paced.warn(
-                f"short {stream}",
-                f"{self._who}: the log of stream {stream!r} ends at {ends.get(short, 0)} in segment {short!r}, and the "
-                f"marks are at {cut[short]}: is it the stream's log? Time waits for what is missing",
-            )
+            self.paced.warn(f"short {stream}", f"{self._who}: {line}")
 
 
 def place_of(stream: str, event: StoredEvent) -> str:

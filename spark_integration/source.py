@@ -34,6 +34,7 @@ from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange, read_par
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.core.event_time_lag import EventTimeLag
+from strandline.core.short_log import CHECKED_MS, short_log
 from strandline.core.writer import WriterState
 from strandline.logs.errors import LogUnavailable
 
@@ -115,6 +116,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._read: Positions | None = None  # the group's positions when its watermark was last followed
         self._last: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark planned last
         self._shown: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark read last
+        self._log_checked_at = 0.0  # or when the last batch was planned
+        self._log_is_short = False  # and named
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._options,)
@@ -177,7 +180,10 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             mark = later(mark, self._followed(window))
         end = SourceOffset(planned, later(begin.mark, mark), backlog, self._run, identity, key, without)
         if end.run == begin.run and end.mark == begin.mark and not _moved(begin, planned):
+            if planned == ends and self._windows().now_ms() - self._log_checked_at >= CHECKED_MS:
+                self._check_log_ends()
             return start  # a change of the backlog alone needs no batch
+        self._log_checked_at = self._windows().now_ms()
         return end.to_json()
 
     def _followed(self, window: GroupWindow) -> int | None:
@@ -200,6 +206,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         ends = self._ask_log(lambda log: log.end_offsets())
+        self._check_log_ends()
         planned = plan_end({}, ends, self._ask_log(lambda log: log.segments()), None)
         self._target = SourceOffset(planned, self._bound(planned, None)[0])
 
@@ -289,6 +296,18 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                     "with a new checkpoint, and give a new query `startingPositions` that the log has",
                 )
             windows.pause(WINDOW_FIRST_PAUSE_MS)
+
+    def _check_log_ends(self) -> None:
+        """Names a log that ends before the marks do, once."""
+        self._log_checked_at = self._windows().now_ms()
+        if self._log_is_short:
+            return
+        marks = self._windows().describe().latest_marks.values()
+        ends = self._ask_log(lambda log: log.end_offsets())  # afterwards, so that a new mark does not look too far
+        line = short_log(self._options.access.stream, ends, [mark.cut for mark in marks])
+        if line is not None:
+            self._log_is_short = True
+            _log.warning("%s", line)
 
     def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int], group: GroupWindow | None) -> bool:
         """Whether the job is in backlog. By lag it goes by its group, if it has one. Once out of backlog it stays out

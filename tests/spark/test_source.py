@@ -285,6 +285,47 @@ def test_a_source_is_in_backlog_while_any_strategy_says_so(
     reader.stop()
 
 
+@pytest.mark.parametrize("trigger", ["any", "availableNow"])
+def test_a_log_that_ends_before_the_marks_is_named_once(
+    reader: StrandlineStreamReader,
+    stream: Any,
+    event_log: Any,
+    trigger: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    event_log.append("0", [1, 2])
+    stream.mark(50, {"0": 2})
+    at = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    stream.mark(60, {"0": 3})
+    if trigger == "any":
+        at = reader.latestOffset(at, ReadAllAvailable())
+        assert not caplog.records  # ten seconds have not passed
+        monkeypatch.setattr("spark_integration.source.CHECKED_MS", 0)
+    else:
+        reader.prepareForTriggerAvailableNow()
+    for _ in range(2):
+        reader.latestOffset(at, ReadAllAvailable())
+    (record,) = caplog.records
+    assert f"the log of stream {stream.name!r} ends at 2 in segment '0', and the marks are at 3" in record.getMessage()
+
+
+def test_a_log_that_has_all_that_the_marks_cover_is_not_named(
+    reader: StrandlineStreamReader,
+    stream: Any,
+    event_log: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spark_integration.source.CHECKED_MS", 0)
+    event_log.append("0", [1, 2])
+    stream.mark(50, {"0": 2})
+    reader.prepareForTriggerAvailableNow()
+    at = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert reader.latestOffset(at, ReadAllAvailable()) == at
+    assert not caplog.records
+
+
 #   lag         2 h    none    grows, with events and without   idle    grown, back
 #   backlog     yes    no      no                               no      yes
 @pytest.mark.parametrize("group", [None, "steady"])
