@@ -112,12 +112,12 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile 
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-build-isolation --unsafe-package strandline $(LOCK)
 lock: environment ## Compile the requirement files again, on Python 3.11; LOCK=--upgrade takes newer versions
 	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make lock needs the oldest Python supported, 3.11: make PYTHON=python3.11 lock")'
-	$(COMPILE) --output-file requirements/build.txt requirements/build.in
+	$(COMPILE) --output-file tools/requirements/build.txt tools/requirements/build.in
 	$(BIN)/python -m tools.lowest --write
-	$(COMPILE) --output-file requirements/lowest.txt requirements/lowest.in
-	$(COMPILE) --output-file requirements/site.txt requirements/site.in
-	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
-	$(COMPILE) --extra dashboard --extra postgres --constraint requirements/dev.txt --output-file container/requirements.txt pyproject.toml
+	$(COMPILE) --output-file tools/requirements/lowest.txt tools/requirements/lowest.in
+	$(COMPILE) --output-file tools/requirements/site.txt tools/requirements/site.in
+	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file tools/requirements/dev.txt pyproject.toml tools/requirements/dev.in
+	$(COMPILE) --extra dashboard --extra postgres --constraint tools/requirements/dev.txt --output-file deploy/container/requirements.txt pyproject.toml
 	$(BIN)/python -m tools.licences
 
 release: servers environment ## Check that this version can be released, test and build it, and say what remains by hand

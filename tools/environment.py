@@ -1,6 +1,6 @@
 """Creates the virtual environment .venv, or updates it to match its requirement files if they changed.
 
-All packages come from requirements/*.txt, by version and hash; the project itself is installed editable.
+All packages come from tools/requirements/*.txt, by version and hash; the project itself is installed editable.
 `separate` makes the environments that other tools have for themselves. No step uses build isolation, which would fetch
 unpinned packages. preflight.py has checked this Python.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES_PER_LINE = 20
 TAIL_LINES = 30
-OF_THE_WORKSHOP = ("build", "dev")  # the files of requirements/ that .venv has
+OF_THE_WORKSHOP = ("build", "dev")  # the files of tools/requirements/ that .venv has
 # The targets with an environment of their own, and the files that it has.
 OF_THEIR_OWN = {"lowest": ("build", "lowest"), "site": ("site",)}
 # Lines of pip's output to show: large downloads and long steps.
@@ -36,7 +36,7 @@ def requirements_fingerprint(root: Path, *names: str) -> str:
     """Changes with the pinned requirements, the Python and the path of the checkout, which scripts contain."""
     digest = hashlib.sha256(f"{root}\0{sys.version}\0{os.path.realpath(sys.executable)}".encode())
     for name in names or OF_THE_WORKSHOP:
-        file = root / "requirements" / f"{name}.txt"
+        file = root / "tools" / "requirements" / f"{name}.txt"
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -87,12 +87,12 @@ def install_requirements(python: Path) -> None:
     install: list[str | Path] = [python, "-I", "-u", "-m", "pip", "install", "--progress-bar", "off"]
     install += ["--require-hashes", "--no-build-isolation"]
     for number, name in enumerate(("build", "dev"), start=2):
-        file = ROOT / "requirements" / f"{name}.txt"
+        file = ROOT / "tools" / "requirements" / f"{name}.txt"
         total = pinned(file)
-        say(f"[{number}/4] installing the {total} packages pinned in requirements/{name}.txt")
+        say(f"[{number}/4] installing the {total} packages pinned in tools/requirements/{name}.txt")
         if name == "dev":
             say("    the first time this downloads them, mostly Spark, and takes some minutes")
-        run(f"installing requirements/{name}.txt", *install, "-r", file, total=total)
+        run(f"installing tools/requirements/{name}.txt", *install, "-r", file, total=total)
 
 
 def set_up() -> bool:
@@ -129,7 +129,7 @@ def separate(target: str) -> Iterator[Path]:
 
 
 def make_separate(folder: Path, *names: str) -> None:
-    """Makes an environment with what these files of requirements/ pin, unless it is there."""
+    """Makes an environment with what these files of tools/requirements/ pin, unless it is there."""
     python, stamp = folder / "bin" / "python", folder / "requirements.stamp"
     fingerprint = requirements_fingerprint(ROOT, *names)
     if python.exists() and is_stamped(stamp, fingerprint):
@@ -139,9 +139,9 @@ def make_separate(folder: Path, *names: str) -> None:
     install = (python, "-I", "-u", "-m", "pip", "install", "--progress-bar", "off", "--require-hashes")
     isolation = ("--no-build-isolation",) if "build" in names else ("--only-binary", ":all:")
     for name in names:
-        file = ROOT / "requirements" / f"{name}.txt"
-        say(f"strandline: installing the {pinned(file)} packages pinned in requirements/{name}.txt, in {shown}")
-        run(f"installing requirements/{name}.txt", *install, *isolation, "-r", file, total=pinned(file))
+        file = ROOT / "tools" / "requirements" / f"{name}.txt"
+        say(f"strandline: installing the {pinned(file)} packages pinned in tools/requirements/{name}.txt, in {shown}")
+        run(f"installing tools/requirements/{name}.txt", *install, *isolation, "-r", file, total=pinned(file))
     stamp.write_text(fingerprint)
 
 

@@ -3,7 +3,7 @@
     .venv/bin/python -m tools.licences
 
 `.venv` has most of them. `make lowest` and `make site` have environments of their own, which few checkouts have: this
-makes them, and writes the licences of what only they install to requirements/licences.json, as `make lock` does.
+makes them, and writes the licences of what only they install to tools/requirements/licences.json, as `make lock` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from tools.environment import OF_THE_WORKSHOP, OF_THEIR_OWN, SetupError, say, separate
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-RECORD: Final = ROOT / "requirements" / "licences.json"
+RECORD: Final = ROOT / "tools" / "requirements" / "licences.json"
 
 # What other spellings in the packages' own descriptions are in SPDX.
 SPDX: Final = {
@@ -89,8 +89,8 @@ def licence_of(package: Distribution) -> str:
 
 @cache
 def pinned(*names: str) -> dict[str, str]:
-    """The version of each package that these files of requirements/ pin: those of `.venv` unless named."""
-    files = [ROOT / "requirements" / f"{name}.txt" for name in names or OF_THE_WORKSHOP]
+    """The version of each package that these files of tools/requirements/ pin: those of `.venv` unless named."""
+    files = [ROOT / "tools" / "requirements" / f"{name}.txt" for name in names or OF_THE_WORKSHOP]
     return dict(found for file in files for found in _PIN.findall(file.read_text()))
 
 

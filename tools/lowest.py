@@ -1,8 +1,8 @@
 """Runs tests on the lowest versions that pyproject.toml allows: `make lowest`.
 
 Each direct dependency of the base and of every extra, but PySpark, is installed in the version that its lower bound
-names, in the environment `.lowest`; what these bring along is as new as it may be. `requirements/lowest.txt` pins all
-of it. A change of a bound is brought there by `make lock`.
+names, in the environment `.lowest`; what these bring along is as new as it may be. `tools/requirements/lowest.txt`
+pins all of it. A change of a bound is brought there by `make lock`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from tools.environment import SetupError, run, say, separate
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-IN_FILE: Final = ROOT / "requirements" / "lowest.in"
+IN_FILE: Final = ROOT / "tools" / "requirements" / "lowest.in"
 # What runs the tests, in the versions that they run with otherwise.
 RUNNING: Final = ("editables", "hatchling", "hypothesis", "packaging", "pytest", "pytest-timeout", "pytest-xdist")
 # They need no Maven, no Java and no browser: confluent-kafka and Jinja2 are installed, and not run.
@@ -48,7 +48,7 @@ INTRODUCTION: Final = """\
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="write requirements/lowest.in, and run nothing")
+    parser.add_argument("--write", action="store_true", help="write tools/requirements/lowest.in, and run nothing")
     if parser.parse_args().write:
         IN_FILE.write_text(lowest_in(ROOT))
         return 0
@@ -66,7 +66,7 @@ def main() -> int:
 
 def lowest_in(root: Path) -> str:
     """The lower bounds of all direct dependencies as versions, and the tools at the versions that are pinned."""
-    text = "".join((root / "requirements" / f"{name}.txt").read_text() for name in ("build", "dev"))
+    text = "".join((root / "tools" / "requirements" / f"{name}.txt").read_text() for name in ("build", "dev"))
     pins = dict(re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", text, re.MULTILINE))
     return INTRODUCTION + "\n".join([*sorted(set(lowest(root))), *(f"{name}=={pins[name]}" for name in RUNNING), ""])
 

@@ -1,4 +1,4 @@
-"""Does what container/Containerfile says without a container engine, and starts what comes out.
+"""Does what deploy/container/Containerfile says without a container engine, and starts what comes out.
 
     .venv/bin/python -m tools.try_image /usr/bin/python3.11
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-FILE: Final = ROOT / "container" / "Containerfile"
+FILE: Final = ROOT / "deploy" / "container" / "Containerfile"
 # What the file's steps name of the image's root. Everything else is as on this machine.
 OF_THE_IMAGE: Final = re.compile(r"(?<![\w.-])(?=/(?:opt|usr/src|var/lib/strandline)\b)")
 ONLY_AN_ENGINE: Final = ("useradd",)

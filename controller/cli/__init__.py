@@ -47,7 +47,7 @@ COMMANDS: Final = {
     "api": "Make any call of the HTTP API.",
     "completion": "Print a script that completes commands in a shell.",
 }
-TOOLS: Final = {"assess": "strandline_tools.assess", "audit": "strandline_tools.audit"}
+TOOLS: Final = {"assess": "controller.cli.log_checks.assess", "audit": "controller.cli.log_checks.audit"}
 INTERRUPTED_STATUS: Final = 130
 FAILED_STATUS: Final = 1
 WRONG_COMMAND_LINE_CODE: Final = "wrong_command_line"

@@ -49,7 +49,7 @@ def _check_is_store(url: URL) -> None:
     with reading(url) as connection:
         upgrade.check_ours(connection, shown(url))
         if not inspect(connection).get_table_names():
-            raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
+            raise WrongSchema(None, schema.REVISION)
 
 
 def restore(url: str, file: Path | None, now: int) -> Restored:

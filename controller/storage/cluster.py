@@ -260,7 +260,6 @@ def _begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
             served_until=STORE_NOW,
             draining=False,
             began_at=STORE_NOW,
-            revision=schema.REVISION,
         )
     )
     former = [*ended, *([] if previous is None else [previous])]

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from types import TracebackType
-from typing import Final, assert_never
 
-from sqlalchemy import URL, Connection, Engine, func, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL, Connection, Engine
 
-from controller.cluster.records import SHARDS
 from controller.storage import upgrade
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.postgresql import (
-    DEADLOCK,
-    NOT_IN_TIME,
     Timeline,
-    check_none_alone,
     joint_engine,
     reading_engine,
-    sharing_engine,
 )
 from controller.storage.refusals import (
     NoStore,
     OneController,
-    ShardsFixed,
     StoreAway,
-    TablesInUse,
     shown,
 )
 from controller.storage.rewind import Rewound, rewind
@@ -39,10 +28,6 @@ from controller.storage.session import Sessions, StoreSession, sessions_of
 from controller.storage.sqlite import ServedFiles
 from controller.storage.transaction import refusing, transaction
 from strandline.errors import StoreCorrupt
-
-MIGRATE_LOCK_MS: Final = 500  # PostgreSQL: how long a migration beside controllers waits for a lock, and they for it
-MIGRATE_PAUSE_MS: Final = 500  # PostgreSQL: before such a migration tries again
-MIGRATE_TRIES: Final = 20  # PostgreSQL: of such a migration
 
 
 @dataclass(slots=True)
@@ -101,7 +86,7 @@ def _make_if_empty(writer: Connection, url: URL) -> bool:
     upgrade.check_ours(writer, shown(url))
     fresh = upgrade.is_empty(writer)
     if fresh:
-        upgrade.make(writer, SHARDS if kind_of(url).serves_many else 1)
+        upgrade.make(writer)
     upgrade.check(writer)
     return fresh
 
@@ -172,76 +157,31 @@ def check_store(url: str, *, joint: bool = False) -> bool:
         return database.fresh
 
 
-class MigrationPart(StrEnum):
-    """Which steps of a migration are taken."""
-
-    ALL = "all"  # while nobody serves the store
-    BEFORE = "before"  # those that only add, while controllers of the version before serve
-    AFTER = "after"  # the rest, once the version before serves no more
-
-
-def migrate(url: str, part: MigrationPart = MigrationPart.ALL, shards: int | None = None) -> tuple[str | None, str]:
-    """Migrates a store to this version's schema; returns its revision before and after.
-
-    `shards` is how many an empty database gets. Raises StoreRefused, among others AlreadyServed, StepsInTheWay,
-    ServedByOlder, TablesInUse and ShardsFixed.
-    """
+@contextmanager
+def migrating(url: str) -> Iterator[Connection]:
+    """A store that nobody serves, in a transaction, to change its schema. Raises StoreRefused, also AlreadyServed."""
     parsed = parse_url(url)
     kind = kind_of(parsed)
-    if not kind.serves_many and part is not MigrationPart.ALL:
-        raise OneController(shown(parsed))
-    if not kind.serves_many and shards is not None:
-        raise ShardsFixed(shown(parsed))
     with ExitStack() as opened, refusing(parsed):
-        if part is not MigrationPart.ALL:
-            return _migrate_beside(parsed, part, shards)
         engines = kind.serving(parsed, opened, statement_timeout_ms=0)  # a step may take its time
         with engines.writing.connect() as connection, transaction(connection):
-            return _migrate(connection, parsed, part, shards)
+            if kind.serves_many:
+                upgrade.one_at_a_time(connection)
+            upgrade.check_ours(connection, shown(parsed))
+            yield connection
 
 
-def _migrate_beside(url: URL, part: MigrationPart, shards: int | None) -> tuple[str | None, str]:
-    """Migrates a PostgreSQL store while controllers serve it. Whoever waits for a lock of ours waits for a moment."""
-    engine = sharing_engine(url, statement_timeout_ms=0)
-    for each in range(MIGRATE_TRIES):
-        if each:
-            time.sleep(MIGRATE_PAUSE_MS / 1000)
-        try:
-            with engine.connect() as connection, transaction(connection):
-                connection.execute(select(func.set_config("lock_timeout", str(MIGRATE_LOCK_MS), True)))
-                return _migrate(connection, url, part, shards)
-        except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in (NOT_IN_TIME, DEADLOCK):
-                raise
-    raise TablesInUse(shown(url))
-
-
-def _migrate(connection: Connection, url: URL, part: MigrationPart, shards: int | None) -> tuple[str | None, str]:
-    """Takes the steps of a part, in the transaction of the connection; returns the revision before and after."""
-    many = kind_of(url).serves_many
-    if many:
-        upgrade.one_at_a_time(connection)
-    upgrade.check_ours(connection, shown(url))
-    before = upgrade.revision(connection)
-    if upgrade.is_empty(connection):
-        upgrade.make(connection, shards or SHARDS if many else 1)
-        return before, REVISION
-    if shards is not None:
-        raise ShardsFixed(shown(url))
-    match part:
-        case MigrationPart.ALL:
-            if many:
+def migrate(url: str) -> tuple[str | None, str]:
+    """Migrates a store to this version's schema; returns its revision before and after. Raises StoreRefused."""
+    with migrating(url) as connection:
+        before = upgrade.revision(connection)
+        if upgrade.is_empty(connection):
+            upgrade.make(connection)
+        elif before != REVISION:
+            if kind_of(connection).serves_many:
                 upgrade.end_all(connection)
-            upgrade.finish(connection)
-        case MigrationPart.BEFORE:
-            upgrade.add(connection, before or "base")
-        case MigrationPart.AFTER:
-            check_none_alone(connection, shown(url))
-            upgrade.check_all_know(connection)
-            upgrade.finish(connection)
-        case _:
-            assert_never(part)
-    return before, upgrade.revision(connection) or REVISION
+            upgrade.upgrade(connection)
+        return before, REVISION
 
 
 def set_clock_back(url: str, now: int) -> Rewound:

@@ -25,7 +25,6 @@ from sqlalchemy import (
     extract,
     func,
     inspect,
-    literal,
     select,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
@@ -59,7 +58,6 @@ LOST_PEER_S: Final = 20  # without a sign of life on a connection, after which e
 LOCK: Final = int.from_bytes(b"strand")  # the key of the advisory lock
 STORE_NOW: Final = cast(func.floor(extract("epoch", func.clock_timestamp()) * 1000), BigInteger)  # the server's clock
 NOT_IN_TIME: Final = "55P03"  # lock_not_available
-DEADLOCK: Final = "40P01"  # deadlock_detected
 _TIMELINE: Final = """
 SELECT CASE WHEN NOT pg_is_in_recovery()
 THEN system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END FROM pg_control_system()"""
@@ -205,13 +203,6 @@ def sharing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
     return _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
 
 
-def check_none_alone(connection: Connection, store: str) -> None:
-    """Raises AlreadyServed if a controller serves the store alone; none can begin to before this transaction ends."""
-    free = connection.execute(select(func.pg_try_advisory_xact_lock_shared(literal(LOCK, BigInteger)))).scalar_one()
-    if not free:
-        raise AlreadyServed(store)
-
-
 def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int) -> Engine:
     settings = {
         "statement_timeout": statement_timeout_ms,
@@ -324,7 +315,7 @@ class PostgresqlStore:
                     once = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
                     _run("pg_restore", url, *once, str(file))
                 elif empty:
-                    raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
+                    raise WrongSchema(None, schema.REVISION)
                 with connection.begin():
                     yield connection
         except DBAPIError as error:

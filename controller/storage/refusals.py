@@ -162,80 +162,23 @@ class ForeignStore(StoreRefused):
 
 
 class WrongSchema(StoreRefused):
-    """The store's schema is none that this version can serve. It can serve those from `least` to `greatest`."""
+    """The store's schema is not the one of this version."""
 
-    def __init__(self, found: str | None, least: str, greatest: str) -> None:
-        super().__init__(found, least, greatest)
-        self.found = found
-        self.least = least
-        self.greatest = greatest
-
-    def __str__(self) -> str:
-        if self.found is not None and self.found > self.greatest:
-            return (
-                f"the store's schema is {self.found}, and this version knows those up to {self.greatest}: "
-                f"use a version as new as the one that migrated the store"
-            )
-        return (
-            f"the store's schema is {self.found or 'not Strandline’s'}, this version needs {self.least}: run "
-            f"`strandline migrate` with the same --database, or with --before too while controllers serve the store"
-        )
-
-
-class StepsInTheWay(StoreRefused):
-    """What this version needs cannot be added while controllers of an earlier version serve the store."""
-
-    def __init__(self, found: str, wanted: str) -> None:
+    def __init__(self, found: str | None, wanted: str) -> None:
         super().__init__(found, wanted)
         self.found = found
         self.wanted = wanted
 
     def __str__(self) -> str:
+        if self.found is not None and self.found > self.wanted:
+            return (
+                f"the store's schema is {self.found}, and this version knows those up to {self.wanted}: "
+                f"use a version as new as the one that migrated the store"
+            )
         return (
-            f"between the store's schema, {self.found}, and {self.wanted}, which this version needs, something is "
-            f"removed: first run `strandline migrate --after` of the version that serves, or stop all controllers and "
-            f"run `strandline migrate`"
+            f"the store's schema is {self.found or 'not Strandline’s'}, this version needs {self.wanted}: run "
+            f"`strandline migrate` with the same --database"
         )
-
-
-class ServedByOlder(StoreRefused):
-    """Controllers of an earlier version serve the store, and need what was to be removed."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(names)
-        self.names = names
-
-    def __str__(self) -> str:
-        named = ", ".join(map(repr, self.names))
-        return (
-            f"controllers of an earlier version serve the store ({named}): replace them first. One that was killed "
-            f"is ended by the others within seconds; if there are no others, run `strandline migrate`"
-        )
-
-
-class TablesInUse(StoreRefused):
-    """Tables could not be changed without making controllers wait for somebody else."""
-
-    def __init__(self, store: str) -> None:
-        super().__init__(store)
-        self.store = store
-
-    def __str__(self) -> str:
-        return (
-            f"tables of {self.store} are in use, perhaps by a backup or a check, and controllers would have to wait "
-            f"for it: nothing was changed; run the command again later"
-        )
-
-
-class ShardsFixed(StoreRefused):
-    """The number of shards of a store was to change."""
-
-    def __init__(self, store: str) -> None:
-        super().__init__(store)
-        self.store = store
-
-    def __str__(self) -> str:
-        return f"{self.store} has its shards already: --shards is for an empty PostgreSQL database"
 
 
 class IsBackup(StoreRefused):

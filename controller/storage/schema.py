@@ -1,4 +1,4 @@
-"""The tables of a new store, which gets them at once. The migrations build the same; a test compares them.
+"""The tables of a store. A new one gets them at once; `migrations/` brings an older one to them.
 
 A row that the owner of a stream writes has its `fence`: the number of the term of serving that wrote it. A term begins
 when a controller starts, and has a greater number than all before it.
@@ -30,8 +30,7 @@ from sqlalchemy import (
 
 from strandline.limits import NAME_CHARACTERS
 
-REVISION: Final = "0001"  # the newest in storage/migrations/versions, which leads to these tables
-LEAST_REVISION: Final = "0001"  # this version serves a store from here on
+REVISION: Final = "0001"  # the newest in migrations/versions, which leads to these tables
 
 metadata = MetaData(
     naming_convention={
@@ -275,7 +274,6 @@ controller = Table(
     Column("draining", Boolean, nullable=False),
     Column("ended_at", BigInteger),  # null while it may write
     Column("began_at", BigInteger, nullable=False),
-    Column("revision", String(32), nullable=False),  # the newest of the schema that its version knows
 )
 
 # Whose the streams and groups are. Each take adds one to the fence.
@@ -299,5 +297,4 @@ cluster = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("version", BigInteger, nullable=False),  # moves whenever the owner or the fence of a shard does
     Column("shards", Integer, nullable=False),  # fixed when the store is made
-    Column("code_from", String(32), nullable=False),  # whoever knows this revision of the schema may serve the store
 )

@@ -6,6 +6,8 @@ from zlib import crc32
 
 import sqlalchemy as sa
 
+from controller.cluster.records import SHARDS
+
 SLICE_ROWS = 1_000
 KINDS = {"stream": "stream", "reader_group": "group"}  # by table
 
@@ -15,17 +17,14 @@ def shard_of(kind: str, name: str, shards: int) -> int:
     return crc32(f"{kind}/{name}".encode()) % shards
 
 
-def add_shards(connection: sa.Connection, shards: int, code_from: str) -> None:
-    """Enters how many shards the store has, and adds them. Nobody owns them yet.
-
-    `code_from` is the revision that a version of the program must know to serve the store.
-    """
+def add_shards(connection: sa.Connection) -> None:
+    """Enters how many shards the store has, and adds them. Nobody owns them yet."""
+    shards = SHARDS if connection.dialect.name == "postgresql" else 1
     names = ("id", "fence", "served_until", "clock_floor", "unserved_ms")
     shard = sa.table("shard", *(sa.column(name, sa.BigInteger()) for name in names))
     connection.execute(sa.insert(shard), [dict.fromkeys(names, 0) | {"id": number} for number in range(shards)])
-    numbers = (sa.column(name, sa.BigInteger()) for name in ("id", "version", "shards"))
-    cluster = sa.table("cluster", *numbers, sa.column("code_from", sa.String()))
-    connection.execute(sa.insert(cluster).values(id=1, version=0, shards=shards, code_from=code_from))
+    cluster = sa.table("cluster", *(sa.column(name, sa.BigInteger()) for name in ("id", "version", "shards")))
+    connection.execute(sa.insert(cluster).values(id=1, version=0, shards=shards))
 
 
 def fill_shards(connection: sa.Connection) -> None:

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, Row, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from controller.cluster.records import SHARDS
 from controller.storage import upgrade
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.refusals import NoStore, StoreRefused, shown
@@ -125,7 +124,7 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
         with engine.connect() as connection, transaction(connection):
             upgrade.check_ours(connection, shown(parsed))
             if make and upgrade.is_empty(connection):
-                upgrade.make(connection, SHARDS if kind.serves_many else 1)
+                upgrade.make(connection)
             upgrade.check(connection)
             yield connection
 

@@ -1,9 +1,4 @@
-"""Migrates a store to the schema of this version, and checks which schema it has.
-
-A version serves the revisions of the schema from LEAST_REVISION to REVISION. It also serves a later one, as long as the
-store says that nothing was removed which this version needs (`cluster.code_from`). So controllers can be replaced one
-by one: the steps that only add are taken before, and those that remove are taken after.
-"""
+"""Migrates a store to the schema of this version, and checks which schema it has."""
 
 from __future__ import annotations
 
@@ -26,16 +21,17 @@ from sqlalchemy import (
 
 from controller.storage import schema
 from controller.storage.postgresql import STORE_NOW
-from controller.storage.refusals import ForeignStore, ServedByOlder, StepsInTheWay, WrongSchema
-from controller.storage.schema import LEAST_REVISION, REVISION
+from controller.storage.refusals import ForeignStore, WrongSchema
+from controller.storage.schema import REVISION
 from controller.storage.shards import add_shards
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 OURS: Final = frozenset({schema.served.name, schema.stream.name})  # a store of any revision has these tables
-SCRIPTS: Final = Path(__file__).with_name("migrations")  # which Alembic reads by their path; nothing imports them
-ONLY_ADDS: Final = "only_adds"  # the name in a step that says so
+SCRIPTS: Final = next(  # which Alembic reads by their path; nothing imports them
+    folder for parent in Path(__file__).parents[1:] if (folder := parent / "migrations").is_dir()
+)
 
 # Where Alembic keeps the revision. Alembic itself is imported only to run migrations: that takes longer than creating
 # a store.
@@ -96,25 +92,19 @@ def check_now(connection: Connection) -> None:
 
 
 def check(connection: Connection) -> None:
-    """Raises WrongSchema unless this version can serve the store."""
+    """Raises WrongSchema unless the store has the schema of this version."""
     found = revision(connection)
-    if found is None or found < LEAST_REVISION or (found > REVISION and _code_from(connection) > REVISION):
-        raise WrongSchema(found, LEAST_REVISION, REVISION)
-
-
-def _code_from(connection: Connection) -> str:
-    """The revision that a version must know to serve this store, which has the table that says so."""
-    found: str = connection.execute(select(schema.cluster.c.code_from)).scalar_one()
-    return found
+    if found != REVISION:
+        raise WrongSchema(found, REVISION)
 
 
 # -- changing the schema -----------------------------------------------------------------------------------------
 
 
-def make(connection: Connection, shards: int) -> None:
-    """Creates this version's schema in an empty database. The migrations build the same; a test compares them."""
+def make(connection: Connection) -> None:
+    """Creates this version's schema in an empty database, as the migrations do."""
     schema.metadata.create_all(connection, checkfirst=False)
-    add_shards(connection, shards, REVISION)
+    add_shards(connection)
     _version.create(connection, checkfirst=False)
     connection.execute(insert(_version).values(version_num=REVISION))
 
@@ -130,28 +120,7 @@ def upgrade(connection: Connection, to: str = "head") -> None:
     try:
         command.upgrade(configuration(connection), to)
     except CommandError as error:  # this version does not know the store's revision
-        raise WrongSchema(revision(connection), LEAST_REVISION, REVISION) from error
-
-
-def add(connection: Connection, found: str) -> None:
-    """Takes the steps that a store at the revision `found` lacks, up to the first one that does not only add.
-
-    Whoever may serve the store now may do so afterwards. Raises StepsInTheWay if that is not enough for this version.
-    """
-    to = found if found == REVISION else _additions(found)
-    if to < LEAST_REVISION:
-        raise StepsInTheWay(found, LEAST_REVISION)
-    may_serve = _code_from(connection) if inspect(connection).has_table(schema.cluster.name) else found
-    if to != found:
-        upgrade(connection, to)
-    _let_serve_from(connection, may_serve)
-
-
-def finish(connection: Connection) -> None:
-    """Takes all steps that the store lacks. From then on only versions that know all of them can serve it."""
-    if revision(connection) != REVISION:
-        upgrade(connection)
-    _let_serve_from(connection, REVISION)
+        raise WrongSchema(revision(connection), REVISION) from error
 
 
 def end_all(connection: Connection) -> None:
@@ -159,35 +128,3 @@ def end_all(connection: Connection) -> None:
     table = schema.controller
     if inspect(connection).has_table(table.name):
         connection.execute(update(table).where(table.c.ended_at.is_(None)).values(ended_at=STORE_NOW))
-
-
-def check_all_know(connection: Connection) -> None:
-    """Raises ServedByOlder if a controller that serves the store together with others does not know REVISION."""
-    table = schema.controller
-    if not inspect(connection).has_table(table.name):
-        return  # nobody can serve it together with others yet
-    older = select(table.c.name).where(table.c.ended_at.is_(None), table.c.revision < REVISION).order_by(table.c.name)
-    names = connection.execute(older).scalars().all()
-    if names:
-        raise ServedByOlder(names)
-
-
-def _additions(found: str) -> str:
-    """The last revision that can be reached by steps that only add."""
-    from alembic.script import ScriptDirectory
-    from alembic.util.exc import CommandError
-
-    try:
-        steps = list(ScriptDirectory.from_config(configuration()).iterate_revisions("head", found))[::-1]
-    except CommandError as error:
-        raise WrongSchema(found, LEAST_REVISION, REVISION) from error
-    last = found
-    for step in steps:
-        if not getattr(step.module, ONLY_ADDS, False):
-            break
-        last = step.revision
-    return last
-
-
-def _let_serve_from(connection: Connection, code_from: str) -> None:
-    connection.execute(update(schema.cluster).values(code_from=code_from))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.cli.log_checks.assessment import Arrival, Assessed, Assessment, skewed
 from strandline.errors import InvalidConfig
-from strandline_tools.assessment import Arrival, Assessed, Assessment, skewed
 
 DELAYS = (0, 5, 50)
 

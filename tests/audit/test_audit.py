@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.cli.log_checks.promises import (
+    AuditCounts,
+    LateEvent,
+    LeftOut,
+    NotedWriter,
+    SegmentAudit,
+    could_have_written,
+)
 from strandline.core.chain import MarkChain
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.time_index import time_index
-from strandline_tools.promises import AuditCounts, LateEvent, LeftOut, NotedWriter, SegmentAudit, could_have_written
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.cli.log_checks.promises import LeftOut, SegmentAudit
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
@@ -12,7 +13,6 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.core.time_index import time_index
-from strandline_tools.promises import LeftOut, SegmentAudit
 
 TIMEOUT_MS = 20
 WRITERS, SEGMENTS = "abc", "01"

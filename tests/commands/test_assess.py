@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from controller.cli import main
+from controller.cli.log_checks.event_sources import EventFields, LogSource, log_at
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
-from strandline_tools.event_sources import EventFields, LogSource, log_at
 
 NOON = 1_700_000_000_000
 # till, time and arrival in seconds after NOON: the second event of b comes 8 s late

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from controller.cli.client import ControllerClient
+from controller.cli.log_checks.audit_run import AuditedStream, AuditRun
+from controller.cli.log_checks.event_sources import EventFields, ReadableLog, log_at
 from strandline.client.calls import describe
 from strandline.client.http import Connection
 from strandline.core.segment import NewSegment
 from strandline.logs import Event, StoredEvent
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
-from strandline_tools.audit_run import AuditedStream, AuditRun
-from strandline_tools.event_sources import EventFields, ReadableLog, log_at
 
 NOON = 1_700_000_000_000  # 2023-11-14 22:13:20
 

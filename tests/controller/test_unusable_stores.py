@@ -156,7 +156,6 @@ def test_what_is_no_store_is_named_and_left_as_it_is(tmp_path: Path, command: st
     make(later)
     with sqlite3.connect(later) as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
-        database.execute("UPDATE cluster SET code_from = '9999'")
 
     assert "a folder" in refused(command, folder)
     assert "not an SQLite database" in refused(command, text)

@@ -56,7 +56,7 @@ def test_the_controller_waits_for_a_healthy_database() -> None:
     services = compose()["services"]
     assert services["strandline"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert services["postgres"]["healthcheck"]["test"][1] == "pg_isready"
-    assert re.search(r"^HEALTHCHECK", (ROOT / "container" / "Containerfile").read_text(), re.MULTILINE)
+    assert re.search(r"^HEALTHCHECK", (ROOT / "deploy" / "container" / "Containerfile").read_text(), re.MULTILINE)
 
 
 def test_every_variable_is_an_option_or_one_of_libpq() -> None:

@@ -144,7 +144,7 @@ def test_images_are_of_this_version_and_users_of_the_container() -> None:
     for pod in pods():
         assert pod["containers"][0]["image"] == f"strandline:{PROJECT['version']}"
         user = pod["securityContext"]["runAsUser"]
-        assert f"useradd --system --uid {user} " in (ROOT / "container" / "Containerfile").read_text()
+        assert f"useradd --system --uid {user} " in (ROOT / "deploy" / "container" / "Containerfile").read_text()
 
 
 def test_variables_that_kubernetes_would_set_are_switched_off() -> None:

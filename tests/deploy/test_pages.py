@@ -66,7 +66,7 @@ def test_the_drop_in_for_tls_fits_the_unit() -> None:
 def check(words: list[str]) -> None:
     """Raises where something that a command names is not there."""
     for word in words:
-        if word.startswith(("deploy/", "container/")):
+        if word.startswith("deploy/"):
             assert (ROOT / word).exists(), word
     match [word for word in words if word not in ("sudo", ">")]:
         case ["strandline" | "strandline-admin", *rest]:

@@ -1,5 +1,6 @@
 """The migrations and the models say the same."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,13 +15,14 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, func, inspect, select, text
+from sqlalchemy import Connection, Engine, inspect, text
 
-from controller.cluster.records import SHARDS, Begin, Identity, Kind
+from controller.cli import main
+from controller.cluster.records import Begin, Identity, Kind
 from controller.cluster.shards import shard_of
 from controller.storage import upgrade
 from controller.storage.cluster import begin as begin_controller
-from controller.storage.database import MigrationPart, migrate, open_database, open_joint
+from controller.storage.database import migrate, open_database, open_joint
 from controller.storage.diagnosis import StoreMoved
 from controller.storage.kinds import parse_url
 from controller.storage.postgresql import sharing_engine, writing_engine
@@ -28,20 +30,18 @@ from controller.storage.refusals import (
     AlreadyServed,
     BadDatabaseUrl,
     ForeignStore,
-    OneController,
-    ShardsFixed,
     StoreAway,
     WrongSchema,
 )
 from controller.storage.schema import (
-    LEAST_REVISION,
     REVISION,
     metadata,
-    shard,
 )
 from controller.storage.shards import KINDS
 from controller.storage.shards import shard_of as stored_shard_of
 from controller.storage.sqlite import sqlite_engine
+from tests.readme.pages import blocks_of, commands_of
+from tests.served import ROOT
 
 
 @contextmanager
@@ -89,70 +89,62 @@ def test_stepping_down_and_up_again_gives_the_same(store_url: str) -> None:
         assert differences(connection) == []
 
 
-def details(connection: Connection) -> list[list[Any]]:
-    """All that a database tells of its columns, constraints and indexes, by name and in the order of the columns."""
-
-    def rows(query: str, **values: str) -> list[Any]:
-        return [tuple(row) for row in connection.execute(text(query), values)]
-
-    if connection.dialect.name == "postgresql":
-        return [
-            rows(
-                "SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, collation_name, "
-                "column_default FROM information_schema.columns WHERE table_schema = 'public' "
-                "ORDER BY table_name, ordinal_position"
-            ),
-            rows(
-                "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint "
-                "WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2"
-            ),
-            rows("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1"),
-        ]
-    looked = inspect(connection)
-    found: list[list[Any]] = []
-    for table in sorted(looked.get_table_names()):
-        names = [looked.get_pk_constraint(table)["name"]]  # the pragmas do not tell what constraints are called
-        names += sorted(str(each["name"]) for each in looked.get_foreign_keys(table))
-        names += sorted(str(each["name"]) for each in looked.get_unique_constraints(table))
-        indexes = rows(
-            'SELECT name, "unique", origin, partial FROM pragma_index_list(:table) ORDER BY name', table=table
-        )
-        found += [
-            rows("SELECT name, ncol, wr, strict FROM pragma_table_list WHERE name = :table", table=table),
-            rows("SELECT * FROM pragma_table_xinfo(:table)", table=table),
-            rows("SELECT * FROM pragma_foreign_key_list(:table)", table=table),
-            names,
-            indexes,
-            [rows("SELECT * FROM pragma_index_xinfo(:index)", index=name) for name, *_ in indexes],
-        ]
-    return found
+def test_a_schema_that_is_made_at_once_is_that_of_all_steps(store_url: str) -> None:
+    with connected(store_url) as connection:
+        upgrade.make(connection)
+        assert differences(connection) == []
+        assert upgrade.revision(connection) == revisions()[-1] == REVISION
 
 
-def test_a_schema_that_is_made_at_once_is_that_of_all_steps(
-    store_url: str, tmp_path: Path, request: pytest.FixtureRequest
+def alembic(*arguments: str, database: str | None) -> subprocess.CompletedProcess[str]:
+    """Plain Alembic, in a clone."""
+    environment = {name: value for name, value in os.environ.items() if name != "STRANDLINE_DATABASE"}
+    given = {} if database is None else {"STRANDLINE_DATABASE": database}
+    command = [sys.executable, "-m", "alembic", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment | given)
+
+
+def test_plain_alembic_migrates_a_store(store_url: str) -> None:
+    assert alembic("upgrade", "head", database=store_url).returncode == 0
+    checked = alembic("check", database=store_url)
+    assert "No new upgrade operations detected" in checked.stdout + checked.stderr
+    assert migrate(store_url) == (REVISION, REVISION)
+    open_database(store_url).close()
+
+
+def test_the_commands_of_the_page_do_what_it_says(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if "postgresql" in store_url:
-        postgres = request.getfixturevalue("postgres")
-        stepped_url = postgres.new_database()
-        request.addfinalizer(lambda: postgres.give_back(stepped_url))
-    else:
-        stepped_url = str(tmp_path / "stepped.db")
+    """But for the name of the database."""
+    monkeypatch.chdir(tmp_path)
+    lines = [line.split() for block in blocks_of("docs/how-to/upgrade.md") for line in commands_of(block.text)]
+    open_database(postgres_url).close()
+    done = []
+    for words in lines:
+        if "alembic" in words:
+            place = words.index("alembic")
+            assert alembic(*words[place + 1 :], database=postgres_url).returncode == 0
+        else:
+            assert main([*words[1:-1], postgres_url]) == 0
+        done.append(words[1])
+    assert done == ["backup", "migrate", "alembic"]
+    assert f"is at {REVISION} already" in capsys.readouterr().out
 
-    with connected(store_url) as made, connected(stepped_url) as stepped:
-        upgrade.make(made, SHARDS if made.dialect.name == "postgresql" else 1)
-        upgrade.upgrade(stepped)
 
-        assert details(made) == details(stepped)
-        assert upgrade.revision(made) == upgrade.revision(stepped) == revisions()[-1] == REVISION
-        assert set(inspect(made).get_table_names()) == {*metadata.tables, "alembic_version"}
+def test_plain_alembic_says_what_it_lacks_and_touches_no_store_in_use(store_url: str) -> None:
+    assert "set STRANDLINE_DATABASE to the URL" in alembic("upgrade", "head", database=None).stdout
+    with open_database(store_url):
+        assert "another controller is serving" in alembic("upgrade", "head", database=store_url).stdout
+    assert "--sql is not for stores" in alembic("upgrade", "head", "--sql", database=store_url).stdout
 
 
 def test_in_postgresql_names_are_in_the_order_of_their_bytes(postgres_url: str) -> None:
     with connected(postgres_url) as connection:
-        upgrade.make(connection, SHARDS if connection.dialect.name == "postgresql" else 1)
-        columns = details(connection)[0]
-
-    assert ("stream", "name", "character varying", 249, "NO", "C", None) in columns
+        upgrade.make(connection)
+        query = (
+            "SELECT collation_name FROM information_schema.columns WHERE table_name = 'stream' AND column_name = 'name'"
+        )
+        assert connection.execute(text(query)).scalar_one() == "C"
 
 
 def test_alembic_is_loaded_only_where_there_are_steps_to_take(tmp_path: Path) -> None:
@@ -248,44 +240,23 @@ def test_the_store_and_the_rules_of_the_cluster_agree_on_shards(name: str, shard
     assert set(KINDS.values()) == set(Kind)
 
 
-# -- while controllers serve -----------------------------------------------------------------------------------------
-
-
-def test_a_store_of_a_later_version_is_served_until_something_was_removed(store_url: str) -> None:
+def test_a_store_of_a_later_version_is_refused(store_url: str) -> None:
     open_database(store_url).close()
     change(store_url, "UPDATE alembic_version SET version_num = '0002'")
-    open_database(store_url).close()  # steps that only add were taken
-    change(store_url, "UPDATE cluster SET code_from = '0002'")
-    with pytest.raises(WrongSchema, match="schema is 0002, and this version knows those up to 0001: use a version as"):
-        open_database(store_url)
+    for attempt in (open_database, migrate):
+        with pytest.raises(WrongSchema, match="schema is 0002, and this version knows those up to 0001: use a version"):
+            attempt(store_url)
 
 
 def test_a_controller_that_begins_anew_checks_the_schema_again(postgres_url: str) -> None:
     database, sessions = open_joint(postgres_url)
-    change_beside = "UPDATE alembic_version SET version_num = '0002'; UPDATE cluster SET code_from = '0002'"
     with sharing_engine(parse_url(postgres_url)).begin() as beside:
-        beside.execute(text(change_beside))
+        beside.execute(text("UPDATE alembic_version SET version_num = '0002'"))
     begin = Begin(1, Identity("one", "http://one", None, "1"), None, True, 0)
     with database, pytest.raises(WrongSchema, match="use a version as new"):
         begin_controller(sessions.beat_connection, begin)
     sessions.close()
 
 
-def test_only_an_empty_database_is_divided_into_the_shards_asked_for(store_url: str) -> None:
-    if "postgresql" not in store_url:
-        with pytest.raises(ShardsFixed):
-            migrate(store_url, shards=64)
-        with pytest.raises(OneController):
-            migrate(store_url, MigrationPart.BEFORE)
-        return
-    assert migrate(store_url, shards=100) == (None, REVISION)
-    with connected(store_url) as connection:
-        assert connection.execute(select(func.count()).select_from(shard)).scalar_one() == 100
-    with pytest.raises(ShardsFixed, match="for an empty PostgreSQL database"):
-        migrate(store_url, shards=64)
-    open_database(store_url).close()
-
-
 def test_every_revision_is_one_more_than_the_one_before() -> None:
     assert revisions() == [f"{number:04}" for number in range(1, len(revisions()) + 1)]
-    assert revisions()[0] <= LEAST_REVISION <= REVISION

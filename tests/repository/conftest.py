@@ -55,7 +55,7 @@ def pyproject() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def packages(pyproject: dict[str, Any]) -> list[str]:
     """The packages that the project ships."""
-    names: list[str] = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    names: list[str] = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     return names
 
 

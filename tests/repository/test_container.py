@@ -26,7 +26,7 @@ PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\$", re.MULTILINE)
 @pytest.fixture(scope="module")
 def instructions(root: Path) -> list[tuple[str, str]]:
     """The instructions with what follows them; lines that end with a backslash are joined."""
-    text = (root / "container" / "Containerfile").read_text().replace("\\\n", " ")
+    text = (root / "deploy" / "container" / "Containerfile").read_text().replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [(name, rest.strip()) for name, _, rest in (line.partition(" ") for line in lines)]
 
@@ -43,13 +43,13 @@ def copied(instructions: list[tuple[str, str]]) -> list[str]:
 
 
 def test_it_says_that_it_was_not_built_here(root: Path) -> None:
-    assert "NOT BUILT HERE" in (root / "container" / "Containerfile").read_text().splitlines()[0]
+    assert "NOT BUILT HERE" in (root / "deploy" / "container" / "Containerfile").read_text().splitlines()[0]
 
 
 def test_hadolint_has_nothing_against_it(root: Path) -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     command: list[str | Path] = [hadolint, "--no-color", "--failure-threshold", "style"]
-    command.append(root / "container" / "Containerfile")
+    command.append(root / "deploy" / "container" / "Containerfile")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -99,8 +99,8 @@ def test_the_containers_command_and_variables_are_known(
 
 
 def test_the_containers_pins_are_tested_and_sufficient(root: Path, pyproject: dict[str, Any]) -> None:
-    text = (root / "container" / "requirements.txt").read_text()
-    pins, tested = dict(PIN.findall(text)), dict(PIN.findall((root / "requirements" / "dev.txt").read_text()))
+    text = (root / "deploy" / "container" / "requirements.txt").read_text()
+    pins, tested = dict(PIN.findall(text)), dict(PIN.findall((root / "tools" / "requirements" / "dev.txt").read_text()))
     assert {name: version for name, version in pins.items() if tested.get(name) != version} == {}
     assert len(re.findall(r"--hash=sha256:", text)) > len(pins)
     extras = pyproject["project"]["optional-dependencies"]

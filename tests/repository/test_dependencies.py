@@ -98,7 +98,7 @@ def test_what_is_imported_is_a_dependency_or_part_of_one(used: set[str], direct:
 def test_no_tool_is_unused_and_what_tests_import_is_pinned_by_its_name(
     python_files: list[Path], direct: set[str], root: Path
 ) -> None:
-    lines = (root / "requirements" / "dev.in").read_text().splitlines()
+    lines = (root / "tools" / "requirements" / "dev.in").read_text().splitlines()
     tools = {canonicalize_name(line) for line in lines if not line.startswith(("#", "-"))}
     folders = {canonicalize_name(file.relative_to(root).parts[0]) for file in python_files}
     imports = imported(python_files) - folders

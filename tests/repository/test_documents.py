@@ -79,9 +79,7 @@ RUN = {
         "tests/spark_shell/test_page.py::test_sql_and_scala_find_the_source_and_close_exact_windows",
     ),
     "docs/how-to/transactions.md": (TASKS,),
-    "docs/how-to/upgrade.md": (
-        "tests/migrations/test_rolling_upgrade.py::test_the_commands_of_the_page_do_what_it_says",
-    ),
+    "docs/how-to/upgrade.md": ("tests/migrations/test_schema.py::test_the_commands_of_the_page_do_what_it_says",),
     "docs/how-to/writers-that-come-and-go.md": (TASKS,),
     "docs/how-to/what-a-delay-loses.md": (TASKS,),
     "docs/how-to/windows-that-survive.md": (TASKS,),

@@ -21,7 +21,7 @@ ADDRESS = re.compile(r"://|--(?:extra-)?index-url|--find-links|--trusted-host|^-
 @pytest.fixture(scope="module")
 def compiled(root: Path) -> dict[str, str]:
     """The compiled requirement files by name."""
-    return {file.name: file.read_text() for file in sorted((root / "requirements").glob("*.txt"))}
+    return {file.name: file.read_text() for file in sorted((root / "tools" / "requirements").glob("*.txt"))}
 
 
 def requirement_lines(text: str) -> list[str]:
@@ -31,7 +31,7 @@ def requirement_lines(text: str) -> list[str]:
 
 
 def test_each_in_file_is_compiled_and_nothing_else(compiled: dict[str, str], root: Path) -> None:
-    assert set(compiled) == {f"{file.stem}.txt" for file in (root / "requirements").glob("*.in")}
+    assert set(compiled) == {f"{file.stem}.txt" for file in (root / "tools" / "requirements").glob("*.in")}
 
 
 def test_every_requirement_is_pinned_to_one_version_and_has_a_hash(compiled: dict[str, str]) -> None:
@@ -42,7 +42,7 @@ def test_every_requirement_is_pinned_to_one_version_and_has_a_hash(compiled: dic
 
 
 def test_no_requirement_file_names_an_address(compiled: dict[str, str], root: Path) -> None:
-    sources = {file.name: file.read_text() for file in (root / "requirements").glob("*.in")}
+    sources = {file.name: file.read_text() for file in (root / "tools" / "requirements").glob("*.in")}
     assert {name: ADDRESS.findall(text) for name, text in (compiled | sources).items() if ADDRESS.search(text)} == {}
 
 
@@ -63,7 +63,7 @@ def test_the_pins_are_within_what_the_project_asks_for(compiled: dict[str, str],
 
 def test_the_lowest_versions_are_the_bounds_of_the_project(compiled: dict[str, str], root: Path) -> None:
     wanted = lowest_in(root)
-    assert (root / "requirements" / "lowest.in").read_text() == wanted, "a bound has changed: make lock"
+    assert (root / "tools" / "requirements" / "lowest.in").read_text() == wanted, "a bound has changed: make lock"
     pins = dict(PIN.findall(compiled["lowest.txt"]))
     asked = [Requirement(line) for line in wanted.splitlines() if "==" in line]
     assert [str(each) for each in asked if Version(pins[each.name]) not in each.specifier] == []

@@ -326,19 +326,19 @@ def test_the_environment_is_made_again_when_a_pin_changes_and_only_then(
     environment: ModuleType, root: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(root / "requirements", copy / "requirements")
+    shutil.copytree(root / "tools" / "requirements", copy / "tools" / "requirements")
     before = environment.requirements_fingerprint(copy)
     (copy / "README.md").write_text("another file")
-    os.utime(copy / "requirements" / "dev.txt", (0, 0))
+    os.utime(copy / "tools" / "requirements" / "dev.txt", (0, 0))
     assert environment.requirements_fingerprint(copy) == before
-    with (copy / "requirements" / "dev.txt").open("a") as file:
+    with (copy / "tools" / "requirements" / "dev.txt").open("a") as file:
         file.write("one-more==1.0\n")
     assert environment.requirements_fingerprint(copy) != before
 
 
 def test_an_environment_that_was_moved_is_made_again(environment: ModuleType, root: Path, tmp_path: Path) -> None:
-    shutil.copytree(root / "requirements", tmp_path / "a" / "requirements")
-    shutil.copytree(root / "requirements", tmp_path / "b" / "requirements")
+    shutil.copytree(root / "tools" / "requirements", tmp_path / "a" / "tools" / "requirements")
+    shutil.copytree(root / "tools" / "requirements", tmp_path / "b" / "tools" / "requirements")
     fingerprints = {environment.requirements_fingerprint(tmp_path / name) for name in "ab"}
     assert len(fingerprints) == 2
 
@@ -347,7 +347,7 @@ def test_a_link_to_the_environment_of_another_checkout_is_not_followed(
     environment: ModuleType, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy, another = tmp_path / "copy", tmp_path / "another"
-    shutil.copytree(root / "requirements", copy / "requirements")
+    shutil.copytree(root / "tools" / "requirements", copy / "tools" / "requirements")
     shutil.copy(root / "pyproject.toml", copy)
     another.mkdir()
     (another / "kept").touch()

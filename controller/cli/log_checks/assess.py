@@ -12,14 +12,22 @@ from typing import Any, Final
 import click
 
 from controller.cli import INTERRUPTED_STATUS
+from controller.cli.log_checks.assessment import Arrival, Assessed, Assessment, Losses, skewed
+from controller.cli.log_checks.event_sources import (
+    ASSESS_ROWS_SHOWN,
+    UNITS,
+    EventFields,
+    FileSource,
+    LogSource,
+    Source,
+    log_at,
+)
+from controller.cli.log_checks.loss_picture import delay_text, picture
 from controller.cli.options import Whole, duration, json_option, kafka_settings_option, option, times_option
 from controller.format import NOTHING, Times, indented, span, table
 from controller.terminal import Failure, say
 from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
-from strandline_tools.assessment import Arrival, Assessed, Assessment, Losses, skewed
-from strandline_tools.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, FileSource, LogSource, Source, log_at
-from strandline_tools.loss_picture import delay_text, picture
 
 ASSESS_DELAYS: Final = "0,1s,2s,5s,10s,30s,1min,5min,1h"  # unless others are named
 ASSESS_DELAYS_BOUND: Final = 50

@@ -10,7 +10,6 @@ revision: str = ${repr(up_revision)}
 down_revision: str | None = ${repr(down_revision)}
 branch_labels: Sequence[str] | None = ${repr(branch_labels)}
 depends_on: Sequence[str] | None = ${repr(depends_on)}
-only_adds: bool = False  # True: tables, columns that may be null, indexes; the version before can go on serving
 
 
 def upgrade() -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import click
 
+from controller.cli.log_checks.assessment import Arrival
 from controller.cli.options import settings_file
 from controller.terminal import Failure
 from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, Unit, milliseconds, unit_of
@@ -25,7 +26,6 @@ from strandline.errors import not_installed
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
 from strandline.logs.places import SERVERS, KafkaTopic, Place, place_at
-from strandline_tools.assessment import Arrival
 
 ASSESS_PORTION_EVENTS: Final = 200_000  # of a log, in memory at once, over all segments
 ASSESS_LEAST_PORTION_EVENTS: Final = 100  # of one segment

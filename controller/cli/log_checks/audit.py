@@ -11,6 +11,9 @@ import click
 
 from controller.cli import INTERRUPTED_STATUS
 from controller.cli.client import ControllerClient, calls_controller
+from controller.cli.log_checks.audit_run import AUDIT_WRITERS, AuditedStream, AuditRun
+from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, log_at
+from controller.cli.log_checks.promises import AuditCounts, LateEvent, NotedWriter, could_have_written
 from controller.cli.options import (
     Whole,
     json_option,
@@ -29,9 +32,6 @@ from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph
 from strandline.errors import StrandlineError
 from strandline.limits import PAGE_ENTRIES
-from strandline_tools.audit_run import AUDIT_WRITERS, AuditedStream, AuditRun
-from strandline_tools.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, log_at
-from strandline_tools.promises import AuditCounts, LateEvent, NotedWriter, could_have_written
 
 AUDIT_NAMED: Final = 20  # late events that are named, unless --most says otherwise
 AUDIT_NAMED_BOUND: Final = 10_000

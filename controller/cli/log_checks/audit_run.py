@@ -20,6 +20,8 @@ from typing import Any, Final
 import msgspec
 
 from controller.cli.client import ControllerClient
+from controller.cli.log_checks.event_sources import EventFields, NoTime, ReadableLog, stamped
+from controller.cli.log_checks.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
 from controller.terminal import Failure
 from strandline.client import calls
 from strandline.core.config import TimeDomain
@@ -27,8 +29,6 @@ from strandline.core.time_index import IndexEntry
 from strandline.limits import PAGE_ENTRIES
 from strandline.logs import LogReader
 from strandline.wire.streams import StreamDescription
-from strandline_tools.event_sources import EventFields, NoTime, ReadableLog, stamped
-from strandline_tools.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
 
 AUDIT_PROGRESS_MS: Final = 3_000  # between two lines that say how far it is, and between two writings of --state
 AUDIT_CHECK_EVENTS: Final = 1_000  # after so many it looks at the time
