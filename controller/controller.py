@@ -150,7 +150,7 @@ class Controller:
         try:
             await self.tokens.refresh()
         except StoreUnavailable as error:
-            raise StoreAway(shown(parse_url(database_url)), error.reason) from error
+            raise StoreAway(store=shown(parse_url(database_url)), reason=error.reason) from error
 
     def _serve(self, *, by_hand: bool = False) -> None:
         """Begins what a controller does by itself."""
@@ -391,7 +391,9 @@ class JointController(Controller):
                 memories = controller.streams, controller.groups
                 await driver.begin(memories, committer.beat_soon, controller._due.check_soon)
         except TimeoutError:
-            raise StoreAway(shown(parse_url(database_url)), f"it gave no lease for {START_DEADLINE_S} s") from None
+            raise StoreAway(
+                store=shown(parse_url(database_url)), reason=f"it gave no lease for {START_DEADLINE_S} s"
+            ) from None
         health.wrote()  # the begin
         controller._serve()
         return controller
@@ -399,7 +401,7 @@ class JointController(Controller):
     def _has_stopped(self, stopped: asyncio.Future[ControllerRow | None]) -> None:
         replaced_by = None if stopped.cancelled() else stopped.result()
         if replaced_by is not None:
-            self.health.replace(NameReused(replaced_by.name, replaced_by.address))
+            self.health.replace(NameReused(name=replaced_by.name, address=replaced_by.address))
 
     def controllers(self) -> ControllersReply:
         """Who serves the store, as the last answer to a beat had it."""
@@ -501,7 +503,7 @@ async def _opened(url: str, opening: Callable[[], Opened]) -> Opened:
     done = asyncio.wrap_future(in_thread("store-start", opening))
     await asyncio.wait([done], timeout=START_DEADLINE_S)
     if not done.done():
-        raise StoreAway(shown(parse_url(url)), f"it has not answered for {START_DEADLINE_S} s")
+        raise StoreAway(store=shown(parse_url(url)), reason=f"it has not answered for {START_DEADLINE_S} s")
     return done.result()
 
 

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, ClassVar, Final, dataclass_transform
 
 
-def _rebuild(kind: type[StrandlineError], values: dict[str, Any]) -> StrandlineError:
+def _rebuild(kind: type[Declared], values: dict[str, Any]) -> Declared:
     return kind(**values)
 
 
@@ -36,28 +36,24 @@ def _shown(value: Any) -> str:
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
-class StrandlineError(Exception):
-    """The root. `code` is stable, `detail` is a sentence for people, `values` are the fields by name.
+class Declared(Exception):
+    """An exception that is declared by its fields and its sentence. `detail` is the sentence, `values` are the fields.
 
     A subclass is a dataclass with keyword arguments, so that it can go over the wire and back, and pickles. One without
     a sentence is a family.
     """
 
-    code: ClassVar[str] = "error"
-    status: ClassVar[int] = 500
     says: ClassVar[str] = ""
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         dataclass(kw_only=True, eq=False)(cls)
-        if not cls.is_family() and "code" not in vars(cls):
-            cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @classmethod
     def is_family(cls) -> bool:
         """Whether it only groups errors, and none is raised of it."""
-        return cls is StrandlineError or not {"says", "detail"} & vars(cls).keys()
+        return cls is Declared or not {"says", "detail"} & vars(cls).keys()
 
     @property
     def detail(self) -> str:
@@ -72,6 +68,18 @@ class StrandlineError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.values)
+
+
+class StrandlineError(Declared):
+    """The root of what a call may raise. `code` is stable."""
+
+    code: ClassVar[str] = "error"
+    status: ClassVar[int] = 500
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not cls.is_family() and "code" not in vars(cls):
+            cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
 
 class ExtraMissing(StrandlineError, ImportError):

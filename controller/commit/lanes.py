@@ -32,7 +32,7 @@ class CommitOrder:
         """Called before COMMIT is sent; raises StoreSilent if the caller has withdrawn."""
         with self._lock:
             if self._withdrawn:
-                raise StoreSilent(self._seconds)
+                raise StoreSilent(seconds=self._seconds)
             self._given = True
 
     def withdraw(self) -> bool:
@@ -84,7 +84,7 @@ class _Call(Generic[Result]):
         self.ended = False
         self.answer: asyncio.Future[Result] = self._loop.create_future()
         if lane.left is not None and not lane.left.ended:
-            self._refuse(StoreSilent(round(self._loop.time() - lane.left._began)))
+            self._refuse(StoreSilent(seconds=round(self._loop.time() - lane.left._began)))
             return
         self._timer = None if seconds is None else self._loop.call_later(seconds, self._cut)
         lane.worker.put(self._make)
@@ -110,7 +110,7 @@ class _Call(Generic[Result]):
         if self._error is None:
             self.answer.set_result(self._result)
         elif self._overdue:
-            self._refuse(StoreSilent(self._seconds), self._error)
+            self._refuse(StoreSilent(seconds=self._seconds), self._error)
         else:
             self._refuse(self._error)
 
@@ -131,7 +131,7 @@ class _Call(Generic[Result]):
 
     def _refuse_unless_done(self) -> None:
         if not self.answer.done():
-            self._refuse(StoreSilent(self._seconds))
+            self._refuse(StoreSilent(seconds=self._seconds))
 
     def _refuse(self, error: BaseException, origin: BaseException | None = None) -> None:
         error.__cause__ = origin if origin is not None else error.__cause__

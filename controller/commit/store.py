@@ -88,7 +88,7 @@ class Store:
             if order.withdraw():
                 raise
             self._settled = False
-            raise CommitUnknown(str(silent)) from silent
+            raise CommitUnknown(reason=str(silent)) from silent
         except AlreadyServed as error:
             raise await self._who_has_the_lock() from error
 
@@ -107,7 +107,7 @@ class Store:
         try:
             self._database.check_files()
         except StoreMoved as moved:
-            raise CommitUnknown(str(moved)) from moved
+            raise CommitUnknown(reason=str(moved)) from moved
 
     def _settle(self) -> None:
         if not self._settled:  # else another call has settled it meanwhile

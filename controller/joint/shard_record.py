@@ -16,9 +16,7 @@ class NoLease(StoreTrouble):
     """This controller may not write at present: it begins anew, or has stopped."""
 
     cause = Cause.AWAY
-
-    def __str__(self) -> str:
-        return "this controller has no lease at present: it could not reach the store in time, or is about to begin"
+    says = "this controller has no lease at present: it could not reach the store in time, or is about to begin"
 
 
 class ShardRecord:

@@ -49,7 +49,7 @@ def _check_is_store(url: URL) -> None:
     with reading(url) as connection:
         upgrade.check_ours(connection, shown(url))
         if not inspect(connection).get_table_names():
-            raise WrongSchema(None, schema.REVISION)
+            raise WrongSchema(found=None, wanted=schema.REVISION)
 
 
 def restore(url: str, file: Path | None, now: int) -> Restored:
@@ -60,7 +60,7 @@ def restore(url: str, file: Path | None, now: int) -> Restored:
     """
     parsed = parse_url(url)
     if file is not None and not file.is_file():
-        raise NoBackup(str(file), "the file does not exist")
+        raise NoBackup(path=str(file), reason="the file does not exist")
     with kind_of(parsed).restored(parsed, file) as connection:
         return _finish_restore(connection, now)
 

@@ -66,39 +66,27 @@ class ControllerEnded(StoreTrouble):
     """This controller was ended by another one: it writes nothing any more under its present id."""
 
     cause = Cause.TAKEN_OVER
-
-    def __init__(self, controller: int) -> None:
-        super().__init__(controller)
-        self.controller = controller
-
-    def __str__(self) -> str:
-        return "another controller ended this one, which had not been heard of for a while or has the same name"
+    says = "another controller ended this one, which had not been heard of for a while or has the same name"
+    controller: int
 
 
 class NameReused(StoreTrouble):
     """A controller with the same name began later: this one has ended."""
 
     cause = Cause.TAKEN_OVER
-
-    def __init__(self, name: str, address: str) -> None:
-        super().__init__(name, address)
-        self.name = name
-        self.address = address
-
-    def __str__(self) -> str:
-        return f"another controller named {self.name!r} began to serve, at {self.address}"
+    says = "another controller named {name!r} began to serve, at {address}"
+    name: str
+    address: str
 
 
 class ShardsLost(StoreTrouble):
     """A commit was to write shards that its controller does not own with the fences that it named."""
 
     cause = Cause.TAKEN_OVER
+    shards: Sequence[int]
 
-    def __init__(self, shards: Sequence[int]) -> None:
-        super().__init__(shards)
-        self.shards = shards
-
-    def __str__(self) -> str:
+    @property
+    def detail(self) -> str:
         return f"this controller no longer owns the shards {', '.join(map(str, self.shards))}"
 
 
@@ -391,14 +379,14 @@ def check_commit(connection: Connection, request: Check) -> None:
     If it may, nobody can end this controller, or take its shards, before the transaction ends.
     """
     if connection.execute(_HOLD, {"me": request.id}).first() is None:
-        raise ControllerEnded(request.id)
+        raise ControllerEnded(controller=request.id)
     if not request.fences:
         return
     # A statement of its own, behind the lock: one that began before could miss what was committed meanwhile.
     held = connection.execute(_HELD, {"me": request.id, "shards": [shard for shard, _ in request.fences]})
     lost = set(request.fences).difference((shard, fence) for shard, fence in held)
     if lost:
-        raise ShardsLost(sorted(shard for shard, _ in lost))
+        raise ShardsLost(shards=sorted(shard for shard, _ in lost))
 
 
 def put_release(connection: Connection, controller: int, request: Release) -> None:

@@ -123,7 +123,7 @@ def open_joint(url: str) -> tuple[Database, JointSessions]:
     """
     parsed = parse_url(url)
     if not kind_of(parsed).serves_many:
-        raise OneController(shown(parsed))
+        raise OneController(store=shown(parsed))
     with ExitStack() as opened, ExitStack() as joint, refusing(parsed):
         timeline = Timeline()
         engines = joint_engine(parsed, timeline, leading=True), joint_engine(parsed, timeline)
@@ -190,7 +190,7 @@ def set_clock_back(url: str, now: int) -> Rewound:
     parsed = parse_url(url)
     kind = kind_of(parsed)
     if not kind.exists(parsed):
-        raise NoStore(shown(parsed))
+        raise NoStore(store=shown(parsed))
     with ExitStack() as opened, refusing(parsed):
         engines = kind.serving(parsed, opened, statement_timeout_ms=0)
         try:
@@ -199,4 +199,4 @@ def set_clock_back(url: str, now: int) -> Rewound:
                 upgrade.check(connection)
                 return rewind(connection, shown(parsed), now)
         except StoreCorrupt as error:
-            raise StoreAway(shown(parsed), f"{error}: run `strandline check`") from error
+            raise StoreAway(store=shown(parsed), reason=f"{error}: run `strandline check`") from error

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage.refusals import WrongSchema
-from strandline.errors import StoreCorrupt
+from strandline.errors import Declared, StoreCorrupt
 
 
 class Cause(StrEnum):
@@ -41,8 +41,8 @@ class Diagnosis:
     reason: str
 
 
-class StoreTrouble(Exception):
-    """A failure of the store whose message is its diagnosis."""
+class StoreTrouble(Declared):
+    """A failure of the store whose sentence is its diagnosis."""
 
     cause: ClassVar[Cause] = Cause.OTHER
 
@@ -51,26 +51,16 @@ class StoreMoved(StoreTrouble):
     """An SQLite file was removed, renamed or replaced while it was served: writes go to a file without a name."""
 
     cause = Cause.MOVED
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return "the store's file was removed, renamed or replaced while it was served: put it back, or restart"
+    says = "the store's file was removed, renamed or replaced while it was served: put it back, or restart"
+    path: str
 
 
 class StoreSilent(StoreTrouble):
     """The store did not answer in time."""
 
     cause = Cause.SILENT
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-    def __str__(self) -> str:
-        return f"the store has not answered for {self.seconds:g} s"
+    says = "the store has not answered for {seconds:g} s"
+    seconds: float
 
 
 class LockHeld(StoreTrouble):
@@ -78,11 +68,10 @@ class LockHeld(StoreTrouble):
 
     cause = Cause.LOCKED
 
-    def __str__(self) -> str:
-        return (
-            "another session holds the lock of the store: an earlier one of this controller that the server has not "
-            "ended yet, or a command that works on the store"
-        )
+    says = (
+        "another session holds the lock of the store: an earlier one of this controller that the server has not "
+        "ended yet, or a command that works on the store"
+    )
 
 
 _SYSTEM: Final[Mapping[int, Diagnosis]] = {

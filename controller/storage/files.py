@@ -34,11 +34,11 @@ def unusable(path: str, error: BaseException) -> UnusableFile:
     origin = getattr(error, "orig", None) or error
     lines = (getattr(origin, "strerror", None) or str(origin)).strip().splitlines() or [type(origin).__name__]
     reason, advice = _FILE.get(diagnose(error).cause, ("it cannot be opened or written", "check the path"))
-    return UnusableFile(path, f"{reason} ({lines[0]})", advice)
+    return UnusableFile(path=path, reason=f"{reason} ({lines[0]})", advice=advice)
 
 
 def folder_in_the_way(path: str) -> UnusableFile:
-    return UnusableFile(path, "it is a folder", "name a file in it")
+    return UnusableFile(path=path, reason="it is a folder", advice="name a file in it")
 
 
 def check_nothing_left(file: Path) -> None:
@@ -46,7 +46,7 @@ def check_nothing_left(file: Path) -> None:
     for each in _BESIDE:
         left = file.with_name(file.name + each)
         if left.exists() and left.stat().st_size:
-            raise LeftBehind(str(file), str(left))
+            raise LeftBehind(path=str(file), left=str(left))
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def new_file(file: Path) -> Iterator[Path]:
             part.unlink()
             sync(file.parent)
         except FileExistsError:
-            raise InTheWay(str(file)) from None
+            raise InTheWay(what=str(file)) from None
         finally:
             part.unlink(missing_ok=True)
             os.close(held)
@@ -80,7 +80,7 @@ def _held_part(file: Path, part: Path) -> int:
     """Makes an empty file, and takes its lock; returns what holds it. Raises UnderWay, or InTheWay if `file` exists."""
     while True:
         if file.exists():
-            raise InTheWay(str(file))
+            raise InTheWay(what=str(file))
         held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,7 +89,7 @@ def _held_part(file: Path, part: Path) -> int:
                 return held
         except BlockingIOError:
             os.close(held)
-            raise UnderWay(str(file)) from None
+            raise UnderWay(path=str(file)) from None
         except BaseException:
             os.close(held)
             raise

@@ -90,9 +90,9 @@ def parse_url(url: str) -> URL:
     try:
         parsed = make_url(url if "://" in url else f"sqlite:///{url}")
     except (ArgumentError, ValueError):  # ValueError: the port is not a number
-        raise BadDatabaseUrl(url) from None
+        raise BadDatabaseUrl(url=url) from None
     if parsed.get_backend_name() not in KINDS or not parsed.database or parsed.database == ":memory:":
-        raise BadDatabaseUrl(shown(parsed))
+        raise BadDatabaseUrl(url=shown(parsed))
     if parsed.get_backend_name() == SqliteStore.name and os.path.islink(parsed.database):
         return parsed.set(database=os.path.realpath(parsed.database))  # SQLite has its other files beside that one
     return parsed

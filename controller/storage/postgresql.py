@@ -86,9 +86,7 @@ class TimelineLeft(StoreTrouble):
     """PostgreSQL has failed over: a new session is not on the timeline on which this controller serves."""
 
     cause = Cause.AWAY
-
-    def __str__(self) -> str:
-        return "PostgreSQL has failed over to another server, and this controller begins anew there"
+    says = "PostgreSQL has failed over to another server, and this controller begins anew there"
 
 
 class Timeline:
@@ -189,7 +187,7 @@ def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str,
         except Exception as error:
             connection.close()
             if getattr(error, "sqlstate", None) == NOT_IN_TIME:
-                raise AlreadyServed(store) from None
+                raise AlreadyServed(store=store) from None
             raise
 
     # Statements that compare fences must see every earlier commit, so no higher isolation level will do.
@@ -227,7 +225,7 @@ def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int) -> Eng
             },
         )
     except (ImportError, NoSuchModuleError):
-        raise DriverMissing("psycopg", "postgres") from None
+        raise DriverMissing(package="psycopg", extra="postgres") from None
 
 
 class PostgresqlStore:
@@ -260,7 +258,7 @@ class PostgresqlStore:
         reason = redact((str(error.orig).strip().splitlines() or [type(error).__name__])[0])
         found = diagnose(error)
         return StoreAway(
-            shown(url), reason if found.cause in (Cause.AWAY, Cause.OTHER) else f"{found.reason}: {reason}"
+            store=shown(url), reason=reason if found.cause in (Cause.AWAY, Cause.OTHER) else f"{found.reason}: {reason}"
         )
 
     def faults(self, connection: Connection) -> Iterator[tuple[str | None, str]]:
@@ -311,11 +309,11 @@ class PostgresqlStore:
                     empty = not inspect(connection).get_table_names()
                 if file is not None:
                     if not empty:
-                        raise InTheWay(shown(url))
+                        raise InTheWay(what=shown(url))
                     once = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
                     _run("pg_restore", url, *once, str(file))
                 elif empty:
-                    raise WrongSchema(None, schema.REVISION)
+                    raise WrongSchema(found=None, wanted=schema.REVISION)
                 with connection.begin():
                     yield connection
         except DBAPIError as error:
@@ -353,6 +351,6 @@ def _run(program: str, url: URL, *options: str) -> None:
             check=False,
         )
     except FileNotFoundError:
-        raise ProgramMissing(program, "apt-get install -y postgresql-client") from None
+        raise ProgramMissing(program=program, install="apt-get install -y postgresql-client") from None
     if done.returncode != 0:
-        raise ProgramFailed(program, done.stderr.strip().splitlines())
+        raise ProgramFailed(program=program, lines=done.stderr.strip().splitlines())

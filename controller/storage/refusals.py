@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from strandline.errors import not_installed
+from strandline.errors import NOT_INSTALLED, Declared
 from strandline.redaction import redact
 
 if TYPE_CHECKING:
@@ -20,67 +20,53 @@ def shown(url: URL) -> str:
     return redact(url.render_as_string(hide_password=True))
 
 
-class StoreRefused(Exception):
+class StoreRefused(Declared):
     """The store cannot be used, for a reason that the operator can remove."""
 
 
 class AlreadyServed(StoreRefused):
     """Another controller serves this store; only one may."""
 
-    def __init__(self, store: str) -> None:
-        super().__init__(store)
-        self.store = store
-
-    def __str__(self) -> str:
-        return f"another controller is serving {self.store}: stop it first, or name another store with --database"
+    says = "another controller is serving {store}: stop it first, or name another store with --database"
+    store: str
 
 
 class BadDatabaseUrl(StoreRefused):
     """The database URL is not supported."""
 
-    def __init__(self, url: str) -> None:
-        self.url = redact(url)  # it may hold a password, even if it cannot be parsed
-        super().__init__(self.url)
+    says = (
+        "{url!r} is not a supported database: use sqlite:///path/to/file.db, the path of a file, or "
+        "postgresql://user@host:port/name"
+    )
+    url: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.url!r} is not a supported database: use sqlite:///path/to/file.db, the path of a file, "
-            f"or postgresql://user@host:port/name"
-        )
+    def __post_init__(self) -> None:
+        self.url = redact(self.url)  # it may hold a password, even if it cannot be parsed
 
 
 class DriverMissing(StoreRefused):
     """The Python package for the database is not installed."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(package, extra)
-        self.package = package
-        self.extra = extra
-
-    def __str__(self) -> str:
-        return f"this database needs {self.package}, which is {not_installed(self.extra)}"
+    says = "this database needs {package}, which is " + NOT_INSTALLED
+    package: str
+    extra: str
 
 
 class NoStore(StoreRefused):
     """There is no store yet."""
 
-    def __init__(self, store: str) -> None:
-        super().__init__(store)
-        self.store = store
-
-    def __str__(self) -> str:
-        return f"there is no store at {self.store}: with --database, name the store that the controller serves"
+    says = "there is no store at {store}: with --database, name the store that the controller serves"
+    store: str
 
 
 class CannotRewind(StoreRefused):
     """Setting the clock back would break the promise of marks in the store."""
 
-    def __init__(self, store: str, streams: Sequence[str]) -> None:
-        super().__init__(store, streams)
-        self.store = store
-        self.streams = streams
+    store: str
+    streams: Sequence[str]
 
-    def __str__(self) -> str:
+    @property
+    def detail(self) -> str:
         named = ", ".join(map(repr, self.streams[:STREAMS_NAMED]))
         more = f" and {len(self.streams) - STREAMS_NAMED} more" if len(self.streams) > STREAMS_NAMED else ""
         return (
@@ -93,70 +79,52 @@ class CannotRewind(StoreRefused):
 class OneController(StoreRefused):
     """More than one controller was to serve a store that takes only one."""
 
-    def __init__(self, store: str) -> None:
-        super().__init__(store)
-        self.store = store
-
-    def __str__(self) -> str:
-        return f"{self.store} is an SQLite file, which one controller serves alone: several need PostgreSQL"
+    says = "{store} is an SQLite file, which one controller serves alone: several need PostgreSQL"
+    store: str
 
 
 class ServedTogether(StoreRefused):
     """One controller was to serve alone a store that controllers have served together."""
 
-    def __str__(self) -> str:
-        return "controllers serve this store together: give this one a --name and an --address too"
+    says = "controllers serve this store together: give this one a --name and an --address too"
 
 
 class StoreAway(StoreRefused):
     """The database could not be opened."""
 
-    def __init__(self, store: str, reason: str) -> None:
-        super().__init__(store, reason)
-        self.store = store
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.store} cannot be opened ({self.reason}): check --database, and that the database is there"
+    says = "{store} cannot be opened ({reason}): check --database, and that the database is there"
+    store: str
+    reason: str
 
 
 class NotKnown(StoreRefused):
     """COMMIT was sent to the store, and its outcome is unknown."""
 
-    def __init__(self, store: str, reason: str) -> None:
-        super().__init__(store, reason)
-        self.store = store
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"it is not known whether {self.store} has changed ({self.reason}): check it before you try again"
+    says = "it is not known whether {store} has changed ({reason}): check it before you try again"
+    store: str
+    reason: str
 
 
 class UnusableFile(StoreRefused):
     """A file cannot be used as a store, or as the target of a backup."""
 
-    def __init__(self, path: str, reason: str, advice: str) -> None:
-        super().__init__(path, reason, advice)
-        self.path = path
-        self.reason = reason
-        self.advice = advice
-
-    def __str__(self) -> str:
-        return f"{self.path} cannot be used: {self.reason}; {self.advice}"
+    says = "{path} cannot be used: {reason}; {advice}"
+    path: str
+    reason: str
+    advice: str
 
 
 class ForeignStore(StoreRefused):
     """The database has the tables of another application."""
 
-    def __init__(self, store: str, tables: Sequence[str]) -> None:
-        super().__init__(store, tables)
-        self.store = store
-        self.tables = tables
+    store: str
+    tables: Sequence[str]
 
-    def __str__(self) -> str:
-        shown = ", ".join(self.tables[:TABLES_SHOWN]) + (" …" if len(self.tables) > TABLES_SHOWN else "")
+    @property
+    def detail(self) -> str:
+        named = ", ".join(self.tables[:TABLES_SHOWN]) + (" …" if len(self.tables) > TABLES_SHOWN else "")
         return (
-            f"{self.store} is a database of another application (its tables: {shown}): "
+            f"{self.store} is a database of another application (its tables: {named}): "
             f"with --database, name a Strandline store or a new database"
         )
 
@@ -164,12 +132,11 @@ class ForeignStore(StoreRefused):
 class WrongSchema(StoreRefused):
     """The store's schema is not the one of this version."""
 
-    def __init__(self, found: str | None, wanted: str) -> None:
-        super().__init__(found, wanted)
-        self.found = found
-        self.wanted = wanted
+    found: str | None
+    wanted: str
 
-    def __str__(self) -> str:
+    @property
+    def detail(self) -> str:
         if self.found is not None and self.found > self.wanted:
             return (
                 f"the store's schema is {self.found}, and this version knows those up to {self.wanted}: "
@@ -184,82 +151,57 @@ class WrongSchema(StoreRefused):
 class IsBackup(StoreRefused):
     """The file is a backup, which cannot be served."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"{self.path} is a backup: make a store from it with `strandline restore {self.path} --database NEW`"
+    says = "{path} is a backup: make a store from it with `strandline restore {path} --database NEW`"
+    path: str
 
 
 class InTheWay(StoreRefused):
     """The target of a backup or of a restore exists already."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-    def __str__(self) -> str:
-        return f"{self.what} exists already, and is not overwritten: move it away, or name another"
+    says = "{what} exists already, and is not overwritten: move it away, or name another"
+    what: str
 
 
 class LeftBehind(StoreRefused):
     """Beside a file that is to be made, a store or a backup, is what SQLite wrote for an earlier one of that name."""
 
-    def __init__(self, path: str, left: str) -> None:
-        super().__init__(path, left)
-        self.path = path
-        self.left = left
-
-    def __str__(self) -> str:
-        return (
-            f"{self.left} belongs to an earlier {self.path}, and beside a new one SQLite would apply or remove it: "
-            f"move it to where that file went, under that file's name, or remove it"
-        )
+    says = (
+        "{left} belongs to an earlier {path}, and beside a new one SQLite would apply or remove it: move it to where "
+        "that file went, under that file's name, or remove it"
+    )
+    path: str
+    left: str
 
 
 class UnderWay(StoreRefused):
     """Another backup or restore makes the same file."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"another backup or restore is making {self.path}: wait for its end, or name another file"
+    says = "another backup or restore is making {path}: wait for its end, or name another file"
+    path: str
 
 
 class NoBackup(StoreRefused):
     """A file cannot be used as a backup."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path = path
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.path} is not a usable backup ({self.reason}): name a file that `strandline backup` wrote"
+    says = "{path} is not a usable backup ({reason}): name a file that `strandline backup` wrote"
+    path: str
+    reason: str
 
 
 class ProgramMissing(StoreRefused):
     """A client program of PostgreSQL is not installed."""
 
-    def __init__(self, program: str, install: str) -> None:
-        super().__init__(program, install)
-        self.program = program
-        self.install = install
-
-    def __str__(self) -> str:
-        return f"{self.program} is not installed, or not on the PATH: {self.install}"
+    says = "{program} is not installed, or not on the PATH: {install}"
+    program: str
+    install: str
 
 
 class ProgramFailed(StoreRefused):
     """A client program of PostgreSQL failed."""
 
-    def __init__(self, program: str, lines: list[str]) -> None:
-        super().__init__(program, lines)
-        self.program = program
-        self.lines = lines
+    program: str
+    lines: Sequence[str]
 
-    def __str__(self) -> str:
+    @property
+    def detail(self) -> str:
         return f"{self.program} failed: {' '.join(self.lines[-3:]) or 'it gave no reason'}"

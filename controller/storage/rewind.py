@@ -65,7 +65,7 @@ def _check_ingestion(connection: Connection, store: str, now: int) -> None:
     configs = ((row.name, decoded(table, row, lambda row: config_of(row.config))) for row in connection.execute(ahead))
     held = [name for name, config in configs if config.time_domain is TimeDomain.INGESTION]
     if held:
-        raise CannotRewind(store, held)
+        raise CannotRewind(store=store, streams=held)
 
 
 def _set_streams_back(connection: Connection, now: int) -> int:

@@ -68,7 +68,9 @@ class SqliteLock:
             raise folder_in_the_way(path)
         folder = Path(path).parent
         if not folder.is_dir():
-            raise UnusableFile(path, f"there is no folder {str(folder)!r}", "make it first, or name another file")
+            raise UnusableFile(
+                path=path, reason=f"there is no folder {str(folder)!r}", advice="make it first, or name another file"
+            )
         try:
             self._file: int | None = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -77,7 +79,7 @@ class SqliteLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.release()
-            raise AlreadyServed(path) from None
+            raise AlreadyServed(store=path) from None
         except OSError as error:  # a file system without locks
             self.release()
             raise unusable(path, error) from error
@@ -156,7 +158,7 @@ def _begin_writing(connection: Connection) -> None:
 def check_no_backup(connection: Connection, path: str) -> None:
     """Raises IsBackup for a backup: if it were served without a restore, it would give out epochs twice."""
     if connection.exec_driver_sql("PRAGMA user_version").scalar_one() == BACKUP:
-        raise IsBackup(path)
+        raise IsBackup(path=path)
 
 
 class ServedFiles:
@@ -176,7 +178,7 @@ class ServedFiles:
         """Raises StoreMoved unless both paths still name the same files."""
         for path, inode in self._inodes.items():
             if _inode(path) != inode:
-                raise StoreMoved(self._path)
+                raise StoreMoved(path=self._path)
 
 
 def _inode(path: str) -> tuple[int, int] | None:
@@ -210,7 +212,7 @@ class SqliteStore:
     def inspecting(self, url: URL) -> Engine:
         path = str(url.database)
         if not Path(path).is_file():
-            raise StoreAway(path, "the file does not exist")
+            raise StoreAway(store=path, reason="the file does not exist")
         return inspecting_engine(path)
 
     def check(self, connection: Connection, url: URL) -> None:
@@ -257,7 +259,8 @@ class SqliteStore:
     def restored(self, url: URL, file: Path | None) -> Iterator[Connection]:
         path = Path(str(url.database))
         if file is None and not path.is_file():
-            raise StoreAway(str(path), "the file does not exist")  # no lock stays behind for a path that was mistyped
+            # No lock stays behind for a path that was mistyped.
+            raise StoreAway(store=str(path), reason="the file does not exist")
         lock = SqliteLock(str(path))
         try:
             with nullcontext(path) if file is None else new_file(path) as part:
@@ -333,7 +336,7 @@ def _copy_back(file: Path, part: Path, path: Path) -> None:
     except sqlite3.Error as error:
         if diagnose(error).cause in _WRITE_CAUSES:
             raise unusable(str(path), error) from error
-        raise NoBackup(str(file), str(error)) from error
+        raise NoBackup(path=str(file), reason=str(error)) from error
 
 
 def _open(path: str, mode: str = "rw") -> sqlite3.Connection:
@@ -346,4 +349,4 @@ def _check_whole(connection: sqlite3.Connection, path: str) -> None:
     """Raises NoBackup for a damaged store."""
     ((found, *_), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if found != "ok":
-        raise NoBackup(path, f"it is damaged: {found}")
+        raise NoBackup(path=path, reason=f"it is damaged: {found}")

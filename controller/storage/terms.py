@@ -29,11 +29,10 @@ CLUSTER: Final = "cluster"  # from here on controllers serve together, each with
 class OwnershipLost(StoreTrouble):
     """Somebody else has taken streams over that this controller wanted to take."""
 
-    def __init__(self, streams: Sequence[str]) -> None:
-        super().__init__(streams)
-        self.streams = streams
+    streams: Sequence[str]
 
-    def __str__(self) -> str:
+    @property
+    def detail(self) -> str:
         return f"another controller owns {', '.join(map(repr, self.streams))}"
 
 
@@ -42,13 +41,12 @@ class TermOver(StoreTrouble):
 
     cause = Cause.TAKEN_OVER
 
-    def __init__(self, fence: int, newest: int, owner: str) -> None:
-        super().__init__(fence, newest, owner)
-        self.fence = fence
-        self.newest = newest
-        self.owner = owner
+    fence: int
+    newest: int
+    owner: str
 
-    def __str__(self) -> str:
+    @property
+    def detail(self) -> str:
         fences = f"its fence is {self.newest}, this controller's {self.fence}"
         if self.owner == RESTORE:
             return f"the store was restored from a backup while this controller served it: {fences}"
@@ -63,16 +61,11 @@ class TermGone(StoreTrouble):
     """The store lacks the entry of this controller's term: it was restored to an earlier moment."""
 
     cause = Cause.MOVED
-
-    def __init__(self, fence: int) -> None:
-        super().__init__(fence)
-        self.fence = fence
-
-    def __str__(self) -> str:
-        return (
-            f"the store no longer has this controller's entry (fence {self.fence}): it was restored to an earlier "
-            f"moment, or changed by hand"
-        )
+    says = (
+        "the store no longer has this controller's entry (fence {fence}): it was restored to an earlier moment, or "
+        "changed by hand"
+    )
+    fence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +142,7 @@ class TermCheck:
                 if not connection.execute(_TAKE, taken).rowcount:
                     lost.append(claim.name)
         if lost:
-            raise OwnershipLost(sorted(lost))
+            raise OwnershipLost(streams=sorted(lost))
 
     def finish(self, connection: Connection) -> None:
         """Nothing is left to say: `check` has extended the term."""
@@ -158,8 +151,8 @@ class TermCheck:
 def _why_over(connection: Connection, term: Term) -> TermOver | TermGone:
     newest = connection.execute(_NEWEST).one_or_none()
     if newest is None or newest.fence <= term.fence:
-        return TermGone(term.fence)
-    return TermOver(term.fence, newest.fence, newest.owner)
+        return TermGone(fence=term.fence)
+    return TermOver(fence=term.fence, newest=newest.fence, owner=newest.owner)
 
 
 def enter_term(connection: Connection, **values: int | str) -> None:

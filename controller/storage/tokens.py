@@ -53,7 +53,10 @@ class StoredToken:
 
 
 class TokenRefused(StoreRefused):
-    """A token cannot be made or revoked. The message says why, and what to do."""
+    """A token cannot be made or revoked. The reason has what to do."""
+
+    says = "{reason}"
+    reason: str
 
 
 def new_token() -> str:
@@ -117,7 +120,7 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
     parsed = parse_url(url)
     kind = kind_of(parsed)
     if not make and not kind.exists(parsed):
-        raise NoStore(shown(parsed))
+        raise NoStore(store=shown(parsed))
     with ExitStack() as opened, refusing(parsed):
         engine = kind.beside(parsed)
         opened.callback(engine.dispose)
@@ -148,7 +151,7 @@ def add_token(connection: Connection, grant: Grant, digest: str, now: int) -> No
     """Adds a token. Raises TokenRefused if the name is taken, also by a revoked token, or if there are too many."""
     made, revoked = _state(connection)
     if made - revoked >= TOKENS:
-        raise TokenRefused(f"there are {made - revoked} tokens already, and {TOKENS} is the limit: revoke some")
+        raise TokenRefused(reason=f"there are {made - revoked} tokens already, and {TOKENS} is the limit: revoke some")
     writers = None if grant.writers == EVERYTHING else grant.writers
     values = {"name": grant.name, "digest": digest, "role": str(grant.role), "pattern": grant.pattern}
     try:
@@ -157,8 +160,8 @@ def add_token(connection: Connection, grant: Grant, digest: str, now: int) -> No
             connection.execute(row)
     except IntegrityError:
         raise TokenRefused(
-            f"the name {grant.name!r} is taken, by a token that exists or was revoked: names are never used again, "
-            f"since the journal keeps them; choose another one"
+            reason=f"the name {grant.name!r} is taken, by a token that exists or was revoked: names are never used "
+            f"again, since the journal keeps them; choose another one"
         ) from None
 
 
@@ -169,7 +172,7 @@ def revoke_token(connection: Connection, name: str, now: int) -> bool:
     if done.rowcount:
         return True
     if connection.execute(select(table.c.name).where(table.c.name == name)).one_or_none() is None:
-        raise TokenRefused(f"there is no token {name!r}: `strandline token list` shows all tokens")
+        raise TokenRefused(reason=f"there is no token {name!r}: `strandline token list` shows all tokens")
     return False
 
 

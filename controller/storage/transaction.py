@@ -17,12 +17,8 @@ from strandline.redaction import redact
 class CommitUnknown(StoreTrouble):
     """COMMIT was sent and got no definite answer: the store has committed, has not, or still will."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"it is not known whether the store committed: {self.reason}"
+    says = "it is not known whether the store committed: {reason}"
+    reason: str
 
 
 @contextmanager
@@ -47,9 +43,9 @@ def transaction(connection: Connection, may_commit: Callable[[], None] = lambda:
             _abandon(connection, begun)
             if error.orig is not None and kind.left_undone(error.orig):
                 raise
-            raise CommitUnknown(_reason_of(error)) from error
+            raise CommitUnknown(reason=_reason_of(error)) from error
     if warnings:
-        raise CommitUnknown(warnings[0])
+        raise CommitUnknown(reason=warnings[0])
 
 
 @contextmanager
@@ -61,9 +57,9 @@ def refusing(url: URL) -> Iterator[None]:
     except DBAPIError as error:
         raise kind_of(url).refusal(url, error) from error
     except CommitUnknown as error:
-        raise NotKnown(shown(url), error.reason) from error
+        raise NotKnown(store=shown(url), reason=error.reason) from error
     except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
-        raise StoreAway(shown(url), "it is damaged: restore a backup") from error
+        raise StoreAway(store=shown(url), reason="it is damaged: restore a backup") from error
 
 
 def _abandon(connection: Connection, begun: RootTransaction) -> None:

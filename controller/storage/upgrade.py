@@ -82,7 +82,7 @@ def check_ours(connection: Connection, store: str) -> None:
     """Raises ForeignStore for a database that has tables, but not Strandline's."""
     tables = inspect(connection).get_table_names()
     if tables and not OURS.issubset(tables):
-        raise ForeignStore(store, sorted(tables))
+        raise ForeignStore(store=store, tables=sorted(tables))
 
 
 def check_now(connection: Connection) -> None:
@@ -95,7 +95,7 @@ def check(connection: Connection) -> None:
     """Raises WrongSchema unless the store has the schema of this version."""
     found = revision(connection)
     if found != REVISION:
-        raise WrongSchema(found, REVISION)
+        raise WrongSchema(found=found, wanted=REVISION)
 
 
 # -- changing the schema -----------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def upgrade(connection: Connection, to: str = "head") -> None:
     try:
         command.upgrade(configuration(connection), to)
     except CommandError as error:  # this version does not know the store's revision
-        raise WrongSchema(revision(connection), REVISION) from error
+        raise WrongSchema(found=revision(connection), wanted=REVISION) from error
 
 
 def end_all(connection: Connection) -> None:

@@ -72,5 +72,5 @@ def within(seconds: float, call: Callable[[], Result]) -> Result:
     """Makes one call and waits for it, for commands; raises StoreSilent if it takes longer."""
     made = in_thread("store", call)
     if not wait([made], seconds).done:
-        raise StoreSilent(seconds)
+        raise StoreSilent(seconds=seconds)
     return made.result()

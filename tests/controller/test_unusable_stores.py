@@ -69,7 +69,7 @@ class Undecided:
     """The clocks of a host. The one that a term begins with fails as a COMMIT does whose outcome is not known."""
 
     def wall(self) -> int:
-        raise CommitUnknown("the disk failed")
+        raise CommitUnknown(reason="the disk failed")
 
     def monotonic(self) -> int:
         return 0

@@ -87,7 +87,7 @@ def test_a_database_that_cannot_be_used_is_told_without_its_password(url: str) -
 
 def test_a_database_is_shown_without_its_password_wherever_that_stands() -> None:
     assert shown(parse_url("postgresql://a:secret@h/db?password=secret")) == "postgresql://a:…@h/db?password=…"
-    assert "secret" not in str(BadDatabaseUrl("x://a:secret@b"))
+    assert "secret" not in str(BadDatabaseUrl(url="x://a:secret@b"))
 
 
 def test_a_problem_that_quotes_a_secret_does_not_have_it() -> None:
