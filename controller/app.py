@@ -189,7 +189,7 @@ async def _among_others(settings: Settings, host: HostClock, ownership: Ownershi
 
 
 def _provide(app: FastAPI, controller: Controller, forwarding: Forwarding | None) -> None:
-    """Makes what handlers and pages ask. If there are other controllers, reader groups and the status are of all."""
+    """Builds the services that handlers and pages use. With several controllers, they cover all."""
     status: StatusViews = controller.status
     if forwarding is not None:
         controller.groups.views = forwarding.streams_of_all(controller.groups.views)

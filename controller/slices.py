@@ -48,7 +48,7 @@ class Slices:
             await self._pause(now)
 
     async def drive(self, steps: Steps[Result]) -> Result:
-        """Takes all steps, and lets others have their turn between them where it is time."""
+        """Takes all steps, and yields to other tasks between them where it is time."""
         while (done := next_step(steps)) is None:
             await self.turn()
         return done.result

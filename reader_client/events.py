@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 from reader_client.items import EventItem, Item, ReaderState
+from reader_client.jobs import AnyConnection, AsyncClient, BlockingClient, Client, Job, drive_async
+from reader_client.jobs import Value as Result
 from reader_client.options import LateEvents, Options, OptionsGiven
 from reader_client.reader import ReaderJobs
-from reader_client.steps import AnyConnection, AsyncClient, BlockingClient, Client, Job, drive_async
-from reader_client.steps import Value as Result
 from reader_client.windowing import KeyFunction, Value, Windowing, value_of
 from strandline.client.http import AsyncConnection, Connection, monotonic_ms
 from strandline.client.loop import awaits, waits

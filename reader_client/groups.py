@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from reader_client.steps import AnyConnection, AsyncClient, Awaiting, Blocking, BlockingClient, Client, Job
+from reader_client.jobs import AnyConnection, AsyncClient, Awaiting, Blocking, BlockingClient, Client, Job
 from reader_client.windows import PositionAt
 from strandline.client import group_calls
 from strandline.client.http import AsyncConnection, Connection

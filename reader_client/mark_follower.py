@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from reader_client.jobs import Job, drive, drive_async
 from reader_client.mark_cache import MarkCache
-from reader_client.steps import Job, drive, drive_async
 from strandline.client import calls
 from strandline.client.backoff import backoff_ms
 from strandline.client.http import AsyncConnection, Connection

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from reader_client.steps import Job
+from reader_client.jobs import Job
 from strandline.client import calls
 from strandline.client.loop import remote
 from strandline.core.event_windows import LeftOut

@@ -1,4 +1,4 @@
-"""The jobs of an `EventReader`, which the sync and the async class run (see `steps.py`)."""
+"""The jobs of an `EventReader`, which the sync and the async class run (see `jobs.py`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from reader_client.backlog import remaining_offsets
 from reader_client.errors import ReaderClosed, StateOfAnotherGroup
 from reader_client.fetch import Fetched, fetch
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
+from reader_client.jobs import Job
 from reader_client.options import LateEvents, Options, by_stream
 from reader_client.passed_marks import NOBODY, Judged, PassedMarks
 from reader_client.reader_log import ReaderLog
-from reader_client.steps import Job
 from reader_client.stream_order import StreamOrder
 from strandline.client import calls, group_calls
 from strandline.client.loop import local, remote

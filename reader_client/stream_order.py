@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reader_client.jobs import Job
 from reader_client.mark_cache import MarkCache
-from reader_client.steps import Job
 from strandline.client import calls
 from strandline.client.loop import remote
 from strandline.core.order import Lag, lags

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from reader_client.jobs import AnyConnection, AsyncClient, BlockingClient, Client, Job
 from reader_client.mark_cache import CACHED_MARKS_DEFAULT, MarkCache
 from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
-from reader_client.steps import AnyConnection, AsyncClient, BlockingClient, Client, Job
 from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, monotonic_ms
 from strandline.client.loop import awaits, remote, waits

@@ -177,8 +177,8 @@ class StreamRecreated(Conflict):
     def detail(self) -> str:
         if self.group is None:
             return (
-                f"stream {self.stream!r} has the identity {self.present}, and {self.identity} is meant: it was deleted "
-                f"and created again, or the position is of another stream. Begin anew in the present stream"
+                f"stream {self.stream!r} was deleted and created again since you last used it, or the position is of "
+                f"another stream (identity {self.present} now, {self.identity} given). Begin anew in the present stream"
             )
         return (
             f"stream {self.stream!r} was deleted and created again since reader group {self.group!r} began to read it, "
@@ -540,12 +540,12 @@ class NotOwner(Unavailable):
 
 
 class StreamAway(Unavailable):
-    """Of several controllers on one store, the one that serves a stream of a reader group was not reached in time. A
-    report may stand, and is harmless to repeat. Nothing else was changed."""
+    """Of several controllers on one store, the one that serves a stream of a reader group was not reached in time. Its
+    report may have been stored, and is safe to repeat. Nothing else changed."""
 
     says = (
         "the controller that serves stream {stream!r}, which the reader group reads, cannot be asked just now "
-        "({reason}): a report may stand, nothing else was changed, try again"
+        "({reason}): your report of positions may have been stored, and nothing else changed. You can repeat it safely"
     )
     stream: str
     reason: str

@@ -9,8 +9,8 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import Whole, check_known, json_option, name_of, option, settings_in
-from controller.format import indented
 from controller.terminal import Failure, say
+from controller.wording import indented
 from strandline.client.calls import create_stream, describe
 from strandline.core.config import SETTINGS, StreamConfig
 from strandline.errors import InvalidConfig

@@ -9,8 +9,8 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import confirm, json_option, name_of, option, yes_option
-from controller.format import compact, span
 from controller.terminal import Failure, say
+from controller.wording import compact, span
 from strandline.client.calls import controllers, drain_controller
 from strandline.errors import ControllerAway, OutcomeUnknown, Unavailable
 from strandline.wire.controllers import ControllerReply, ControllersReply, ControllerState

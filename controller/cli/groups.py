@@ -9,8 +9,8 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.screen import table
-from controller.format import NOTHING, Times, fields, indented, is_epoch, key_name, offsets, span, yes
 from controller.terminal import say
+from controller.wording import NOTHING, Times, fields, indented, is_epoch, key_name, offsets, span, yes
 from strandline.client.calls import status
 from strandline.client.group_calls import describe_group, group_window, list_groups
 from strandline.limits import PAGE_ENTRIES

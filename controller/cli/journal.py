@@ -21,9 +21,9 @@ from controller.cli.options import (
     times_option,
 )
 from controller.cli.screen import table
-from controller.format import NOTHING, Times, compact, indented
 from controller.status.journal_text import Folded, folded, story
 from controller.terminal import say
+from controller.wording import NOTHING, Times, compact, indented
 from strandline.client.calls import journal, journals
 from strandline.client.group_calls import group_journal
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS

@@ -12,8 +12,8 @@ import click
 from controller.cli.client import Answered, ControllerClient, calls_controller
 from controller.cli.options import ENTRIES_SHOWN, Whole, json_option, key_option, option, stream_argument, times_option
 from controller.cli.screen import table
-from controller.format import MARK_HEADER, Times, compact, indented, mark_line, mark_row
 from controller.terminal import say
+from controller.wording import MARK_HEADER, Times, compact, indented, mark_line, mark_row
 from strandline.client.calls import describe, marks
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.streams import MarksPage

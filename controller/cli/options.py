@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from controller.format import Times, read_offsets, read_time
 from controller.terminal import Failure
+from controller.wording import Times, read_offsets, read_time
 from strandline.errors import InvalidName, StrandlineError
 from strandline.names import check_name
 

@@ -7,8 +7,8 @@ import click
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, option, times_option
 from controller.cli.stream_table import all_lines, ask_streams, frame, rows
-from controller.format import Times, indented
 from controller.terminal import say
+from controller.wording import Times, indented
 from strandline.limits import PAGE_ENTRIES
 
 

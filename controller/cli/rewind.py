@@ -8,8 +8,8 @@ import click
 
 from controller.cli.options import confirm, yes_option
 from controller.cli.store import database_option, store_failures
-from controller.format import Times, span
 from controller.terminal import say
+from controller.wording import Times, span
 
 
 @click.command

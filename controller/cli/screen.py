@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller import format
+from controller import wording
 from controller.terminal import screen_columns
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Lines with aligned columns, cut to the width of the terminal if standard output is one."""
-    return format.table(header, rows, screen_columns())
+    return wording.table(header, rows, screen_columns())

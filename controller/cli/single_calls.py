@@ -33,7 +33,8 @@ from controller.cli.options import (
     yes_option,
 )
 from controller.cli.screen import table
-from controller.format import (
+from controller.terminal import say
+from controller.wording import (
     NOTHING,
     Times,
     compact,
@@ -46,7 +47,6 @@ from controller.format import (
     span,
     yes,
 )
-from controller.terminal import say
 from strandline.core.time_units import unit_of
 from strandline.limits import OFFSET_BOUND, PAGE_ENTRIES
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
-from controller.format import NOTHING, Times, behind, counts, holding, key_name, named, span, table
 from controller.status.parts import in_calls
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
+from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, span, table
 from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES

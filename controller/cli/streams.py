@@ -10,7 +10,8 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, name_of, times_option
 from controller.cli.screen import table
 from controller.cli.stream_table import STREAMS_SHOWN, all_lines, ask_streams, rows, state_text
-from controller.format import (
+from controller.terminal import say
+from controller.wording import (
     MARK_HEADER,
     NOTHING,
     Times,
@@ -22,7 +23,6 @@ from controller.format import (
     mark_row,
     yes,
 )
-from controller.terminal import say
 from strandline.client.calls import describe, list_streams
 from strandline.wire.status import KeyStatus, StreamStatus
 from strandline.wire.streams import StreamDescription, settings_by_name

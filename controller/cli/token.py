@@ -14,8 +14,8 @@ import click
 from controller.cli.options import confirm, json_option, name_of, option, times_option, yes_option
 from controller.cli.screen import table
 from controller.cli.store import database_option, store_failures
-from controller.format import NOTHING, Times, indented
 from controller.terminal import Failure, say
+from controller.wording import NOTHING, Times, indented
 from strandline.access import EVERYTHING, Grant, Role, check_pattern
 from strandline.errors import InvalidConfig
 

@@ -11,8 +11,8 @@ import click
 
 from controller.cli.client import ControllerClient, answered, calls_controller
 from controller.cli.options import duration, json_option, key_option, moment, option, stream_argument, times_option
-from controller.format import Times, compact, holding, is_epoch, named, offsets
 from controller.terminal import NOT_THERE_STATUS, Failure, say
+from controller.wording import Times, compact, holding, is_epoch, named, offsets
 from strandline.client.calls import Call, marks_at
 from strandline.client.http import monotonic_ms
 from strandline.client.loop import Remote, drive

@@ -13,8 +13,8 @@ import click
 from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
 from controller.cli.options import json_option, name_of, option, times_option
 from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, frame, rows
-from controller.format import Times, compact
 from controller.terminal import say
+from controller.wording import Times, compact
 from strandline.errors import Refused, StrandlineError, UnknownStream
 
 HOME, END_OF_LINE, BELOW, WHOLE = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"

@@ -11,8 +11,8 @@ from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, option, stream_argument, times_option
 from controller.cli.screen import table
 from controller.cli.stream_table import ask_streams
-from controller.format import NOTHING, Times, indented, key_name, offsets
 from controller.terminal import say
+from controller.wording import NOTHING, Times, indented, key_name, offsets
 from strandline.client.calls import list_writers
 from strandline.core.writer import WriterState
 from strandline.wire.shapes import convert

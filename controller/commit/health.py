@@ -146,7 +146,7 @@ class StoreHealth:
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
     ) -> bool:
         """Logs an event at a limited rate, with a limit of its own for each `cause`; returns whether it did."""
-        untold = self._paces[event, fields.get("cause")].let_in(round(now * 1000))
-        if untold is not None:
-            log_event(event, level, error=error, **fields, untold=untold)
-        return untold is not None
+        suppressed = self._paces[event, fields.get("cause")].allow(round(now * 1000))
+        if suppressed is not None:
+            log_event(event, level, error=error, **fields, suppressed=suppressed)
+        return suppressed is not None

@@ -17,17 +17,17 @@ from functools import partial
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from controller.commit.health import StoreHealth
-from controller.commit.lanes import CommitOrder, Lane
+from controller.commit.store_threads import CommitOrder, Lane
 from controller.garbage_collector import lasting_objects
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.slices import Done, Steps, next_step
 from controller.storage import upgrade
 from controller.storage.database import Database
 from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
+from controller.storage.paged_reads import FIRST_STEPS
 from controller.storage.refusals import AlreadyServed, StoreRefused
 from controller.storage.save import Commit, settle, write_commit
 from controller.storage.session import StoreConnection, StoreFailed
-from controller.storage.steps import FIRST_STEPS
 from controller.storage.terms import Term, taken_over
 from controller.storage.transaction import CommitUnknown
 from controller.storage.unreadable import made_of_rows

@@ -26,7 +26,7 @@ from controller.dashboard.fields import (
 )
 from controller.dashboard.scaling import successors
 from controller.dashboard.visitors import Visitor
-from controller.format import Times, offsets, read_offsets
+from controller.wording import Times, offsets, read_offsets
 from strandline.access import EVERYTHING, Grant, Role, check_pattern, check_role
 from strandline.client import calls, group_calls
 from strandline.client.calls import Call, stream_path, tell, writer_path

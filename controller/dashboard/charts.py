@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from controller.dashboard.limits import CHART_STRIPS
-from controller.format import ZONE, Times, is_epoch, span
+from controller.wording import ZONE, Times, is_epoch, span
 
 SIZE: Final = 1_000  # of the part that stretches, both ways
 SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from controller.dashboard.limits import DURATION_CHARACTERS
-from controller.format import read_offsets, read_time
+from controller.wording import read_offsets, read_time
 from strandline.core.config import SETTINGS, Setting
 from strandline.errors import StrandlineError
 from strandline.limits import SEGMENTS_PER_STREAM

@@ -25,9 +25,9 @@ from controller.dashboard.limits import (
     TOKENS_READ_MS,
 )
 from controller.dashboard.ranges import Range, moments_between
-from controller.format import is_epoch
 from controller.storage.journal import StoredEntry, Wanted
 from controller.storage.tokens import StoredToken
+from controller.wording import is_epoch
 from strandline.wire.status import StreamStatus
 
 T = TypeVar("T")

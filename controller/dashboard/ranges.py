@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from controller.dashboard.limits import RANGE_LEAST_MS, SETTLED_MS
 from controller.dashboard.tables import Address
-from controller.format import ZONE
+from controller.wording import ZONE
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * _MINUTE_MS

@@ -35,7 +35,6 @@ from controller.dashboard.pages.stream import stream_page
 from controller.dashboard.pages.writer import writer_page
 from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
-from controller.format import ZONE
 from controller.http.auth import COOKIE
 from controller.http.browser_policies import OWN_PAGE
 from controller.http.declared import StackedRoute
@@ -46,6 +45,7 @@ from controller.http.middleware import problem_of
 from controller.http.request_bodies import decode, read_body
 from controller.http.responses import answer
 from controller.storage.refusals import StoreRefused
+from controller.wording import ZONE
 from strandline.access import EVERYTHING, Grant, check_role
 from strandline.client.calls import Call
 from strandline.client.calls import Response as Answered

@@ -24,7 +24,7 @@ from controller.dashboard.limits import (
     PAGE_ROWS,
     ROWS_A_PAGE,
 )
-from controller.format import NOTHING
+from controller.wording import NOTHING
 
 T = TypeVar("T")
 _DIGITS: Final = 9  # of a page's number
@@ -220,7 +220,7 @@ class Table(Generic[T]):
         for number, each in enumerate(self.chosen[:EXPORT_ROWS]):
             written.append({column.name: plain(cell_of(column, each)) for column in self.columns if column.label})
             if number % EXPORT_SLICE_ROWS == 0:
-                await asyncio.sleep(0)  # others have their turn
+                await asyncio.sleep(0)  # yields to other tasks
         heads = {column.name: column.label for column in self.columns if column.label}
         text = as_csv(heads, written) if ending == "csv" else as_json(written)
         headers = {"Content-Disposition": f'attachment; filename="{self.name}.{ending}"', "Cache-Control": "no-store"}

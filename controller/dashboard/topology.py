@@ -28,8 +28,8 @@ from controller.dashboard.words import (
     writer_word,
     writers_word,
 )
-from controller.format import NOTHING
 from controller.status.stream_status import WriterStatus
+from controller.wording import NOTHING
 from strandline.wire.status import GroupStatus, KeyStatus, StreamStatus
 
 _NO_WORD: Final = Word("", "soft")

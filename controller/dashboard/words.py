@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Final, NamedTuple
 
-from controller.format import NOTHING, behind, held_since, is_epoch, lag, moment, span
 from controller.status.condition import COUNTING
 from controller.status.stream_status import WriterStatus
+from controller.wording import NOTHING, behind, held_since, is_epoch, lag, moment, span
 from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 

@@ -64,7 +64,7 @@ from strandline.wire.groups import (
     settings_of_group,
 )
 
-GROUPS_ASKED_AT_ONCE: Final = 8  # anew, for operators; the others have their turn then
+GROUPS_ASKED_AT_ONCE: Final = 8  # anew, for operators; the others after these
 METRICS_LAGGING_SEGMENTS: Final = 512  # readable by a group; with more, no segment of it has a lag of its own
 
 

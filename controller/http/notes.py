@@ -26,7 +26,7 @@ from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import encoded_result, note_reply
 
-PIECE_NOTES: Final = 128  # processed at once; then other calls have their turn
+PIECE_NOTES: Final = 128  # processed at once; then other calls are served
 
 NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work
 

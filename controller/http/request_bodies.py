@@ -51,13 +51,13 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
     if len(body) > limit:
         raise TooLarge(limit=limit)
     if scope["path"].startswith("/v1/"):
-        _check_still_let_in(scope)
+        _check_still_allowed(scope)
     if body and as_json and headers.get(b"content-type") != _JSON:
         _check_media_type(headers)
     return body
 
 
-def _check_still_let_in(scope: Scope) -> None:
+def _check_still_allowed(scope: Scope) -> None:
     """Raises Unauthenticated if the caller was let in before the body came, and would not be now."""
     tokens: Tokens = scope["app"].state.controller.tokens
     if not tokens.still_allows(grant_of(scope)):

@@ -24,7 +24,7 @@ from controller.cluster.lease import TRUSTED_LEASE_MS
 from controller.cluster.member import Member
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Leave, NameTaken, Take
 from controller.commit.health import STORE_LOG_MS
-from controller.commit.lanes import Lane
+from controller.commit.store_threads import Lane
 from controller.joint.shard_record import ShardRecord
 from controller.joint.shard_tenures import ShardTenures
 from controller.limits import DEFAULT_LIMITS, Limits
@@ -263,10 +263,10 @@ class Driver:
     def _log(self, error: BaseException) -> None:
         now = self._monotonic()
         found = diagnose(error)
-        untold = self._pace.let_in(now)
-        if untold is not None:
+        suppressed = self._pace.allow(now)
+        if suppressed is not None:
             why = {"cause": str(found.cause), "reason": found.reason}
-            log_event("joint_request_failed", logging.ERROR, error=error, **why, untold=untold)
+            log_event("joint_request_failed", logging.ERROR, error=error, **why, suppressed=suppressed)
 
 
 def _begin(sessions: JointSessions, begin: Begin, *, renew: bool) -> BeginAnswer | NameTaken:

@@ -38,8 +38,8 @@ class Ownership:
     def route(
         self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None
     ) -> CallRoute:
-        """What to do with a call. A shard that was just taken is waited for until its streams may be loaded, and for a
-        shard that nobody has a beat goes out early: held calls do not wait for long."""
+        """What to do with a call. Waits until a newly taken shard may load its streams. For a shard without an owner,
+        sends a beat early, so that held calls do not wait for long."""
         if self._driver is None:
             return Refuse(Refusal.NOT_SERVING)
         now, member, tenures = self.monotonic(), self._driver.member, self._driver.tenures

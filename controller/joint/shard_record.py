@@ -13,7 +13,7 @@ from controller.storage.transaction import CommitUnknown
 
 
 class NoLease(StoreTrouble):
-    """This controller may not write at present: it begins anew, or has stopped."""
+    """This controller may not write at present: it restarts, or has stopped."""
 
     cause = Cause.AWAY
     says = "this controller has no lease at present: it could not reach the store in time, or is about to begin"

@@ -79,7 +79,7 @@ class Journal:
 
     def refuse(self, error: StrandlineError, now: int, *, by: str | None = None, **more: Any) -> bool:
         """Adds a refused call; False if there were too many. `by` is the name of the caller's token."""
-        omitted = self._let_in(error.code, now, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_REFUSALS_REFILL_MS)
+        omitted = self._allow(error.code, now, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_REFUSALS_REFILL_MS)
         if omitted is None:
             return False
         problem = to_problem(error)
@@ -89,15 +89,15 @@ class Journal:
 
     def tell(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
         """Adds an entry; False if there were too many of its topic."""
-        omitted = self._let_in(topic, at, JOURNAL_BURST_ENTRIES, JOURNAL_REFILL_MS)
+        omitted = self._allow(topic, at, JOURNAL_BURST_ENTRIES, JOURNAL_REFILL_MS)
         if omitted is None:
             return False
         self._add(topic, kind, at, details, by, omitted)
         return True
 
-    def _let_in(self, pace: str, at: int, burst: int, refill_ms: int) -> int | None:
+    def _allow(self, pace: str, at: int, burst: int, refill_ms: int) -> int | None:
         """How many entries were left out before this one; None if this one is left out too."""
-        return self._paces.setdefault(pace, RateLimit(burst, refill_ms)).let_in(at)
+        return self._paces.setdefault(pace, RateLimit(burst, refill_ms)).allow(at)
 
     def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
         if omitted:

@@ -39,7 +39,7 @@ class RateLimits(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name != LOGGER.name or record.levelno >= logging.ERROR:
             return True
-        left_out = self._paces[record.msg].let_in(round(record.created * 1000))
+        left_out = self._paces[record.msg].allow(round(record.created * 1000))
         if left_out:
             record.fields = {**fields_of(record), "left_out": left_out}
         return left_out is not None

@@ -15,7 +15,7 @@ class RateLimit:
         self._refill_ms = refill_ms
         self._filled_at = 0  # set once an event comes: until then there is room for all
 
-    def let_in(self, now: int) -> int | None:
+    def allow(self, now: int) -> int | None:
         """How many events were left out before this one; None if this one is left out too."""
         filled = max(0, now - self._filled_at) // self._refill_ms
         self._room = min(self._burst, self._room + filled)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from controller.format import named, span
 from controller.status.condition import COUNTING
+from controller.wording import named, span
 from strandline.core.time_units import unit_of
 from strandline.wire.status import KeyStatus, State
 

@@ -30,7 +30,7 @@ class DeniedCalls:
 
     def tell(self, error: Denied, *, method: str, path: str, client: str | None, by: str | None) -> None:
         """Logs a refused call; `by` is the name of its token, if known, and `client` its address."""
-        omitted = self._paces[error.code].let_in(self._clock.now())
+        omitted = self._paces[error.code].allow(self._clock.now())
         if omitted is not None:
             fields: dict[str, Any] = {"code": error.code, "method": method, "path": path, "client": client, "by": by}
             log_event("denied", logging.WARNING, **fields, detail=error.detail, omitted=omitted or None)

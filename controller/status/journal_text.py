@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from controller.format import Times, span
+from controller.wording import Times, span
 
 
 class Entry(Protocol):

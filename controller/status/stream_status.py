@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from controller.format import is_epoch
 from controller.records.cadence import NO_CADENCE
 from controller.slices import Steps
 from controller.status.condition import COUNTING, Facts, condition, greatest
 from controller.status.condition_text import reason_of
 from controller.storage.counts import Totals
 from controller.streams.loaded_stream import LoadedStream
+from controller.wording import is_epoch
 from strandline.core.aggregate import Holder
 from strandline.core.config import LateWriters
 from strandline.core.cut import Cut

@@ -54,7 +54,7 @@ class StoreKind(Protocol):
         """What the database finds wrong with itself: the table, if it is known, and the reason."""
 
     def insert(self, table: Table) -> Any:  # SQLAlchemy's classes for the kinds have no common one
-        """An insert of rows, as `rows` gives them; it knows `on_conflict_do_update`."""
+        """An insert of rows, as `rows` gives them, with support for upserts."""
 
     def rows(self, rows: list[dict[str, Any]]) -> Any:
         """Rows as the parameters of that insert."""

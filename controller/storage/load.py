@@ -16,6 +16,7 @@ from controller.storage import schema
 from controller.storage.counts import StoredCounts, counts_of
 from controller.storage.journal import JOURNAL_OF_STREAM, RESUMED, Ends, StoredEntry, ends_of, resumed_entries
 from controller.storage.marks import MarkRows
+from controller.storage.paged_reads import FIRST_STEPS, ITEM_CHARACTERS, Step, pages
 from controller.storage.rows import (
     AnyRow,
     StreamOrigin,
@@ -28,7 +29,6 @@ from controller.storage.rows import (
     rows_of,
     segment_of,
 )
-from controller.storage.steps import FIRST_STEPS, ITEM_CHARACTERS, Step, pages
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
 from controller.storage.writer_states import StoredLog, writer_steps
 from strandline.core.aggregate import Remainder

@@ -86,7 +86,7 @@ class TimelineLeft(StoreTrouble):
     """PostgreSQL has failed over: a new session is not on the timeline on which this controller serves."""
 
     cause = Cause.AWAY
-    says = "PostgreSQL has failed over to another server, and this controller begins anew there"
+    says = "PostgreSQL has failed over to another server, and this controller restarts there"
 
 
 class Timeline:

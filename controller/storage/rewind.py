@@ -69,7 +69,7 @@ def _check_ingestion(connection: Connection, store: str, now: int) -> None:
 
 
 def _set_streams_back(connection: Connection, now: int) -> int:
-    """Sets the clocks of streams back. It is not known any more when time changes them: whoever takes them looks."""
+    """Sets the clocks of streams back. Their next deadlines become unknown: whoever loads them computes them again."""
     table = schema.stream
     ahead = table.c.clock > now
     connection.execute(update(table).where(ahead | (table.c.wake_at < NEVER)).values(wake_at=None))

@@ -276,7 +276,7 @@ controller = Table(
     Column("began_at", BigInteger, nullable=False),
 )
 
-# Whose the streams and groups are. Each take adds one to the fence.
+# Which controller owns which streams and groups. Each change of owner increments the fence.
 shard = Table(
     "shard",
     metadata,

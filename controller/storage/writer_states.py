@@ -17,8 +17,8 @@ from sqlalchemy import Connection, bindparam
 
 from controller.slices import Steps
 from controller.storage import schema
+from controller.storage.paged_reads import ITEM_CHARACTERS, Step, pages
 from controller.storage.rows import AnyRow, Values, page_of, rows_of
-from controller.storage.steps import ITEM_CHARACTERS, Step, pages
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.writer import KeptNote, KeyState, Phase, StreamWriter

@@ -129,8 +129,8 @@ class LoadedStream:
             raise StreamRecreated(stream=self.name, identity=identity, present=self.origin.identity)
 
     def resume_holders(self, now: int) -> None:
-        """Finds out who holds time back, and since when, before anything changes after it was loaded. It looks at every
-        writer."""
+        """Restores which writer holds time back, and when that began. Scans every writer, so call it once, after
+        loading."""
         self._recorder.resume_holders(self.stream, now)
 
     def held_since(self, key: str) -> int | None:

@@ -138,7 +138,7 @@ class MarkFeed:
                 if marks:
                     yield NewMarks(self._encode(loaded, marks, encode))
                     after = marks[-1].seq
-                    await asyncio.sleep(0)  # others have their turn
+                    await asyncio.sleep(0)  # yields to other tasks
                 continue
             if loaded.stream.sealed and await self._is_over(loaded, key):
                 yield FeedOver("sealed")

@@ -172,7 +172,7 @@ class Notes:
         }
 
     async def _fetch(self, stream: str, turn: Turn) -> LoadedStream:
-        """Loads a stream. Other callers have their turn meanwhile."""
+        """Loads a stream. Other calls are served meanwhile."""
         loaded: LoadedStream | None = None
         while loaded is None:
             turn.end()

@@ -9,9 +9,9 @@ from typing import Final
 
 from controller.clock import Clock
 from controller.commit.store import Store
+from controller.storage.mark_history import MadeMark, oldest_mark, timeline, times_at
 from controller.storage.marks import MarksGone, StoredMarks, light
 from controller.storage.session import StoreConnection
-from controller.storage.timeline import MadeMark, oldest_mark, timeline, times_at
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from strandline.core.aggregate import Holder
@@ -119,7 +119,7 @@ class Reads:
                 deadline = loop.time()  # only time has moved: return it now
 
     async def _page(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarksPage:
-        """The marks that there are now, those in memory in portions: other calls have their turn in between."""
+        """The marks that there are now, those in memory in portions: other calls are served in between."""
         graph, identity, resting = loaded.stream.graph, loaded.origin.identity, self.resting_time(loaded, key)
         newest = newest_seq(loaded, key)
         marks: list[Mark] = []

@@ -20,8 +20,8 @@ from controller.records.counts import StreamCounts
 from controller.records.journal import REGISTRATIONS, AdminAction, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.load import deleted_epochs, missing_mark, stream_names
+from controller.storage.paged_reads import STEP_ITEMS
 from controller.storage.rows import StreamOrigin
-from controller.storage.steps import STEP_ITEMS
 from controller.storage.tenure import Tenure, Tenures
 from controller.streams.cache import LoadingCache, StillLoading
 from controller.streams.loaded_stream import LoadedStream

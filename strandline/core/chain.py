@@ -1,7 +1,7 @@
 """The marks of one stream and key, oldest first, as plain columns: a list of cuts, and an array for each number.
 
     seq         7     8     9  …      the first one's is stored, the others count on from it
-    cut         …     …     …         a row of lanes each (`strandline.core.lanes`)
+    cut         …     …     …         a row of lanes each (`strandline.core.packed_integers`)
     time      100   105   130         rises; `upper`, `newest` and `created_at` have arrays of their own
     excluded  (7: none) (9: w1)       who is left out rarely changes: only where it does is an entry
 
@@ -19,8 +19,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from strandline.core.cut import Cut
-from strandline.core.lanes import Columns, without_lane
 from strandline.core.mark import Mark
+from strandline.core.packed_integers import Columns, without_lane
 from strandline.limits import TIME_BOUND_MS
 
 NOT_KNOWN: Final = -TIME_BOUND_MS  # in the column of `newest`; every time is above it

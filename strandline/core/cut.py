@@ -16,7 +16,7 @@ import struct
 from collections.abc import ItemsView, Iterable, Mapping
 from typing import Any, Final
 
-from strandline.core.lanes import LANE_BITS, Columns, LanePosition
+from strandline.core.packed_integers import LANE_BITS, Columns, LanePosition
 from strandline.core.shape import Shape, shape_of
 
 FEW_TIMES: Final = 8  # to look up an offset costs a part of what it costs to unpack all of a cut

@@ -4,7 +4,7 @@
     row           45      25       7      lane 0 is the lowest
 
 Writers of one stream mostly name the same segments, so that their cuts share a shape: two of them are compared, or
-joined, by a few operations on their rows, whatever the number of segments (see `strandline.core.lanes`).
+joined, by a few operations on their rows, whatever the number of segments (see `strandline.core.packed_integers`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Final
 
-from strandline.core.lanes import LANE_BITS, LANE_BYTES, Values, offset_in, packing, top_bits
+from strandline.core.packed_integers import LANE_BITS, LANE_BYTES, Values, offset_in, packing, top_bits
 from strandline.limits import OFFSET_BOUND
 from strandline.names import is_name
 

@@ -24,7 +24,7 @@ class ControllerReply(msgspec.Struct, frozen=True, kw_only=True):
     address: Annotated[str | None, Meta(description="where the other controllers reach it")]
     client_address: Annotated[str | None, Meta(description="where clients may call it directly")]
     version: str
-    since: Annotated[int, Meta(description="when it began to serve, or began anew after it had lost its lease")]
+    since: Annotated[int, Meta(description="when it began to serve, or restarted after it had lost its lease")]
     state: Annotated[ControllerState, Meta(description="`no_lease` says only the controller that was asked, of itself")]
     shards: Annotated[int | None, Meta(description="how many it owns; a shard has some of the streams and groups")]
     beat_age_ms: Annotated[

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.cut import Cut
-from strandline.core.lanes import Columns, offset_in, without_lane
+from strandline.core.packed_integers import Columns, offset_in, without_lane
 from strandline.limits import OFFSET_BOUND
 
 NAMES = [str(n) for n in range(5)]

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import pytest
 
-from controller import format
+from controller import wording
 from controller.cli import COMMANDS, load, main
 from controller.cli.client import suggestion
 from strandline.core.aggregate import Holder
@@ -228,20 +228,20 @@ def test_every_commands_help_needs_click_and_the_base_install(tmp_path: Path) ->
 def test_who_holds_time_back_is_told_in_a_sentence() -> None:
     def told(**more: Any) -> str:
         known = {"writer": "w3", "state": "active", "time": 5, "last_heard_ms_ago": 12_000, "released_in_ms": 48_000}
-        return format.holding(Holder(**{**known, **more}))
+        return wording.holding(Holder(**{**known, **more}))
 
     assert told() == "w3 holds, 12 s silent, times out in 48 s"
     assert told(released_in_ms=None) == "w3 holds, 12 s silent, never times out"
     assert told(state="joined", time=None) == "w3 (joined) holds and has no time yet, 12 s silent, times out in 48 s"
     assert told(released_in_ms=0) == "w3 holds, 12 s silent, times out now"
     assert told(writer=None) == "too few writers have noted (min_writers)"
-    assert format.holding(None) == "nobody"
+    assert wording.holding(None) == "nobody"
 
 
 def test_the_segments_of_a_position_stand_in_order() -> None:
-    assert format.offsets({"10": 1, "b": 4, "2": 5, "a": 3}) == "2=5,10=1,a=3,b=4"
-    assert format.offsets({str(segment): 1 for segment in range(200, 0, -1)}).startswith("1=1,2=1,3=1,")
-    assert format.offsets({}) == "–"
+    assert wording.offsets({"10": 1, "b": 4, "2": 5, "a": 3}) == "2=5,10=1,a=3,b=4"
+    assert wording.offsets({str(segment): 1 for segment in range(200, 0, -1)}).startswith("1=1,2=1,3=1,")
+    assert wording.offsets({}) == "–"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_the_segments_of_a_position_stand_in_order() -> None:
     ],
 )
 def test_a_span_is_told_in_the_units_that_matter(milliseconds: int, told: str) -> None:
-    assert format.span(milliseconds) == told
+    assert wording.span(milliseconds) == told
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_a_span_is_told_in_the_units_that_matter(milliseconds: int, told: str) -
     ],
 )
 def test_a_time_is_a_date_where_it_looks_like_one(time: int | None, told: str) -> None:
-    assert format.Times().show(time) == told
+    assert wording.Times().show(time) == told
     assert format.Times(plain=True).show(time) == ("–" if time is None else str(time))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from controller.cli.stream_table import HEADER, STREAMS_SHOWN, StreamLine, StreamsSeen, lines_of, rows
-from controller.format import Times
+from controller.wording import Times
 from strandline.wire.shapes import convert
 from strandline.wire.status import State, StatusPage
 

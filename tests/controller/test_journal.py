@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controller.format import Times
 from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES, AdminAction, Journal
 from controller.status.journal_reads import JOURNAL_SEARCH_ROWS
 from controller.status.journal_text import story
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_ENTRIES, JOURNAL_OF_STREAM
+from controller.wording import Times
 from tests.terms import FIRST, commit_of
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from controller.storage.database import open_database
+from controller.storage.paged_reads import FIRST_STEPS, STEP_ITEMS
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
-from controller.storage.steps import FIRST_STEPS, STEP_ITEMS
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import Note

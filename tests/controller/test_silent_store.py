@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from controller.commit.lanes import CommitOrder, Lane
+from controller.commit.store_threads import CommitOrder, Lane
 from controller.limits import Limits
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.session import StoreSession

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.cut import Cut, join_all
-from strandline.core.lanes import Columns
+from strandline.core.packed_integers import Columns
 from strandline.core.shape import SHAPE_NAMES_REMEMBERED, SHAPES, Shape, shape_of
 from strandline.limits import OFFSET_BOUND
 

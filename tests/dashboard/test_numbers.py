@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from controller.cli import main
-from controller.format import NOTHING, Times, behind
+from controller.wording import NOTHING, Times, behind
 from tests.dashboard.conftest import Served
 from tests.served import NOON, ManualClock
 

@@ -217,7 +217,7 @@ def test_store_trouble_is_logged_now_and_then_and_when_over() -> None:
         health.committed(health.begin(), 1)
 
     failed, (recovered,) = told(log.lines, "store_failed"), told(log.lines, "store_recovered")
-    assert len(failed) == 30_000 // STORE_LOG_MS and failed[1]["untold"] == 9
+    assert len(failed) == 30_000 // STORE_LOG_MS and failed[1]["suppressed"] == 9
     assert failed[0]["error"] == "OSError: full" and failed[0]["level"] == "error"
     assert recovered["away_ms"] == 30_000
     assert health.errors["commit", Cause.OTHER] == 30 and health.up
@@ -233,7 +233,7 @@ def test_a_store_that_fails_every_other_commit_fills_no_log() -> None:
             health.committed(health.begin(), 1)
 
     assert [line["event"] for line in log.lines] == ["store_failed", "store_recovered"] * 3
-    assert log.lines[2]["untold"] == 99
+    assert log.lines[2]["suppressed"] == 99
 
 
 def test_a_slow_flush_is_told_and_a_quick_one_is_not() -> None:

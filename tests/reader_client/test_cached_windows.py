@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
+from reader_client.jobs import Step
 from reader_client.mark_cache import MarkCache
 from reader_client.mark_follower import Follower
-from reader_client.steps import Step
 from strandline.client import calls
 from strandline.client.calls import Request
 from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport

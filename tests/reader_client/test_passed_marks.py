@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from reader_client.jobs import drive
 from reader_client.passed_marks import Judged, PassedMarks
-from reader_client.steps import drive
 from strandline.client import calls
 from strandline.core.incomplete import Completeness, OnIncomplete
 from strandline.errors import WritersLeftOut

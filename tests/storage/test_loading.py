@@ -13,9 +13,9 @@ from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, ready_streams, stream_steps
+from controller.storage.paged_reads import STEP_ITEMS
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import write_commit
-from controller.storage.steps import STEP_ITEMS
 from controller.storage.terms import begin_term
 from controller.storage.writer_states import CHANGES, STATES, StoredLog
 from controller.streams.loaded_stream import LoadedStream

@@ -24,8 +24,8 @@ from controller.cli.log_checks.event_sources import (
 )
 from controller.cli.log_checks.loss_picture import delay_text, picture
 from controller.cli.options import Whole, duration, json_option, kafka_settings_option, option, times_option
-from controller.format import NOTHING, Times, indented, span, table
 from controller.terminal import Failure, say
+from controller.wording import NOTHING, Times, indented, span, table
 from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 

@@ -25,8 +25,8 @@ from controller.cli.options import (
     times_option,
 )
 from controller.cli.screen import table
-from controller.format import NOTHING, Times, indented, key_name, named, offsets, span
 from controller.terminal import Failure, say
+from controller.wording import NOTHING, Times, indented, key_name, named, offsets, span
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph

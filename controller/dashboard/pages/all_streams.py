@@ -13,9 +13,9 @@ from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.topology import Flows, lines
 from controller.dashboard.words import lag_of, state_of, stream_link
-from controller.format import NOTHING, moment, span
 from controller.status.journal_reads import JOURNAL_WORDS
 from controller.storage.journal import Wanted
+from controller.wording import NOTHING, moment, span
 from strandline.access import EVERYTHING
 from strandline.wire.journal import TOPICS as ALL_TOPICS
 from strandline.wire.status import StreamStatus

@@ -22,8 +22,8 @@ from controller.dashboard.words import (
     stream_link,
     writer_link,
 )
-from controller.format import NOTHING, Times, is_epoch, moment, named, span, yes
 from controller.status.group_members import ReaderStatus
+from controller.wording import NOTHING, Times, is_epoch, moment, named, span, yes
 from strandline.core.order import SegmentRef
 from strandline.errors import Refused
 from strandline.wire.groups import GROUP_SETTINGS, GroupSettings, GroupWindow, KeyWindow, StreamWindow

@@ -27,8 +27,8 @@ from controller.dashboard.words import (
     writer_link,
     writers_word,
 )
-from controller.format import NOTHING, Times, holding, is_epoch, span
 from controller.status.overview import GroupsFound
+from controller.wording import NOTHING, Times, holding, is_epoch, span
 from strandline.errors import StreamLoading
 from strandline.wire.status import GroupStatus, State, StreamStatus
 

@@ -14,10 +14,10 @@ from controller.dashboard.history import History
 from controller.dashboard.tables import Address, Cell, Column, Table
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.words import Word, group_link, stream_link
-from controller.format import NOTHING
 from controller.status.overview import GroupsFound
 from controller.status.status_view import StatusView, StatusViews
 from controller.status.unread_text import why_unread
+from controller.wording import NOTHING
 from strandline.errors import StreamLoading
 
 

@@ -33,9 +33,9 @@ from controller.dashboard.words import (
     writer_word,
     writers_word,
 )
-from controller.format import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span
 from controller.records.journal import INCOMPLETE
 from controller.status.stream_status import StreamDetails, WriterStatus
+from controller.wording import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span
 from strandline.core.segment import Segment
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 

@@ -12,9 +12,9 @@ from controller.dashboard.limits import JOURNAL_READ, NOTES_SHOWN
 from controller.dashboard.pages.page import Page, Tile, View, word_cell
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import key_label, silence, stream_link, writer_word
-from controller.format import NOTHING, Times, lag, moment, offsets, span
 from controller.records.journal import REFUSALS, REGISTRATIONS
 from controller.status.writer_status import WriterDetails, WriterKey, WriterNote
+from controller.wording import NOTHING, Times, lag, moment, offsets, span
 from strandline.wire.status import KeyStatus
 
 

@@ -278,8 +278,10 @@ class Peers:
 
     def _log(self, owner: ControllerRow, error: NotTaken | NoAnswer) -> None:
         now = round(asyncio.get_running_loop().time() * 1000)
-        if (untold := self._peer(owner.address).pace.let_in(now)) is not None:
-            log_event("peer_not_reached", logging.WARNING, address=owner.address, reason=str(error), untold=untold)
+        if (suppressed := self._peer(owner.address).pace.allow(now)) is not None:
+            log_event(
+                "peer_not_reached", logging.WARNING, address=owner.address, reason=str(error), suppressed=suppressed
+            )
 
     async def _begin(self, owner: ControllerRow, call: PassedCall) -> httpx.Response:
         return await next(self._turns[call.wait_ms is not None]).handle_async_request(call.to(owner))
