@@ -275,7 +275,7 @@ def test_a_span_is_told_in_the_units_that_matter(milliseconds: int, told: str) -
 )
 def test_a_time_is_a_date_where_it_looks_like_one(time: int | None, told: str) -> None:
     assert wording.Times().show(time) == told
-    assert format.Times(plain=True).show(time) == ("–" if time is None else str(time))
+    assert wording.Times(plain=True).show(time) == ("–" if time is None else str(time))
 
 
 def test_suggestions_are_close_names_or_else_the_first_few() -> None:
