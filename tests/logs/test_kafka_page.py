@@ -73,6 +73,19 @@ def test_the_commands_that_watch_a_topic_do(stranger: Stranger) -> None:
     assert {each["writer"].startswith("tail-") for each in found} == {True}
 
 
+def test_the_readmes_command_says_what_a_delay_loses_in_a_topic(
+    topics: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topics.create_topic("readme", 1)
+    with KafkaLog.connect(topics.servers, "readme") as log:
+        log.append([Event(json.dumps({"time": time}).encode(), segment="0") for time in (1_000, 90_000, 2_000)])
+    lines = [line for block in blocks_of("README.md") for line in block.text.splitlines()]
+    (command,) = [line for line in lines if line.startswith("strandline assess ")]
+    here = command.replace("localhost:9092", topics.servers).replace("orders", "readme")
+    assert main(here.split()[1:]) == 0
+    assert "3 events" in capsys.readouterr().out
+
+
 def test_commands_that_judge_the_events_of_a_topic_read_it(
     topics: Kafka, process: OwnProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,10 +1,8 @@
-"""What the README shows works as it stands there: its call and its writer on a controller, its numbers."""
+"""What the README shows works as it stands there: its stream and its writer on a controller, its numbers."""
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,9 +22,9 @@ from benchmarks.disorder import (
     lost_by_marks,
 )
 from tests.readme.pages import blocks_of
-from tests.summary import skip_but_under_ci
 
 ROOT = Path(__file__).parents[2]
+STRANDLINE = str(Path(sys.executable).with_name("strandline"))
 README = (ROOT / "README.md").read_text()
 
 
@@ -38,7 +36,7 @@ def blocks(language: str) -> list[str]:
 def address(tmp_path: Path) -> Iterator[str]:
     """Where a controller listens that was started as the README says, but for the port."""
     (serve,) = [line for block in blocks("sh") for line in block.splitlines() if line.endswith("strandline serve")]
-    command = [str(Path(sys.executable).with_name("strandline")), *serve.split()[1:], "--port", "0"]
+    command = [STRANDLINE, *serve.split()[1:], "--port", "0"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -51,20 +49,21 @@ def address(tmp_path: Path) -> Iterator[str]:
     assert (tmp_path / "strandline.db").is_file()
 
 
-def test_the_readmes_call_creates_a_stream_and_its_writer_notes(address: str, tmp_path: Path) -> None:
-    if shutil.which("curl") is None:
-        skip_but_under_ci("curl is not installed", "apt-get install -y curl (as root)")
-    (call,) = [block for block in blocks("sh") if "curl" in block]
-    command = call.replace("curl ", "curl --silent --show-error ").replace("localhost:8433", address)
-    created = json.loads(subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout)
-    assert "code" not in created
-    assert len(created["segments"]) == 2
+def test_the_readme_creates_a_stream_and_its_writer_notes(address: str, tmp_path: Path) -> None:
+    (create,) = [line.split() for block in blocks("sh") for line in block.splitlines() if "strandline create" in line]
+    created = subprocess.run([STRANDLINE, *create[1:], "--controller", f"http://{address}"], check=False)
+    assert created.returncode == 0
+    described = httpx.get(f"http://{address}/v1/streams/orders").raise_for_status().json()
+    assert len(described["segments"]) == 2
     script = tmp_path / "writer.py"
-    script.write_text(blocks("python")[0].replace("127.0.0.1:8433", address))
+    (program,) = blocks("python")
+    script.write_text(program.replace("127.0.0.1:8433", address))
     done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "2023-11-14 22:13:40+00:00\n"
     (mark,) = httpx.get(f"http://{address}/v1/streams/orders/marks").raise_for_status().json()["marks"]
     assert mark["time"] == 1_700_000_020_000
+    page = httpx.get(f"http://{address}/")
+    assert page.is_success and "orders" in page.text
 
 
 def test_what_a_delay_loses_is_what_comes_out() -> None:

@@ -11,16 +11,17 @@ import pytest
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/benchmarks.md", "docs/growth.md"]
 READERS = "docs/readers.md"  # has commands that make up its tables
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-README_CALLS = "tests/readme/test_readme.py::test_the_readmes_call_creates_a_stream_and_its_writer_notes"
+README_STREAM = "tests/readme/test_readme.py::test_the_readme_creates_a_stream_and_its_writer_notes"
 BENCHMARKS = "tests/benchmarks/test_all.py::test_a_quick_run_shows_all_of_the_page"
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
-    "curl ": README_CALLS,
     ".venv/bin/python -m benchmarks --quick": BENCHMARKS,
     ".venv/bin/python -m benchmarks.disorder": "tests/disorder/test_disorder.py::test_the_table_shows_both",
     ".venv/bin/python -m benchmarks.order": "tests/disorder/test_order.py::test_the_table_shows_all_of_them",
     "pip install": "tests/repository/test_wheel.py::test_the_readmes_pip_install_gives_the_packages_and_the_command",
-    "strandline serve": README_CALLS,
+    "strandline assess": "tests/logs/test_kafka_page.py::test_the_readmes_command_says_what_a_delay_loses_in_a_topic",
+    "strandline create": README_STREAM,
+    "strandline serve": README_STREAM,
 }
 TASKS = "tests/readme/test_pages.py::test_a_task_can_be_done_as_its_page_says"
 SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_as_its_page_says"

@@ -202,7 +202,7 @@ def test_whatever_a_test_says_that_it_lacks_was_asked_for_in_the_first_lines(
     files = [file for file in (root / "tests").rglob("*.py") if not file.is_relative_to(own)]
     packages = {package for file in files for package in named.findall(file.read_text())}
     there = {"postgresql", "util-linux"}  # maybe on this machine; in every Debian
-    assert {"curl", "golang-go", "systemd"} < packages
+    assert {"golang-go", "systemd"} < packages
     assert [package for package in sorted(packages - there) if package not in asked] == []
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_integration import detach
 from strandline.client import calls
 from strandline.logs.sqlite import SqliteLog
-from tests.readme.pages import Stranger, blocks_of
+from tests.readme.pages import Stranger
 from tests.served import Outside, served
 from tests.spark.conftest import AT_ONCE
 from tests.spark.queries import last_progress
@@ -49,21 +49,6 @@ def stranger(spark: SparkSession, controller: Any, tmp_path: Path) -> Iterator[C
     for stream in (*LOGS, "clicks", "orders-2025"):
         httpx.delete(f"{controller.url}/v1/streams/{stream}")
     detach(spark)
-
-
-def test_the_script_of_the_readme_counts_what_its_writer_wrote(
-    stranger: Callable[..., Stranger], spark: SparkSession, controller: Any
-) -> None:
-    controller.connection.run(calls.create_stream("orders", 2, AT_ONCE))
-    with stranger(controller=controller.url) as walking:
-        for block in blocks_of("README.md"):
-            if block.language == "python":
-                walking.do(block)  # its windows are on the console, which is Spark's and cannot be read here
-        again = walking.names["counts"].writeStream.outputMode("append").format("memory").queryName("script").start()
-        again.processAllAvailable()
-        again.stop()
-    ((window, count),) = spark.table("script").collect()
-    assert (window.start.timestamp(), count) == (START_MS / 1000, 1)
 
 
 def test_the_page_about_spark_shows_jobs_that_run(
