@@ -48,11 +48,11 @@ class Began:
     def line(self, stream: str, policy: OnIncomplete) -> str:
         """The line for a log."""
         since = "from the beginning" if self.complete is None else f"at {text_of(self.complete)} or later"
-        follows = (
-            f"the watermark waits for them at the last complete mark ({OnIncomplete.WAIT})"
-            if policy is OnIncomplete.WAIT
-            else f"windows that close now may lack what they wrote {since}"
-        )
+        follows = {
+            OnIncomplete.GO_ON: f"windows that close now may lack what they wrote {since}",
+            OnIncomplete.WAIT: f"the watermark waits for them at the last complete mark ({policy})",
+            OnIncomplete.FAIL: f"the reader stops at the last complete mark ({policy})",
+        }[policy]
         return f"stream {stream!r}: marks leave out {names(self.writers)} from {text_of(self.time)} on: {follows}"
 
 
@@ -68,7 +68,7 @@ class Ceased:
         """The line for a log."""
         since = "the beginning" if self.complete is None else text_of(self.complete)
         line = f"stream {stream!r}: marks leave out {names(self.writers)} no longer, from {text_of(self.time)} on"
-        if policy is OnIncomplete.WAIT:
+        if policy is not OnIncomplete.GO_ON:
             return line
         return f"{line}; windows that closed between {since} and then may lack their events"
 

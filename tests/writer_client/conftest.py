@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -23,6 +24,7 @@ from strandline.client.http import (
 )
 from strandline.client.retry import Patience
 from strandline.logs import Position, Transaction
+from strandline.logs.sqlite import SqliteLog
 from strandline.testing import AsyncFaultyTransport, Fault, FaultyTransport
 from strandline.testing.faults import Entry
 from strandline.wire.streams import StreamDescription, WireMark
@@ -31,6 +33,23 @@ from writer_client import AsyncWriter, Background, BackgroundWriter, Event, Writ
 from writer_client.transactions import AsyncWriterTransaction
 
 Value = TypeVar("Value")
+
+
+OpenLog = Callable[[], SqliteLog]
+
+
+@pytest.fixture
+def open_log(tmp_path: Path) -> Iterator[OpenLog]:
+    """Opens the log, as another process would."""
+    opened: list[SqliteLog] = []
+
+    def open_it() -> SqliteLog:
+        opened.append(SqliteLog.create(tmp_path / "log.db", 3))
+        return opened[-1]
+
+    yield open_it
+    for log in opened:
+        log.close()
 
 
 class Controller(Outside):

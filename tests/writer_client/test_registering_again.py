@@ -4,7 +4,7 @@ a stream made anew may have changed its log, its position and its memo."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,20 +22,6 @@ from strandline.testing import InProcessController
 from writer_client import BackgroundWriter, Writer
 
 OpenLog = Callable[[], SqliteLog]
-
-
-@pytest.fixture
-def open_log(tmp_path: Path) -> Iterator[OpenLog]:
-    """Opens the log, as another process would."""
-    opened: list[SqliteLog] = []
-
-    def open_it() -> SqliteLog:
-        opened.append(SqliteLog.create(tmp_path / "log.db", 3))
-        return opened[-1]
-
-    yield open_it
-    for log in opened:
-        log.close()
 
 
 def event(segment: str, time: int) -> list[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,6 @@ from strandline.logs.sqlite import SqliteLog
 from writer_client import CommittedWithoutNote, Event
 
 OpenLog = Callable[[], SqliteLog]
-
-
-@pytest.fixture
-def open_log(tmp_path: Path) -> Iterator[OpenLog]:
-    """Opens the log, as another process would."""
-    opened: list[SqliteLog] = []
-
-    def open_it() -> SqliteLog:
-        opened.append(SqliteLog.create(tmp_path / "log.db", 3))
-        return opened[-1]
-
-    yield open_it
-    for log in opened:
-        log.close()
 
 
 def to(segment: str, *values: bytes) -> list[Event]:
