@@ -47,7 +47,12 @@ COMMANDS: Final = {
     "api": "Make any call of the HTTP API.",
     "completion": "Print a script that completes commands in a shell.",
 }
-TOOLS: Final = {"assess": "strandline_tools.assess", "audit": "strandline_tools.audit"}
+# Commands whose modules nobody imports: they put parts together that know nothing of one another.
+TOOLS: Final = {
+    "assess": "strandline_tools.assess",
+    "audit": "strandline_tools.audit",
+    "demo": "strandline.demo.command",
+}
 INTERRUPTED_STATUS: Final = 130
 FAILED_STATUS: Final = 1
 WRONG_COMMAND_LINE_CODE: Final = "wrong_command_line"

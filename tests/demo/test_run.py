@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from strandline_demo.outcome import ROWS
+from strandline.demo.outcome import ROWS
 from tests.spark_python import ready_spark_python
 
 pytestmark = pytest.mark.full

@@ -18,11 +18,11 @@ from strandline.client.http import Connection
 from strandline.client.retry import Patience
 from strandline.core.config import StreamConfig
 from strandline.core.note import DEFAULT_KEY
+from strandline.demo.outcome import compare, draw, read_log, table
+from strandline.demo.processes import Processes
+from strandline.demo.world import WINDOW_MS, WRITERS, DemoSettings, happenings
 from strandline.errors import Unavailable, Undecided
 from strandline.logs.sqlite import SqliteLog
-from strandline_demo.outcome import compare, draw, read_log, table
-from strandline_demo.processes import Processes
-from strandline_demo.world import WINDOW_MS, WRITERS, DemoSettings, happenings
 from writer_client import Event
 
 STREAM: Final = "demo"
@@ -94,13 +94,13 @@ class Run:
                 connection.run(calls.create_stream(STREAM, SEGMENTS, config))
                 say("spark: starting one session on two cores, with two queries over the same stream")
                 job = settings | {"trial": TRIAL, "delay_ms": self.settings.delay_ms}
-                self.processes.start("spark", "strandline_demo.job", json.dumps(job))
+                self.processes.start("spark", "strandline.demo.job", json.dumps(job))
                 self._until("spark", f"reads {STREAM}")
                 # The world begins on the boundary of a window, so that no window is cut off.
                 self.start_ms = math.ceil((time.time() * 1000 + SETTLE_MS) / WINDOW_MS) * WINDOW_MS
                 for name in WRITERS:
                     writer = settings | {"name": name, "start_ms": self.start_ms, "settings": asdict(self.settings)}
-                    self.processes.start(name, "strandline_demo.writer", json.dumps(writer))
+                    self.processes.start(name, "strandline.demo.writer", json.dumps(writer))
                 say(f"writers: {', '.join(WRITERS)}, each a process")
                 for name in WRITERS:
                     self._until(name, "ended", connection.with_patience(HASTE))

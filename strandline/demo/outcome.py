@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 from matplotlib.figure import Figure
 
+from strandline.demo.world import WINDOW_MS, DemoSettings
 from strandline.logs.sqlite_reader import SqliteLogReader
-from strandline_demo.world import WINDOW_MS, DemoSettings
 
 ROWS: Final = (
     *("", "events written", "events missing", "rows dropped", "windows emitted", "windows wrong"),

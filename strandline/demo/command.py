@@ -10,8 +10,8 @@ import click
 
 from controller.cli.options import Whole, option
 from controller.terminal import Failure
+from strandline.demo.world import DemoSettings
 from strandline.errors import StrandlineError, not_installed
-from strandline_demo.world import DemoSettings
 
 
 @click.command
@@ -44,7 +44,7 @@ def command(duration: int, outage: int, delay: int, rate: int, seed: int, out: P
     if not can_be_written(out):
         raise Failure(f"--out cannot be {out}: name a file in a folder that can be written to", status=2)
     try:
-        from strandline_demo.run import play
+        from strandline.demo.run import play
     except ModuleNotFoundError as missing:
         raise Failure(f"{missing.name} is {not_installed('demo')}") from None
     try:
