@@ -23,7 +23,7 @@ from strandline.redaction import redact
 
 COMMANDS: Final = {
     "serve": "Serve the controller.",
-    "demo": "Show the main job end to end.",
+    "demo": "Show the main job end to end, in half a minute.",
     "migrate": "Bring a store to the schema of this version.",
     "token": "Make, list and revoke the tokens of callers.",
     "backup": "Write a store to a file.",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Final
 
 import click
 
@@ -13,12 +15,35 @@ from controller.terminal import Failure
 from strandline.demo.world import DemoSettings
 from strandline.errors import StrandlineError, not_installed
 
+PICTURE: Final = "strandline-demo.png"
+NEEDED: Final = {  # beside the command line itself, by the extras that bring them
+    "dashboard,sqlite": ("uvicorn", "jinja2", "adbc_driver_sqlite", "pyarrow"),
+    "demo": ("uvicorn", "jinja2", "adbc_driver_sqlite", "pyarrow", "pyspark", "matplotlib"),
+}
+
 
 @click.command
-@option("--duration", type=Whole(12, 600), default=30, metavar="S", help="seconds that events happen for")
-@option("--outage", type=Whole(0, 594), default=10, metavar="S", help="seconds that the offline writer is away")
+@option("--spark", is_flag=True, help="run real Spark, with an exact and a plain watermark; it needs Java")
 @option(
-    "--delay", type=Whole(0, 60), default=5, metavar="S", help="seconds of delay that the plain withWatermark is given"
+    "--duration",
+    type=Whole(12, 600),
+    metavar="S",
+    show_default="18, with --spark 30",
+    help="seconds that events happen for",
+)
+@option(
+    "--outage",
+    type=Whole(0, 594),
+    metavar="S",
+    show_default="8, with --spark 10",
+    help="seconds that the offline writer is away",
+)
+@option(
+    "--delay",
+    type=Whole(0, 60),
+    default=5,
+    metavar="S",
+    help="seconds of delay that a guessed watermark has; without --spark also half and twice of it",
 )
 @option("--rate", type=Whole(1, 5_000), default=200, help="events a second that each of the four writers gets")
 @option(
@@ -27,30 +52,62 @@ from strandline.errors import StrandlineError, not_installed
 @option(
     "--out",
     type=click.Path(path_type=Path),
-    default="strandline-demo.png",
     metavar="FILE",
-    help="where the picture goes (PNG)",
+    show_default=PICTURE,
+    help="where the picture of --spark goes (PNG)",
 )
 @option(
     "--keep", is_flag=True, help="leave the controller running for a look round, and keep log, store and all output"
 )
-def command(duration: int, outage: int, delay: int, rate: int, seed: int, out: Path, keep: bool) -> None:
-    """Show the main job end to end.
+def command(
+    spark: bool,
+    duration: int | None,
+    outage: int | None,
+    delay: int,
+    rate: int,
+    seed: int,
+    out: Path | None,
+    keep: bool,
+) -> None:
+    """Show the main job end to end, in half a minute.
 
-    Four writers note their times, one of them is offline for a while, and Spark runs beside its usual watermark.
+    Four writers note their times, one of them is offline for a while, and windows close exactly, beside what a
+    watermark with a delay would have lost. It exits with 1 if a window lacks an event.
     """
+    duration = duration or (30 if spark else 18)
+    if outage is None:
+        outage = min(10 if spark else 8, duration - 6)
     if outage > duration - 6:  # there is a time before and after it
         raise Failure(f"--outage cannot be {outage}: it is at most --duration less 6 seconds", status=2)
-    if not can_be_written(out):
+    if out is not None and not spark:
+        raise Failure("--out is where the picture of --spark goes: give --spark as well", status=2)
+    out = out or Path(PICTURE)
+    if spark and not can_be_written(out):
         raise Failure(f"--out cannot be {out}: name a file in a folder that can be written to", status=2)
+    check_installed("demo" if spark else "dashboard,sqlite")
+    settings = DemoSettings(duration * 1000, outage * 1000, delay * 1000, rate, seed)
     try:
-        from strandline.demo.run import play
-    except ModuleNotFoundError as missing:
-        raise Failure(f"{missing.name} is {not_installed('demo')}") from None
-    try:
-        play(DemoSettings(duration * 1000, outage * 1000, delay * 1000, rate, seed), out, keep=keep)
+        if spark:
+            from strandline.demo.spark_run import SparkRun
+
+            SparkRun.play(settings, keep=keep, out=out)
+        else:
+            from strandline.demo.plain_run import PlainRun
+
+            PlainRun.play(settings, keep=keep)
     except StrandlineError as error:
         raise Failure(error.detail) from error
+
+
+def check_installed(extras: str) -> None:
+    """Raises Failure for the first package that is missing of what these extras bring, before anything is started."""
+    for name in NEEDED[extras]:
+        try:
+            found = find_spec(name) is not None
+        except ModuleNotFoundError:
+            found = False
+        if not found:
+            raise Failure(f"{name} is {not_installed(extras)}")
 
 
 def can_be_written(file: Path) -> bool:

@@ -2,31 +2,27 @@
 
 import json
 import math
-import os
 import shutil
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from controller.terminal import say
-from spark_integration.environment import check_python, prepare
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
 from strandline.core.config import StreamConfig
 from strandline.core.note import DEFAULT_KEY
-from strandline.demo.outcome import compare, draw, read_log, table
 from strandline.demo.processes import Processes
-from strandline.demo.world import WINDOW_MS, WRITERS, DemoSettings, happenings
+from strandline.demo.world import WINDOW_MS, WRITERS, DemoSettings
 from strandline.errors import Unavailable, Undecided
 from strandline.logs.sqlite import SqliteLog
-from writer_client import Event
 
 STREAM: Final = "demo"
-TRIAL: Final = "trial"  # a small sealed stream, on which Spark warms up
 SEGMENTS: Final = 3
 SETTLE_MS: Final = 2_500  # from the start of the writers' processes to the start of the world
 PATIENCE_S: Final = 300  # beyond the duration
@@ -35,38 +31,11 @@ HASTE: Final = Patience(deadline_ms=1_000, attempt_ms=1_000)  # the next line of
 SILENT_FROM_MS: Final = 1_500  # a shorter silence is not shown
 
 
-def play(settings: DemoSettings, out: Path, *, keep: bool) -> None:
-    """Runs the demo. Raises KeyboardInterrupt, Failure, JavaMissing or PythonMismatch; leaves nothing running."""
-    prepare()
-    check_python(os.environ["PYSPARK_PYTHON"])
-    folder = Path(tempfile.mkdtemp(prefix="strandline-demo-"))
-    try:
-        with Processes(folder) as processes:
-            run = Run(settings, folder, processes)
-            address, counted = run.to_end()
-            events = read_log(folder / f"{STREAM}.db")
-            exact, plain = (compare(events, **counted[name]) for name in ("exact", "plain"))
-            say("\n" + table(settings, exact, plain))
-            draw(settings, run.start_ms, exact, plain, out)
-            say(f"\npicture: {out.resolve()}")
-            if keep:
-                say(f"the controller continues to run for you to explore: {address}/streams/{STREAM}; Ctrl-C ends it")
-                with suppress(KeyboardInterrupt):
-                    while True:
-                        processes.receive(PATIENCE_S)
-    except KeyboardInterrupt:
-        say("ended early, as requested; nothing is left running")
-        raise
-    finally:
-        if keep:
-            say(f"kept: {folder}")
-        else:
-            shutil.rmtree(folder)
-
-
 @dataclass
-class Run:
-    """One run. Its store and its logs are in `folder`."""
+class Run(ABC):
+    """One run: its store and its logs are in `folder`. Each kind of run has its own process that counts windows."""
+
+    counting: ClassVar[str]  # the name of that process
 
     settings: DemoSettings
     folder: Path
@@ -75,40 +44,73 @@ class Run:
     start_ms: int = 0  # when the world began
     line_at_s: float = LINE_EVERY_S  # when the next line of progress is due, by `now_s`
 
+    @abstractmethod
+    def start_counting(self, connection: Connection, place: dict[str, str]) -> None:
+        """Starts the process that counts windows of the stream at `place`, which sends `result` at the stream's end."""
+
+    @abstractmethod
+    def status(self) -> str:
+        """How far the windows are, for the line of progress."""
+
+    @abstractmethod
+    def show(self, result: dict[str, Any]) -> None:
+        """Shows the outcome. Raises Failure if it is not what Strandline promises."""
+
+    @classmethod
+    def play(cls, settings: DemoSettings, *, keep: bool, **more: Any) -> None:
+        """Runs the demo. Raises KeyboardInterrupt and Failure; leaves nothing running."""
+        folder = Path(tempfile.mkdtemp(prefix="strandline-demo-"))
+        try:
+            with Processes(folder) as processes:
+                run = cls(settings, folder, processes, **more)
+                address, result = run.to_end()
+                run.show(result)
+                if keep:
+                    say(
+                        f"the controller continues to run for you to explore: {address}/streams/{STREAM}; "
+                        "Ctrl-C ends it"
+                    )
+                    with suppress(KeyboardInterrupt):
+                        while True:
+                            processes.receive(PATIENCE_S)
+        except KeyboardInterrupt:
+            say("ended early, as requested; nothing is left running")
+            raise
+        finally:
+            if keep:
+                say(f"kept: {folder}")
+            else:
+                shutil.rmtree(folder)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"{STREAM}.db"
+
     def to_end(self) -> tuple[str, dict[str, Any]]:
-        """Runs everything; returns the controller's address, and the counts of both queries, for `compare`."""
+        """Runs everything; returns the controller's address, and the result of the process that counts windows."""
         options = ("--database", str(self.folder / "store.db"), "--host", "127.0.0.1", "--port", "0")
         self.processes.start("controller", "controller", "serve", *options)
-        address = self._until("controller", "line")["text"].partition("ready at ")[2]
-        say(f"controller: {address}, on a fresh SQLite file; its dashboard is there until the end (--keep: Ctrl-C)")
-        trial = [event.value(0) for event in happenings(self.settings, "steady")[:500]]
-        settings = {"controller": address, "stream": STREAM, "path": str(self.folder / f"{STREAM}.db")}
-        with Connection(address) as connection:
-            with SqliteLog.create(self.folder / f"{TRIAL}.db", SEGMENTS) as log:
-                connection.run(calls.create_stream(TRIAL, SEGMENTS, StreamConfig()))
-                log.append(Event(value, key=value) for value in trial)
-                connection.run(calls.seal(TRIAL, log.seal()))
-            with SqliteLog.create(settings["path"], SEGMENTS) as log:
-                # Time waits for the offline writer: it never times out.
-                config = StreamConfig(writer_timeout_ms=None, min_writers=len(WRITERS), mark_interval_ms=200)
-                connection.run(calls.create_stream(STREAM, SEGMENTS, config))
-                say("spark: starting one session on two cores, with two queries over the same stream")
-                job = settings | {"trial": TRIAL, "delay_ms": self.settings.delay_ms}
-                self.processes.start("spark", "strandline.demo.job", json.dumps(job))
-                self._until("spark", f"reads {STREAM}")
-                # The world begins on the boundary of a window, so that no window is cut off.
-                self.start_ms = math.ceil((time.time() * 1000 + SETTLE_MS) / WINDOW_MS) * WINDOW_MS
-                for name in WRITERS:
-                    writer = settings | {"name": name, "start_ms": self.start_ms, "settings": asdict(self.settings)}
-                    self.processes.start(name, "strandline.demo.writer", json.dumps(writer))
-                say(f"writers: {', '.join(WRITERS)}, each a process")
-                for name in WRITERS:
-                    self._until(name, "ended", connection.with_patience(HASTE))
-                connection.run(calls.seal(STREAM, log.seal()))
-        say("all writers closed, and the stream is sealed: both queries read it to its end")
-        return address, self._until("spark", "result")
+        address = self.until("controller", "line")["text"].partition("ready at ")[2]
+        place = {"controller": address, "stream": STREAM, "path": str(self.log)}
+        with Connection(address) as connection, SqliteLog.create(self.log, SEGMENTS) as log:
+            # Time waits for the offline writer: it never times out.
+            config = StreamConfig(writer_timeout_ms=None, min_writers=len(WRITERS), mark_interval_ms=200)
+            connection.run(calls.create_stream(STREAM, SEGMENTS, config))
+            say(f"dashboard: {address}/streams/{STREAM}, until the demo ends; with --keep until Ctrl-C")
+            self.start_counting(connection, place)
+            # The world begins on the boundary of a window, so that no window is cut off.
+            self.start_ms = math.ceil((time.time() * 1000 + SETTLE_MS) / WINDOW_MS) * WINDOW_MS
+            for name in WRITERS:
+                writer = place | {"name": name, "start_ms": self.start_ms, "settings": asdict(self.settings)}
+                self.processes.start(name, "strandline.demo.writer", json.dumps(writer))
+            say(f"writers: {', '.join(WRITERS)}, each a process; the first events come in {-self.now_s():.0f} s")
+            for name in WRITERS:
+                self.until(name, "ended", connection.with_patience(HASTE))
+            connection.run(calls.seal(STREAM, log.seal()))
+        say("all writers closed, and the stream is sealed: it is read to its end")
+        return address, self.until(self.counting, "result")
 
-    def _until(self, part: str, kind: str, connection: Connection | None = None) -> dict[str, Any]:
+    def until(self, part: str, kind: str, connection: Connection | None = None) -> dict[str, Any]:
         """Receives messages until one of this kind has come from `part`. With a connection, it shows progress."""
         patience_s = PATIENCE_S + self.settings.duration_ms // 1000
         until = time.monotonic() + patience_s
@@ -122,9 +124,8 @@ class Run:
             if connection is not None and self.now_s() >= self.line_at_s:
                 self.line_at_s = self.now_s() + LINE_EVERY_S
                 written = sum(message["total"] for (_, kind), message in self.messages.items() if kind == "wrote")
-                status = self.messages["spark", "status"]["text"]
                 events = f"{written:>7,} events".replace(",", " ")
-                say(f"{self.now_s():5.1f} s   {events}   {status}   {holder(connection)}")
+                say(f"{self.now_s():5.1f} s   {events}   {self.status()}   {holder(connection)}")
         return self.messages[part, kind]
 
     def now_s(self) -> float:
