@@ -19,7 +19,7 @@ from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 from tests.demo.running import Start, read_until
 
-SHORT = ("--duration", "12", "--outage", "6", "--delay", "2", "--rate", "50")
+SHORT = ("--duration", "12", "--outage", "6", "--delay", "1", "--rate", "50")
 NOT_NEEDED = ("matplotlib", "pandas", "py4j", "pyspark", "spark_integration")
 # In place of a package: an import of it is noted, and fails.
 BLOCK = "open({found!r}, 'a').write(__name__); raise ImportError(__name__)"
@@ -47,7 +47,7 @@ def test_every_window_has_its_events_while_a_delay_loses_some_and_nothing_of_spa
     assert "offline holds time back (silent for" in output
     lines = output.splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("window "))
-    assert cells(lines[begin]) == ["window", "events", "Strandline", "wait", "lost: 1 s", "lost: 2 s", "lost: 4 s"]
+    assert cells(lines[begin]) == ["window", "events", "Strandline", "wait", "lost: 0.5 s", "lost: 1 s", "lost: 2 s"]
     windows = [cells(line) for line in lines[begin + 2 : begin + 2 + 12_000 // WINDOW_MS]]
     events, emitted, *lost = [[int(row[column].replace(" ", "")) for row in windows] for column in (1, 2, 4, 5, 6)]
     assert emitted == events and 1_800 < sum(events) <= 2_400  # three writers for 12 s, one for half of that
@@ -55,7 +55,7 @@ def test_every_window_has_its_events_while_a_delay_loses_some_and_nothing_of_spa
         "all", *(f"{sum(numbers):,}".replace(",", " ") for numbers in (events, emitted, *lost))
     ]  # fmt: skip
     assert sum(lost[0]) >= sum(lost[1]) >= sum(lost[2]) > 0
-    assert "not\nSpark itself" in output and "a delay of 2 s (█ kept, ░ lost)" in output
+    assert "not\nSpark itself" in output and "a delay of 1 s (█ kept, ░ lost)" in output
     assert "strandline demo --spark runs real Spark" in lines[-1] and "there is no java" in lines[-1]
     assert running_in(tmp_path) == set()
     assert list(tmp_path.iterdir()) == []
