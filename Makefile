@@ -29,8 +29,8 @@ servers: ## Install what tests and measurements run on: Java, PostgreSQL, Maven 
 jars: ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them; installs nothing
 	$(PYTHON) tools/jars.py
 
-demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
-	$(BIN)/strandline demo $(KNOBS)
+demo: environment ## Watch an exact watermark beside Spark's own; KNOBS="--outage 12" turns knobs
+	$(BIN)/strandline demo --spark $(KNOBS)
 
 bench: servers environment ## Measure everything beside its ceiling or rival, in half an hour; BENCH="--only notes,marks" measures some of it
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -59,7 +59,7 @@ PROGRAMS: Final = {
     "sqlite": "import strandline.logs.sqlite_reader, adbc_driver_sqlite.dbapi",
     "spark": "import spark_integration, pyspark.sql.connect.client",
     "dashboard": "import controller.dashboard.routes",
-    "demo": "import sys; from controller.cli import main; sys.exit(main(['demo']))",
+    "demo": "import sys; from controller.cli import main; sys.exit(main(['demo', '--spark']))",
 }
 
 # The quickstart as one who has installed the wheel does it: the programs of the page, in their order.

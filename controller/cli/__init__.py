@@ -23,7 +23,7 @@ from strandline.redaction import redact
 
 COMMANDS: Final = {
     "serve": "Serve the controller.",
-    "demo": "Show the main job end to end.",
+    "demo": "Show the main job end to end, in half a minute.",
     "migrate": "Bring a store to the schema of this version.",
     "token": "Make, list and revoke the tokens of callers.",
     "backup": "Write a store to a file.",
@@ -47,7 +47,12 @@ COMMANDS: Final = {
     "api": "Make any call of the HTTP API.",
     "completion": "Print a script that completes commands in a shell.",
 }
-TOOLS: Final = {"assess": "controller.cli.log_checks.assess", "audit": "controller.cli.log_checks.audit"}
+# Commands whose modules nobody imports: they put parts together that know nothing of one another.
+TOOLS: Final = {
+    "assess": "controller.cli.log_checks.assess",
+    "audit": "controller.cli.log_checks.audit",
+    "demo": "strandline.demo.command",
+}
 INTERRUPTED_STATUS: Final = 130
 FAILED_STATUS: Final = 1
 WRONG_COMMAND_LINE_CODE: Final = "wrong_command_line"

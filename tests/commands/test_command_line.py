@@ -201,7 +201,10 @@ def test_a_command_that_asks_needs_nothing_of_the_server(served: Any, words: tup
         ("sqlalchemy", ("token", "list"), 1, "controller"),
         ("sqlalchemy", ("check",), 2, "controller"),
         ("uvicorn", ("serve",), 1, "controller"),
-        ("matplotlib", ("demo",), 1, "demo"),
+        ("jinja2", ("demo",), 1, "dashboard,sqlite"),
+        ("adbc_driver_sqlite", ("demo",), 1, "dashboard,sqlite"),
+        ("pyspark", ("demo", "--spark"), 1, "demo"),
+        ("matplotlib", ("demo", "--spark"), 1, "demo"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
 )

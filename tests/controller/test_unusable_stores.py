@@ -200,7 +200,9 @@ def test_a_restore_without_a_file_leaves_nothing_where_no_store_is(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("migrate",), ("demo",), ("demo", "--out", "/proc/x.png")])
+@pytest.mark.parametrize(
+    "words", [("serve", "--port", "0"), ("migrate",), ("demo", "--spark"), ("demo", "--spark", "--out", "/proc/x.png")]
+)
 def test_a_folder_in_which_nothing_can_be_made_is_one_sentence_without_a_traceback(words: tuple[str, ...]) -> None:
     ended = run(*words, folder=Path("/proc"))
     said = [line for line in ended.stderr.splitlines() if " INFO " not in line]

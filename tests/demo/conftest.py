@@ -1,11 +1,35 @@
-"""Looking at processes from outside, through /proc."""
+"""The demo as a process, and looking at processes from outside, through /proc."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.demo.running import Start
 from tests.summary import skip
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the demo as a process that leads its own group, with its scratch folders under the test's."""
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}  # it sets its own
+    with ExitStack() as started:
+
+        def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "controller", "demo", *arguments], cwd=tmp_path,
+                env=environment | {"TMPDIR": str(tmp_path)} | variables,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            )  # fmt: skip
+            started.enter_context(process)
+            started.callback(process.kill)
+            return process
+
+        yield start
 
 
 @pytest.fixture

@@ -1,24 +1,21 @@
-"""The demo as its user meets it: it shows what it promises, and Ctrl-C leaves nothing behind."""
+"""The demo with Spark as its user meets it: it shows what it promises, and Ctrl-C leaves nothing behind."""
 
 import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
-from strandline_demo.outcome import ROWS
+from strandline.demo.outcome import ROWS
+from tests.demo.running import Start, read_until
 from tests.spark_python import ready_spark_python
 
 pytestmark = pytest.mark.full
-
-Start = Callable[..., subprocess.Popen[str]]
 
 # No delay at all for the plain watermark, so that it loses events unless the machine is very slow.
 SHORT = ("--duration", "12", "--outage", "6", "--delay", "0", "--rate", "50")
@@ -32,32 +29,13 @@ def pythons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, pythons: str) -> Iterator[Start]:
-    """Starts the demo as a process that leads its own group, with its scratch folders under the test's."""
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}  # it sets its own
-    with ExitStack() as started:
+def start_spark(start: Start, pythons: str) -> Start:
+    """Starts the demo with Spark."""
 
-        def start(*arguments: str, **variables: str) -> subprocess.Popen[str]:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "controller", "demo", *arguments], cwd=tmp_path,
-                env=environment | {"TMPDIR": str(tmp_path), "PYSPARK_PYTHON": pythons} | variables,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-            )  # fmt: skip
-            started.enter_context(process)
-            started.callback(process.kill)
-            return process
+    def start_spark(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+        return start("--spark", *arguments, **{"PYSPARK_PYTHON": pythons, **variables})
 
-        yield start
-
-
-def read_until(process: subprocess.Popen[str], words: str) -> str:
-    """Reads lines up to the one that has these words; returns all of them."""
-    output = ""
-    for line in process.stdout or ():
-        output += line
-        if words in line:
-            return output
-    raise AssertionError(f"it ended without {words!r}:\n{output}")
+    return start_spark
 
 
 @pytest.mark.parametrize(
@@ -72,9 +50,9 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     ],
 )
 def test_what_cannot_work_is_told_clearly_before_anything_is_started(
-    start: Start, tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], words: str
+    start_spark: Start, tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], words: str
 ) -> None:
-    process = start(*arguments, **variables)
+    process = start_spark(*arguments, **variables)
     output, _ = process.communicate()
     assert process.returncode in (1, 2)
     assert words in output
@@ -84,11 +62,11 @@ def test_what_cannot_work_is_told_clearly_before_anything_is_started(
 
 @pytest.mark.spark
 def test_the_demo_counts_every_event_and_reports_the_guess_truthfully(
-    start: Start, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, running_in: Callable[[Path], set[int]]
+    start_spark: Start, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, running_in: Callable[[Path], set[int]]
 ) -> None:
     names = tmp_path_factory.mktemp("names") / "hosts"  # all that Java finds: not the name of this machine
     names.write_text("127.0.0.1 localhost\n")
-    process = start(*SHORT, "--out", "shown.png", "--keep", JAVA_TOOL_OPTIONS=f"-Djdk.net.hosts.file={names}")
+    process = start_spark(*SHORT, "--out", "shown.png", "--keep", JAVA_TOOL_OPTIONS=f"-Djdk.net.hosts.file={names}")
     output = read_until(process, "Ctrl-C ends it")
     (address,) = re.findall(r"explore: (http://\S+)/streams/demo;", output)
     assert httpx.get(f"{address}/v1/streams/demo").json()["sealed"]
@@ -121,9 +99,9 @@ if os.environ.get("STORY") == "full":
 @pytest.mark.spark
 @pytest.mark.parametrize(("moment", "processes"), MOMENTS)
 def test_a_signal_ends_it_and_leaves_no_process_and_no_folder(
-    start: Start, tmp_path: Path, running_in: Callable[[Path], set[int]], moment: str, processes: int
+    start_spark: Start, tmp_path: Path, running_in: Callable[[Path], set[int]], moment: str, processes: int
 ) -> None:
-    process = start(*SHORT)
+    process = start_spark(*SHORT)
     read_until(process, moment)
     deadline = time.monotonic() + 60
     while len(running_in(tmp_path)) < processes:  # one that has just been started has no environment yet

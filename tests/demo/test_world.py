@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_demo.world import TICK_MS, WRITERS, DemoSettings, Happening, happenings, steps
+from strandline.demo.world import TICK_MS, WRITERS, DemoSettings, Happening, happenings, steps
 
 
 @st.composite

@@ -73,12 +73,13 @@ def imported(node: ast.AST, *, names: bool = False) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def core(product_files: list[Path], root: Path) -> dict[str, set[str]]:
-    """What each module of `strandline` imports, but for logs (files and brokers) and what is for users' tests."""
+    """What each module of `strandline` imports, but for logs (files and brokers), the demo, and what is for
+    users' tests."""
     return {
         name: set(imported(ast.parse(file.read_text())))
         for file in product_files
         if (name := module_name(file, root)).split(".")[0] == "strandline"
-        and not name.startswith(("strandline.logs", "strandline.testing"))
+        and not name.startswith(("strandline.demo", "strandline.logs", "strandline.testing"))
     }
 
 

@@ -24,6 +24,7 @@ from tools.website import LINK
 pytestmark = pytest.mark.full
 
 NEEDS_MORE_THAN_PYTHON = {
+    "strandline.demo.",
     "strandline.logs.contract",
     "strandline.logs.kafka",
     "strandline.testing.",

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_integration import exact_watermark, register
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.progress import epoch_ms, watermark_of
-from strandline_demo.processes import send
-from strandline_demo.world import WINDOW_MS
+from strandline.demo.processes import send
+from strandline.demo.world import WINDOW_MS
 
 # Spark gives each Python that it starts for a source ten seconds, and no setting changes that. On a busy machine that
 # is too short, although nothing is wrong with the source.

@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Iterable
 
+from strandline.demo.processes import send
+from strandline.demo.world import DemoSettings, PlannedStep, steps
 from strandline.logs.sqlite import SqliteLog
-from strandline_demo.processes import send
-from strandline_demo.world import DemoSettings, PlannedStep, steps
 from writer_client import Event, Writer
 
 
