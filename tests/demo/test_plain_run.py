@@ -30,7 +30,7 @@ def cells(line: str) -> list[str]:
     return re.split(r" {2,}", line.strip())
 
 
-def test_windows_are_whole_where_a_delay_loses_and_no_spark_is_loaded(
+def test_windows_are_whole_where_a_delay_loses_some_without_spark(
     start: Start, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, running_in: Callable[[Path], set[int]]
 ) -> None:
     blocked = tmp_path_factory.mktemp("blocked")

@@ -21,7 +21,7 @@ RUN_BY = {
     "pip install": "tests/repository/test_wheel.py::test_the_readmes_pip_install_gives_the_packages_and_the_command",
     "strandline assess": "tests/logs/test_kafka_page.py::test_the_readmes_command_says_what_a_delay_loses_in_a_topic",
     "strandline create": README_STREAM,
-    "strandline demo": "tests/demo/test_plain_run.py::test_windows_are_whole_where_a_delay_loses_and_no_spark_is_loaded",
+    "strandline demo": "tests/demo/test_plain_run.py::test_windows_are_whole_where_a_delay_loses_some_without_spark",
     "strandline serve": README_STREAM,
 }
 TASKS = "tests/readme/test_pages.py::test_a_task_can_be_done_as_its_page_says"
