@@ -49,8 +49,8 @@ COMMANDS: Final = {
 }
 # Commands whose modules nobody imports: they put parts together that know nothing of one another.
 TOOLS: Final = {
-    "assess": "controller.cli.log_checks.assess",
-    "audit": "controller.cli.log_checks.audit",
+    "assess": "controller.cli.log_checks.assess.command",
+    "audit": "controller.cli.log_checks.audit.command",
     "demo": "strandline.demo.command",
 }
 INTERRUPTED_STATUS: Final = 130

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from controller.cli.log_checks.assessment import Arrival, Assessed, Assessment
+from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment
 from strandline.demo.outcome import EmittedWindows, Events
 from strandline.demo.world import WINDOW_MS, DemoSettings
 

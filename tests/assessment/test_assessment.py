@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.log_checks.assessment import Arrival, Assessed, Assessment, skewed
+from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment, skewed
 from strandline.errors import InvalidConfig
 
 DELAYS = (0, 5, 50)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.log_checks.promises import (
+from controller.cli.log_checks.audit.promises import (
     AuditCounts,
     LateEvent,
     LeftOut,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controller.cli.client import ControllerClient
-from controller.cli.log_checks.audit_run import AuditedStream, AuditRun
+from controller.cli.log_checks.audit.run import AuditedStream, AuditRun
 from controller.cli.log_checks.event_sources import EventFields, ReadableLog, log_at
 from strandline.client.calls import describe
 from strandline.client.http import Connection

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import click
 
-from controller.cli.log_checks.assessment import Arrival
+from controller.cli.log_checks.assess.model import Arrival
 from controller.cli.options import settings_file
 from controller.terminal import Failure
 from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, Unit, milliseconds, unit_of

@@ -20,8 +20,8 @@ from typing import Any, Final
 import msgspec
 
 from controller.cli.client import ControllerClient
+from controller.cli.log_checks.audit.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
 from controller.cli.log_checks.event_sources import EventFields, NoTime, ReadableLog, stamped
-from controller.cli.log_checks.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
 from controller.terminal import Failure
 from strandline.client import calls
 from strandline.core.config import TimeDomain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from controller.cli.log_checks.assessment import Assessed
+from controller.cli.log_checks.assess.model import Assessed
 
 WIDTH, HEIGHT = 840, 400
 LEFT, RIGHT, TOP, BOTTOM = 60, 20, 90, 60

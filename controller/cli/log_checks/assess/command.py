@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 
 from controller.cli import INTERRUPTED_STATUS
-from controller.cli.log_checks.assessment import Arrival, Assessed, Assessment, Losses, skewed
+from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment, Losses, skewed
+from controller.cli.log_checks.assess.picture import delay_text, picture
 from controller.cli.log_checks.event_sources import (
     ASSESS_ROWS_SHOWN,
     UNITS,
@@ -22,7 +23,6 @@ from controller.cli.log_checks.event_sources import (
     Source,
     log_at,
 )
-from controller.cli.log_checks.loss_picture import delay_text, picture
 from controller.cli.options import Whole, duration, json_option, kafka_settings_option, option, times_option
 from controller.terminal import Failure, say
 from controller.wording import NOTHING, Times, indented, span, table

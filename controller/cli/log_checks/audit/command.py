@@ -11,9 +11,9 @@ import click
 
 from controller.cli import INTERRUPTED_STATUS
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.log_checks.audit_run import AUDIT_WRITERS, AuditedStream, AuditRun
+from controller.cli.log_checks.audit.promises import AuditCounts, LateEvent, NotedWriter, could_have_written
+from controller.cli.log_checks.audit.run import AUDIT_WRITERS, AuditedStream, AuditRun
 from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, log_at
-from controller.cli.log_checks.promises import AuditCounts, LateEvent, NotedWriter, could_have_written
 from controller.cli.options import (
     Whole,
     json_option,

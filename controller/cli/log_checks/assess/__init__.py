@@ -1,0 +1,1 @@
+"""`strandline assess`: what a fixed delay loses of a log. `model` has its arithmetic, and is pure."""

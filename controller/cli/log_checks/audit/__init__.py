@@ -1,0 +1,1 @@
+"""`strandline audit`: whether a log keeps what marks promised. `promises` has its rules, and is pure."""
