@@ -1,25 +1,29 @@
 """Durable before answered: group commit.
 
-    calls     apply, apply, apply ──► batch 1 ─┐            apply, apply ──► batch 2 ─┐
-    flusher                                    └─ commit 1 ──────────────────────────►└─ commit 2 …
+    calls     wait, wait, wait ─► apply ─┐        wait, wait ─► apply ─┐
+    flusher   └──── commit 1 ────┘       └──── commit 2 ────┘          └──── commit 3 …
 
-A call is applied in memory at once and joins the forming batch. One flusher takes that batch, writes every row that it
-changed in one transaction, and then resolves the one future that all of its calls await. While it commits, the next
-batch forms. The flusher lets calls join that have arrived, and never waits for more.
+Calls have their turn while no commit is under way. A call is then applied in memory and joins the forming batch. One
+flusher takes that batch, writes every row that it changed in one transaction, and then resolves the one future that all
+of its calls await. Calls that come meanwhile wait for their turn. The flusher lets calls join that have arrived, and
+never waits for more.
 
 What may no longer be served is not written either: its batch is refused before anything is sent.
 
-If a commit fails, memory is ahead of the store: every stream of that batch and of the forming one is discarded, all of
-their calls raise StoreUnavailable, and the next call loads the stream as the store has it. If COMMIT was sent and not
-answered, the calls of the batch raise StoreUndecided instead, and nothing is loaded before the outcome of the commit is
-known (`Store.read`).
+If a commit fails, memory is ahead of the store: every stream of that batch is discarded, its calls raise
+StoreUnavailable, and the next call loads the stream as the store has it. The calls that waited are not affected. If
+COMMIT was sent and not answered, the calls of the batch raise StoreUndecided instead, and nothing is loaded before the
+outcome of the commit is known (`Store.read`).
+
+What changes without a call, such as a deadline, does not wait for a turn. It joins the forming batch, and is lost with
+a commit that fails below it: whoever loads the stream finds the deadline again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -54,8 +58,8 @@ class Unwritten(Protocol):
         """Marks it as no longer equal to the store: its changes are not durable and never will be."""
 
 
-class Durable(asyncio.Future[None]):
-    """Done when a batch is durable; all calls of the batch await this one future.
+class Turn(asyncio.Future[None]):
+    """A future that many calls await.
 
     Cancelling a task cancels the future that it awaits, which here would cancel all other calls. So this future cannot
     be cancelled: a cancelled caller ends when the commit has ended. (A shield for each caller did the same, and cost
@@ -65,9 +69,13 @@ class Durable(asyncio.Future[None]):
     def cancel(self, msg: object | None = None) -> bool:
         return False
 
+
+class Durable(Turn):
+    """Done when a batch is durable; all calls of the batch await this one future."""
+
     def give_up(self) -> None:
         """Cancels it for all calls."""
-        super().cancel()
+        asyncio.Future.cancel(self)
 
 
 class Batch:
@@ -100,6 +108,8 @@ class Committer:
         self._health = health if health is not None else StoreHealth()
         self._forming = Batch()
         self._writing: Batch | None = None  # the batch that is being committed
+        self._turn = Turn(loop=asyncio.get_running_loop())  # of the calls that wait for the end of that commit
+        self._queued = 0  # how many these are
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._expected = 0  # requests with many notes that wait for their turn
@@ -119,6 +129,20 @@ class Committer:
             return not self.waiting
         return last.done() and not last.cancelled() and last.exception() is None
 
+    @property
+    def is_turn(self) -> bool:
+        """Whether calls may be applied now: no commit is under way."""
+        return self._writing is None
+
+    async def turn(self) -> None:
+        """Waits while a commit is under way. Then a call may be applied, and join, without waiting in between."""
+        while self._writing is not None:
+            self._queued += 1
+            try:
+                await self._turn
+            finally:
+                self._queued -= 1
+
     def admit(self, calls: int = 1) -> None:
         """Raises Overloaded if too many calls are waiting. Call it before applying anything."""
         waiting = self.waiting
@@ -127,8 +151,8 @@ class Committer:
 
     @property
     def waiting(self) -> int:
-        """The number of calls that are applied and not yet durable."""
-        return self._forming.calls + (self._writing.calls if self._writing is not None else 0)
+        """The number of calls that wait for their turn, or are applied and not yet durable."""
+        return self._queued + self._forming.calls + (self._writing.calls if self._writing is not None else 0)
 
     def pending(self, unwritten: Unwritten) -> Durable | None:
         """Done when everything that has changed in `unwritten` so far is durable. None if it is durable already."""
@@ -143,9 +167,11 @@ class Committer:
         return self._forming.calls >= FLUSH_NOTES
 
     async def room(self) -> None:
-        """Waits until the forming batch has room for more notes of a large request."""
+        """Waits until it is the turn of calls, and the forming batch has room for more notes of a large request."""
+        await self.turn()
         while self.is_full and not self._forming.taken.done():
             await asyncio.wait([self._forming.taken])
+            await self.turn()
 
     @contextmanager
     def expecting(self) -> Iterator[None]:
@@ -196,6 +222,8 @@ class Committer:
                     await self._write(batch)
                 finally:
                     self._writing = None
+                    self._turn.set_result(None)
+                    self._turn = Turn(loop=asyncio.get_running_loop())
         finally:  # later calls will not be written, and their future cannot be cancelled: it must get an error
             self._forming.taken.set_result(None)
             _refuse(self._forming, StoreUnavailable(reason="the controller has stopped"))
@@ -242,15 +270,17 @@ class Committer:
             except Exception as error:  # a bug; the changes are durable, and are loaded again
                 log.exception("durable changes could not be published; they will be loaded again")
                 unwritten.discard()
-                self._fail_forming(error)
+                self._fail_forming(error, [id(unwritten)])
 
     def _fail(self, batch: Batch, error: Exception, began: float | None = None) -> None:
         _refuse(batch, StoreUndecided(reason=error.reason) if isinstance(error, CommitUnknown) else _unchanged(error))
-        self._fail_forming(error)
+        self._fail_forming(error, batch.unwritten.keys())
         self._health.failed("commit", error, batch.calls, began)
 
-    def _fail_forming(self, error: Exception) -> None:
-        """Discards the forming batch too: it was applied on top of discarded changes."""
+    def _fail_forming(self, error: Exception, discarded: Iterable[int]) -> None:
+        """Discards the forming batch too, if something in it was applied on top of discarded changes."""
+        if self._forming.unwritten.keys().isdisjoint(discarded):
+            return
         on_top = self._next_batch()
         self._wanted.clear()
         _refuse(on_top, _unchanged(error))

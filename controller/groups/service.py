@@ -101,6 +101,19 @@ class Groups:
             raise UnknownGroup(group=name)
         return found
 
+    async def in_turn(self, name: str) -> LoadedGroup:
+        """The group, when it is the turn of calls: one may be applied to it, and join, without waiting in between.
+
+        Raises what `get` raises, and Overloaded.
+        """
+        self._committer.admit()
+        while True:
+            await self._committer.turn()
+            loaded = self.find_loaded(name)
+            if loaded is not None:
+                return loaded
+            await self.get(name)
+
     def find_loaded(self, name: str) -> LoadedGroup | None:
         """The group if it is in memory."""
         return self._cache.find_loaded(name)
@@ -192,10 +205,9 @@ class Groups:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
             starts = await self._starts(FromHead() if start is None else start, added)
             watermarks, lost = await self._told(name)
-            loaded = await self.get(name)
+            loaded = await self.in_turn(name)
             if loaded.membership.settings is before:  # else another call changed them meanwhile
                 break
-        self._committer.admit()
         if not _differences(settings, before):
             await self._committer.join(loaded)
             return
@@ -218,11 +230,10 @@ class Groups:
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a group with its journal, also if its rows cannot be read. Its loaded streams journal that."""
         try:
-            loaded = await self.get(name)
+            loaded = await self.in_turn(name)
         except StoreCorrupt:
             await self._delete_unread(name, by)
             return
-        self._committer.admit()
         self._cache.deletions += 1
         loaded.ending = self._committer.join(loaded)
         now = self._clock.now()
@@ -415,10 +426,9 @@ class Groups:
                 if reports_as is not None:
                     await self._hear(group, reader, reports_as)
                 raise
-            loaded = await self.get(group)
+            loaded = await self.in_turn(group)
             if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
                 break
-        self._committer.admit()
         moment = loaded.tenure.moment(self._clock.now())
         loaded.heard_at = now = moment.now
         try:

@@ -84,8 +84,7 @@ class Notes:
 
         `by` is the name of the caller's token, for the journal.
         """
-        loaded = self._streams.find_loaded(stream) or await self._streams.get(stream)
-        self._committer.admit()
+        loaded = self._streams.find_in_turn(stream) or await self._streams.in_turn(stream)
         now = self._clock.now()
         answer = self._apply(loaded, note, now, tail, by)
         held = {} if answer.marks else _held_by(loaded.stream, note.times, now)
@@ -143,7 +142,7 @@ class Notes:
             return errors, None
         if stream not in request.missing:
             try:
-                loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
+                loaded = await self._ready(stream, turn)
             except StrandlineError as error:
                 request.missing[stream] = as_result(error)
             else:
@@ -171,15 +170,16 @@ class Notes:
             if isinstance(error, StrandlineError)
         }
 
-    async def _fetch(self, stream: str, turn: Turn) -> LoadedStream:
-        """Loads a stream. Other calls are served meanwhile."""
-        loaded: LoadedStream | None = None
-        while loaded is None:
+    async def _ready(self, stream: str, turn: Turn) -> LoadedStream:
+        """A stream when notes may be applied. Other calls are served while it is loaded."""
+        while True:
+            await self._committer.turn()
+            loaded = self._streams.find_loaded(stream)
+            if loaded is not None:
+                return loaded
             turn.end()
             await self._streams.get(stream)
             await turn.next()
-            loaded = self._streams.find_loaded(stream)
-        return loaded
 
     def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
         """Journals a call that was refused before it reached the stream: an invalid note, or a call for a writer that

@@ -80,6 +80,26 @@ class Streams:
             raise UnknownStream(stream=name)
         return loaded
 
+    async def in_turn(self, name: str) -> LoadedStream:
+        """The stream, when it is the turn of calls: one may be applied to it, and join, without waiting in between.
+
+        Raises what `get` raises, and Overloaded.
+        """
+        self._committer.admit()
+        while True:
+            await self._committer.turn()
+            loaded = self.find_loaded(name)
+            if loaded is not None:
+                return loaded
+            await self.get(name)
+
+    def find_in_turn(self, name: str) -> LoadedStream | None:
+        """The same without waiting; None if there is something to wait for."""
+        if not self._committer.is_turn:
+            return None
+        self._committer.admit()
+        return self.find_loaded(name)
+
     async def names(self, after: str, limit: int) -> Sequence[str]:
         """The names of durable streams that follow `after`, in order."""
         return await self._store.read(stream_names, after, limit)
@@ -226,8 +246,7 @@ class Streams:
         self, name: str, call: Callable[[Stream, int], Any], act: AdminAction | None = None
     ) -> Any:  # what the call returns
         """Applies a call to a stream and returns when it is durable. Journals `act` if the call succeeds."""
-        loaded = await self.get(name)
-        self._committer.admit()
+        loaded = await self.in_turn(name)
         with self._journalled(loaded, act) as now:
             result = call(loaded.stream, now)
         await self._committer.join(loaded)
@@ -242,8 +261,7 @@ class Streams:
         registration: str | None = None,
     ) -> Registered:
         """Registers a writer, and returns when that is durable."""
-        loaded = await self.get(name)
-        self._committer.admit()
+        loaded = await self.in_turn(name)
         with self._journalled(loaded, None) as now:
             epochs = loaded.stream.epochs
             registered = loaded.stream.register(writer, keys, now, registration)
@@ -277,16 +295,14 @@ class Streams:
 
     async def drop_segment(self, name: str, segment: str, by: str | None = None) -> None:
         """Removes a segment that the log does not have from an open stream."""
-        loaded = await self.get(name)
-        self._committer.admit()
+        loaded = await self.in_turn(name)
         with self._journalled(loaded, AdminAction("segment_dropped", by, {"segment": segment})) as now:
             loaded.drop_segment(segment, now)
         await self._committer.join(loaded)
 
     async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
         """Makes a mark now if possible; otherwise names the writer that holds time back. Returns when it is durable."""
-        loaded = await self.get(name)
-        self._committer.admit()
+        loaded = await self.in_turn(name)
         now = self._clock.now()
         mark = loaded.stream.evaluate(key, now)
         holder = loaded.stream.held_by(key, now)
@@ -333,11 +349,10 @@ class Streams:
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a stream with everything about it, including its journal, also if its rows cannot be read."""
         try:
-            loaded: LoadedStream | Deletion = await self.get(name)
+            loaded: LoadedStream | Deletion = await self.in_turn(name)
         except StoreCorrupt:
             tenure = self._tenures.of(Kind.STREAM, name)
             loaded = Deletion(Kind.STREAM, name, tenure, tenure.moment(self._clock.now()).now)
-        self._committer.admit()
         self._cache.deletions += 1
         ended = self._committer.join(loaded)
         if isinstance(loaded, LoadedStream):

@@ -130,25 +130,65 @@ def test_a_waiter_hears_at_once_when_no_mark_will_come() -> None:
     run(scene)
 
 
-def test_a_failed_commit_fails_and_discards_all_calls_on_top() -> None:
+def test_a_call_has_its_turn_when_no_commit_is_under_way() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live, applied = stream("s"), list[int]()
+
+        async def noted(time: int) -> None:
+            await committer.turn()
+            note(live, time)
+            applied.append(time)
+            await committer.join(live)
+
+        calls = [asyncio.create_task(noted(1))]
+        while not store.writings:
+            await asyncio.sleep(0)
+        calls += [asyncio.create_task(noted(time)) for time in (2, 3)]
+        impatient = asyncio.create_task(noted(4))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert applied == [1] and not committer.is_turn and committer.waiting == 4
+        await store.end()
+        await store.end()
+        await asyncio.gather(*calls)
+        assert applied == [1, 2, 3] and impatient.cancelled() and committer.is_turn and committer.waiting == 0
+        assert [len(commit.added.get(schema.mark, [])) for commit in store.writings] == [1, 2]
+
+    run(scene)
+
+
+@pytest.mark.parametrize("on_top", [False, True])
+def test_a_failed_commit_fails_what_was_changed_on_top_of_it_and_no_call_that_waits(on_top: bool) -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         failed, other = stream("s"), stream("t")
+
+        async def waits() -> None:
+            await committer.turn()
+            assert failed.discarded
+            live = stream("t") if other.discarded else other  # as a call finds it
+            note(live, 2)
+            await committer.join(live)
+
         note(failed, 1)
         first = committer.join(failed)
         while not store.writings:
             await asyncio.sleep(0)
-        note(failed, 2)
+        waiting = asyncio.create_task(waits())
         note(other, 1)
-        on_top = committer.join(failed)
-        committer.join(other).add_done_callback(lambda done: done.exception())
+        committer.keep(other)  # of a deadline, say
+        if on_top:
+            note(failed, 2)
+            committer.keep(failed)
 
         await store.end(OSError("no room"))
-
-        for done in (first, on_top):
-            with pytest.raises(StoreUnavailable, match="OSError"):
-                await done
-        assert failed.discarded and other.discarded
-        assert failed.chains == {} and len(store.writings) == 1
+        with pytest.raises(StoreUnavailable, match="OSError"):
+            await first
+        assert failed.chains == {} and other.discarded == on_top
+        await store.end()
+        await waiting
+        assert on_top or [mark.time for mark in other.chains[""]] == [1, 2]
 
     run(scene)
 
@@ -180,17 +220,20 @@ def test_a_change_that_cannot_be_shown_discards_later_ones() -> None:
             self.discarded = True
 
     async def scene(store: HeldStore, committer: Committer) -> None:
-        kept, on_top = Unshowable(), stream("s")
+        kept, other = Unshowable(), stream("s")
         first = committer.join(kept)
         while not store.writings:
             await asyncio.sleep(0)
-        note(on_top, 1)
-        second = committer.join(on_top)
+        on_top = committer.join(kept)
         await store.end()
         await first  # it is durable, if not to be seen before it is loaded again
         with pytest.raises(StoreUnavailable, match="RuntimeError"):
-            await second
-        assert kept.discarded and on_top.discarded
+            await on_top
+        assert kept.discarded
+        note(other, 1)
+        last = committer.join(other)
+        await store.end()
+        await last
 
     run(scene)
 
