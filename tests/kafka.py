@@ -48,6 +48,10 @@ QUICK = {
     "transaction.state.log.num.partitions": "1",
 }
 
+# A broker that was killed may not come back before the session of its former process is over.
+SESSION_MS = "2000"
+STARTED_AGAIN = ("--override", f"broker.session.timeout.ms={SESSION_MS}")
+
 
 class Kafka:
     """A cluster of its own. `servers` is what a client connects to; brokers are numbered from 1."""
@@ -58,6 +62,7 @@ class Kafka:
         self._options = (*JAVA, *(quick_options(jars) if options is None else options))
         self._folder = Path(tempfile.mkdtemp(prefix="strandline-kafka-"))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._started: set[int] = set()
         ports = free_ports(2 * count)
         self._ports = dict(enumerate(ports[:count], start=1))
         self._control = dict(enumerate(ports[count:], start=1))
@@ -85,9 +90,11 @@ class Kafka:
 
     def start(self, number: int, *, wait: bool = True) -> None:
         """Starts a broker, or starts a killed one again; returns when all that run know each other."""
+        again = number in self._started
+        self._started.add(number)
         with open(self._home(number) / "output", "ab") as output:
             self._processes[number] = subprocess.Popen(
-                self._java("kafka.Kafka", str(self._home(number) / "properties")),
+                self._java("kafka.Kafka", str(self._home(number) / "properties"), *(STARTED_AGAIN if again else ())),
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
@@ -212,8 +219,8 @@ class Kafka:
     def _configure(self, number: int, given: Mapping[str, str]) -> None:
         copies = str(min(3, self.count))
         settings = QUICK | {
-            # Of several, one that died is to be missed soon; one alone may hang for a while and is still the cluster.
-            "broker.session.timeout.ms": "2000" if self.count > 1 else "60000",
+            # Of several, one that died is to be missed soon; one alone may hang for a while, if it was never killed.
+            "broker.session.timeout.ms": SESSION_MS if self.count > 1 else "60000",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._ports[number]}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{port}" for each, port in self._control.items()),
