@@ -14,8 +14,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any, Final
+from unittest.mock import patch
 
 from confluent_kafka import KafkaException
 
@@ -29,6 +32,8 @@ from strandline.logs.kafka import KAFKA_COMMIT_MS, KafkaLog, TrackedProducer
 from strandline.logs.kafka_reader import KafkaLogReader
 from tests.histories.history import Checked, Untrue, Written
 from tests.kafka import Kafka
+from tests.served import served
+from tools.jars import fetched
 from writer_client import BackgroundWriter, Writer
 
 NAMES: Final = ("w1", "w2")
@@ -37,6 +42,8 @@ GIVES_UP_MS: Final = (
     1_000  # after so long without an answer an event has failed, and the outcome of a commit is unknown
 )
 IMPATIENT: Final = {"delivery.timeout.ms": GIVES_UP_MS, "socket.timeout.ms": GIVES_UP_MS}
+LAG_MS: Final = 5_000  # for KAFKA_LAG_MS: these brokers miss one that lags after three seconds
+HISTORIES: Final = count(1)  # a topic is one history's, also where two of them have a seed
 KINDS: Final = ("plain", "transactional", "given", "given, transactional")
 AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
@@ -73,6 +80,7 @@ class KafkaHistory:
     seed: int
     kafka: Kafka
     connection: Connection
+    trace: Callable[[str], object] | None = None
     down: int | None = None  # the broker that is killed
     steps: list[str] = field(default_factory=list)
     processes: dict[str, Process] = field(default_factory=dict)
@@ -80,7 +88,8 @@ class KafkaHistory:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self.highest = 0
-        self.topics = [Topic(f"history-{self.seed}-{number}") for number in range(2)]
+        history = next(HISTORIES)
+        self.topics = [Topic(f"history-{history}-{number}") for number in range(2)]
         self.servers = self.kafka.wired_servers or self.kafka.servers
         self.impatient = IMPATIENT if self.kafka.wires else {}
         self.unanswered = False
@@ -122,6 +131,8 @@ class KafkaHistory:
 
     def say(self, what: str) -> None:
         self.steps.append(what)
+        if self.trace is not None:
+            self.trace(what)
 
     # -- writers -------------------------------------------------------------------------------------------------
 
@@ -389,3 +400,15 @@ class KafkaHistory:
                     raise Untrue(f"complete mark {seq} of {checked.time} at {dict(checked.cut.offsets)}: {event}")
                 if newest is not None and below and event.time > newest:
                     raise Untrue(f"mark {seq} has newest {newest}: {event}")
+
+
+def run_over_kafka(seeds: range, brokers: int, folder: Path, trace: Callable[[str], object] | None = None) -> None:
+    """Runs histories over so many brokers, which are killed and whose answers are lost."""
+    kafka = Kafka(fetched("kafka"), brokers, wired=True)
+    try:
+        with patch("strandline.logs.kafka.KAFKA_LAG_MS", LAG_MS):
+            for seed in seeds:
+                with served(folder / f"{seed}.db") as connection:
+                    KafkaHistory(seed, kafka, connection, trace).run()
+    finally:
+        kafka.remove()

@@ -10,7 +10,7 @@ import pytest
 from strandline.client.http import Connection
 from strandline.logs.kafka import KafkaLog
 from tests.histories.history import Untrue
-from tests.histories.kafka_history import KafkaHistory
+from tests.histories.kafka_history import LAG_MS, KafkaHistory
 from tests.kafka import Kafka
 from tests.served import served
 from writer_client.session import WriterSession
@@ -35,7 +35,7 @@ def wired(new_kafka: Callable[..., Kafka]) -> Iterator[Kafka]:
 
 @pytest.fixture
 def three_wired(new_kafka: Callable[..., Kafka], monkeypatch: Patch) -> Iterator[Kafka]:
-    monkeypatch.setattr("strandline.logs.kafka.KAFKA_LAG_MS", 5_000)  # they miss one that lags after three seconds
+    monkeypatch.setattr("strandline.logs.kafka.KAFKA_LAG_MS", LAG_MS)
     started = new_kafka(3, wired=True)
     yield started
     started.remove()
