@@ -47,6 +47,7 @@ def test_every_complete_mark_is_true_over_kafka(kafka: Kafka, connection: Connec
         KafkaHistory(seed, kafka, connection).run()
 
 
+@pytest.mark.timeout(900)
 def test_it_is_where_events_and_commits_are_given_up_that_the_broker_takes(
     wired: Kafka, connection: Connection
 ) -> None:
@@ -54,6 +55,7 @@ def test_it_is_where_events_and_commits_are_given_up_that_the_broker_takes(
         KafkaHistory(seed, wired, connection).run()
 
 
+@pytest.mark.timeout(900)
 def test_it_is_where_one_of_three_brokers_is_killed_besides(three_wired: Kafka, connection: Connection) -> None:
     for seed in range(100, 102):
         KafkaHistory(seed, three_wired, connection).run()
