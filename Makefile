@@ -54,6 +54,8 @@ soak: servers coverage ## Send a million broken requests, lose writers for a min
 	CLUSTER_SEEDS=0:10000 CLUSTER_MUTATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/cluster
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest --timeout 3600 $(QUICK)
 	$(BIN)/python -m tests.histories --seeds 0:3000
+	$(BIN)/python -m tests.histories --kafka 1 --seeds 0:100
+	$(BIN)/python -m tests.histories --kafka 3 --seeds 0:50
 	MODEL_SEEDS=10000 SIMULATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model tests/simulation/test_simulation.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 

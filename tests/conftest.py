@@ -159,8 +159,8 @@ def new_kafka(kafka_jars: Path) -> Iterator[Callable[..., Kafka]]:
     """Starts a Kafka, and removes it in the end."""
     from tests.kafka import Kafka
 
-    def start(count: int = 1, **settings: str) -> Kafka:
-        started = Kafka(kafka_jars, count, **settings)
+    def start(count: int = 1, *, wired: bool = False, **settings: str) -> Kafka:
+        started = Kafka(kafka_jars, count, wired=wired, **settings)
         atexit.register(started.remove)
         return started
 

@@ -24,6 +24,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from strandline.logs.kafka_topic import Topic
 from tests.java import java, quick_options
+from tests.kafka_wire import KafkaWire
 from tests.ports import free_ports
 
 START_DEADLINE_S = 60
@@ -48,20 +49,37 @@ QUICK = {
     "transaction.state.log.num.partitions": "1",
 }
 
+# A broker that was killed may not come back before the session of its former process is over.
+SESSION_MS = "2000"
+STARTED_AGAIN = ("--override", f"broker.session.timeout.ms={SESSION_MS}")
+
 
 class Kafka:
     """A cluster of its own. `servers` is what a client connects to; brokers are numbered from 1."""
 
-    def __init__(self, jars: Path, count: int = 1, *, options: Sequence[str] | None = None, **settings: str) -> None:
-        """Starts `count` brokers; `settings` are the brokers', with _ for the dots, and `options` are Java's."""
+    def __init__(
+        self,
+        jars: Path,
+        count: int = 1,
+        *,
+        wired: bool = False,
+        options: Sequence[str] | None = None,
+        **settings: str,
+    ) -> None:
+        """Starts `count` brokers; `settings` are the brokers', with _ for the dots, and `options` are Java's. With
+        `wired`, clients that connect to `wired_servers` reach each broker over one of the `wires` only."""
         self._classes = f"{jars}/*"
         self._options = (*JAVA, *(quick_options(jars) if options is None else options))
         self._folder = Path(tempfile.mkdtemp(prefix="strandline-kafka-"))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        ports = free_ports(2 * count)
+        self._started: set[int] = set()
+        ports = free_ports((3 if wired else 2) * count)
         self._ports = dict(enumerate(ports[:count], start=1))
-        self._control = dict(enumerate(ports[count:], start=1))
+        self._control = dict(enumerate(ports[count : 2 * count], start=1))
+        self._behind = dict(enumerate(ports[2 * count :], start=1))
+        self.wires = [KafkaWire(port) for port in self._behind.values()]
         self.servers = ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+        self.wired_servers = ",".join(f"127.0.0.1:{wire.port}" for wire in self.wires)
         given = {name.replace("_", "."): value for name, value in settings.items()}
         try:
             for number in self._ports:
@@ -85,9 +103,11 @@ class Kafka:
 
     def start(self, number: int, *, wait: bool = True) -> None:
         """Starts a broker, or starts a killed one again; returns when all that run know each other."""
+        again = number in self._started
+        self._started.add(number)
         with open(self._home(number) / "output", "ab") as output:
             self._processes[number] = subprocess.Popen(
-                self._java("kafka.Kafka", str(self._home(number) / "properties")),
+                self._java("kafka.Kafka", str(self._home(number) / "properties"), *(STARTED_AGAIN if again else ())),
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
@@ -120,6 +140,8 @@ class Kafka:
         """Ends all brokers, and nothing of them is left."""
         for number in list(self._processes):
             self.kill(number)  # nobody needs what an orderly end, which takes seconds, would still do
+        for wire in self.wires:
+            wire.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def wait_for(self, count: int) -> None:
@@ -211,15 +233,19 @@ class Kafka:
 
     def _configure(self, number: int, given: Mapping[str, str]) -> None:
         copies = str(min(3, self.count))
+        listens = {"PLAINTEXT": self._ports[number], "CONTROLLER": self._control[number]}
+        advertises = {"PLAINTEXT": self._ports[number]}
+        if self.wires:
+            listens["WIRED"], advertises["WIRED"] = self._behind[number], self.wires[number - 1].port
         settings = QUICK | {
-            # Of several, one that died is to be missed soon; one alone may hang for a while and is still the cluster.
-            "broker.session.timeout.ms": "2000" if self.count > 1 else "60000",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._ports[number]}",
+            # Of several, one that died is to be missed soon; one alone may hang for a while, if it was never killed.
+            "broker.session.timeout.ms": SESSION_MS if self.count > 1 else "60000",
+            "advertised.listeners": _listeners(advertises),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{port}" for each, port in self._control.items()),
             "default.replication.factor": copies,
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._ports[number]},CONTROLLER://127.0.0.1:{self._control[number]}",
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listens),
+            "listeners": _listeners(listens),
             "log.dirs": str(self._home(number) / "data"),
             "min.insync.replicas": "2" if self.count > 2 else "1",
             "node.id": str(number),
@@ -268,6 +294,10 @@ class Kafka:
 
     def _output(self, number: int) -> str:
         return (self._home(number) / "output").read_text(errors="replace")[-4000:]
+
+
+def _listeners(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
 
 def _random_id() -> str:

@@ -29,7 +29,11 @@ class MuteWire:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._to))
+                try:
+                    server = socket.create_connection(("127.0.0.1", self._to))
+                except OSError:  # it is not there now
+                    client.close()
+                    continue
                 threading.Thread(target=self._pass_on, args=(client, server, True), daemon=True).start()
                 threading.Thread(target=self._pass_on, args=(server, client, False), daemon=True).start()
 
@@ -37,11 +41,16 @@ class MuteWire:
         lost = False
         with suppress(OSError):
             while data := source.recv(65_536):
-                lost = lost or self.muted.is_set()
+                lost = lost or self._loses(data, forth)
                 if not lost:
-                    if forth and self.mute_after is not None and self.mute_after in data:
-                        self.mute_after = None
-                        self.muted.set()
                     target.sendall(data)
         with suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)
+
+    def _loses(self, data: bytes, forth: bool) -> bool:
+        if self.muted.is_set():
+            return True
+        if forth and self.mute_after is not None and self.mute_after in data:
+            self.mute_after = None
+            self.muted.set()
+        return False

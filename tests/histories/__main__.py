@@ -1,4 +1,7 @@
-"""Runs histories until one fails: `python -m tests.histories --seeds 0:1000`, or replays one: `--seed 17`."""
+"""Runs histories until one fails: `python -m tests.histories --seeds 0:1000`, or replays one: `--seed 17`.
+
+With `--kafka 1` they are of writers over Kafka, whose broker is killed and whose answers are lost; or `--kafka 3`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.histories.history import run
+from tests.histories.kafka_history import run_over_kafka
 
 
 def say(line: str) -> None:
@@ -16,15 +20,20 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:1000", help="from:to")
     parser.add_argument("--seed", type=int, help="one seed, with every step")
+    parser.add_argument("--kafka", type=int, metavar="BROKERS", help="over so many brokers")
     given = parser.parse_args()
     begin, end = map(int, given.seeds.split(":")) if given.seed is None else (given.seed, given.seed + 1)
+    trace = None if given.seed is None else say
     logging.disable()
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(begin, end):
-            run(seed, Path(folder, str(seed)), None if given.seed is None else say)
+        if given.kafka is not None:
+            run_over_kafka(range(begin, end), given.kafka, Path(folder), trace)
+        else:
+            for seed in range(begin, end):
+                run(seed, Path(folder, str(seed)), trace)
     say(f"{end - begin} histories hold")
 
 

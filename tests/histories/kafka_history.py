@@ -1,6 +1,8 @@
 """Drawn histories of writers over Kafka: logs with a producer of their own, and producers of a program, whose own
-events and transactions stand beside what the writer writes. One such producer serves two topics. Topics are made anew,
-and the broker is killed and started again.
+events and transactions stand beside what the writer writes. One such producer serves two topics. Topics are made anew.
+
+Where the brokers are a history's own, they are killed and started again, and for a while nobody gets their answers: so
+events fail that are in the topic by then, or arrive later, and commits whose outcome is unknown have been carried out.
 
 After each step every complete mark, and its `newest`, is compared with what a consumer reads from the topic. A process
 that is killed has sent what it had to send, and noted nothing of it.
@@ -9,11 +11,16 @@ that is killed has sent what it had to send, and noted nothing of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any, Final
+from unittest.mock import patch
+
+from confluent_kafka import KafkaException
 
 from strandline.client import calls
 from strandline.client.http import Connection
@@ -21,15 +28,22 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import position_cut
 from strandline.errors import StrandlineError
 from strandline.logs import Event
-from strandline.logs.kafka import KafkaLog, TrackedProducer
+from strandline.logs.kafka import KAFKA_COMMIT_MS, KafkaLog, TrackedProducer
 from strandline.logs.kafka_reader import KafkaLogReader
 from tests.histories.history import Checked, Untrue, Written
 from tests.kafka import Kafka
+from tests.served import served
+from tools.jars import fetched
 from writer_client import BackgroundWriter, Writer
 
 NAMES: Final = ("w1", "w2")
 STEPS: Final = 40
-GIVES_UP_MS: Final = 3_000  # after so long a log with a producer of its own counts an event as failed
+GIVES_UP_MS: Final = (
+    1_000  # after so long without an answer an event has failed, and the outcome of a commit is unknown
+)
+IMPATIENT: Final = {"delivery.timeout.ms": GIVES_UP_MS, "socket.timeout.ms": GIVES_UP_MS}
+LAG_MS: Final = 5_000  # for KAFKA_LAG_MS: these brokers miss one that lags after three seconds
+HISTORIES: Final = count(1)  # a topic is one history's, also where two of them have a seed
 KINDS: Final = ("plain", "transactional", "given", "given, transactional")
 AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
@@ -56,6 +70,7 @@ class Process:
     logs: dict[str, KafkaLog]
     bounds: dict[str, int] = field(default_factory=dict)  # it writes nothing older
     in_transaction: bool = False
+    committing: bool = False  # its producer's commit was not answered
 
 
 @dataclass
@@ -65,7 +80,7 @@ class KafkaHistory:
     seed: int
     kafka: Kafka
     connection: Connection
-    kills: bool = False  # whether the brokers are this history's own
+    trace: Callable[[str], object] | None = None
     down: int | None = None  # the broker that is killed
     steps: list[str] = field(default_factory=list)
     processes: dict[str, Process] = field(default_factory=dict)
@@ -73,7 +88,11 @@ class KafkaHistory:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self.highest = 0
-        self.topics = [Topic(f"history-{self.seed}-{number}") for number in range(2)]
+        history = next(HISTORIES)
+        self.topics = [Topic(f"history-{history}-{number}") for number in range(2)]
+        self.servers = self.kafka.wired_servers or self.kafka.servers
+        self.impatient = IMPATIENT if self.kafka.wires else {}
+        self.unanswered = False
 
     def run(self) -> None:
         for topic in self.topics:
@@ -103,8 +122,8 @@ class KafkaHistory:
             (3, self.mark_by_another),
             (1, self.recreate),
         ]
-        if self.kills:
-            acts.append((2, self.kill_broker))
+        if self.kafka.wires:  # its own
+            acts += [(1, self.kill_broker), (4, self.give_up), (4, self.commit)]
         act = self.random.choices([each for _, each in acts], [weight for weight, _ in acts])[0]
         act(name, topic)
         for each in self.topics:
@@ -112,6 +131,8 @@ class KafkaHistory:
 
     def say(self, what: str) -> None:
         self.steps.append(what)
+        if self.trace is not None:
+            self.trace(what)
 
     # -- writers -------------------------------------------------------------------------------------------------
 
@@ -121,14 +142,20 @@ class KafkaHistory:
         own_id = f"{self.seed}-{name}" if "transactional" in kind else None
         producer = None
         if kind.startswith("given"):
-            settings = {**self.kafka.client, **({} if own_id is None else {"transactional.id": own_id})}
+            given = {"bootstrap.servers": self.servers, **self.impatient}
+            settings = {**given, **({} if own_id is None else {"transactional.id": own_id})}
             producer = TrackedProducer(settings)
             if own_id is not None:
                 producer.init_transactions(30)
             logs = {each.name: producer.log(each.name) for each in self.topics}
         else:
-            gives_up = {"delivery.timeout.ms": GIVES_UP_MS} if self.kills and own_id is None else None
-            log = KafkaLog.connect(self.kafka.servers, topic.name, transactional_id=own_id, settings=gives_up)
+            log = KafkaLog.connect(
+                self.servers,
+                topic.name,
+                transactional_id=own_id,
+                settings=self.impatient,
+                commit_timeout_ms=GIVES_UP_MS if self.kafka.wires else KAFKA_COMMIT_MS,
+            )
             logs = {topic.name: log}
         writer = self.random.choice((Writer, BackgroundWriter))
         writers = {each: writer(self.connection, each, name, log=log) for each, log in logs.items()}
@@ -136,9 +163,11 @@ class KafkaHistory:
         self.say(f"{name} begins: {kind}, {writer.__name__}")
 
     def attempt(self, name: str, topic: Topic, what: Callable[[Process, Any], object]) -> None:
-        """Calls a writer of a process, if there is one for this topic; it registers first."""
-        process = self.processes.get(name)
-        if process is None or topic.name not in process.writers:
+        """Calls a writer of a process, if it has one for this topic; it registers first."""
+        if name not in self.processes:
+            self.begin(name, topic)
+        process = self.processes[name]
+        if topic.name not in process.writers:
             return
         writer = process.writers[topic.name]
         try:
@@ -149,8 +178,10 @@ class KafkaHistory:
                 topic.names.add(name)
             what(process, writer)
             said = "done"
-        except StrandlineError as error:
-            said = f"{type(error).__name__}: {str(error)[:60]}"
+        except (StrandlineError, KafkaException) as error:
+            said = f"{type(error).__name__}: {str(error)[:160]}"
+            if isinstance(error, KafkaException) and error.args[0].fatal():
+                self.kill(name)
         self.say(f"{name} on {topic.name}: {said}")
 
     def draw(self, process: Process, topic: Topic) -> tuple[int, bytes, int]:
@@ -161,8 +192,11 @@ class KafkaHistory:
         """By the writer, or by the producer that the program has."""
 
         def write(process: Process, writer: Any) -> None:
+            if process.committing:
+                self.end_transaction(process, commits=True)
             time, value, partition = self.draw(process, topic)
-            if process.producer is not None and (self.random.random() < 0.6 or process.in_transaction):
+            own = self.random.random() < 0.6 or process.in_transaction or self.unanswered
+            if process.producer is not None and own:
                 if "transactional" in process.kind and not process.in_transaction:
                     process.producer.begin_transaction()
                     process.in_transaction = True
@@ -179,31 +213,71 @@ class KafkaHistory:
         """Ends the producer's own transaction, or has one of the writer's."""
 
         def commit(process: Process, writer: Any) -> None:
-            if process.in_transaction and process.producer is not None:
-                self.end_transaction(process, commits=self.random.random() < 0.7)
+            if process.in_transaction:
+                self.end_transaction(process, commits=process.committing or self.random.random() < 0.7)
             elif "transactional" in process.kind:
-                with writer.begin() as transaction:
+                with self.perhaps_unanswered(process.producer is None), writer.begin() as transaction:
                     time, value, partition = self.draw(process, topic)
                     transaction.write([Event(value, segment=str(partition))])
                     noted = time if self.random.random() < 0.7 else None
                     if noted is not None:
                         process.bounds[topic.name] = self.highest = max(self.highest, time)
-                    transaction.commit(noted)
                     self.say(f"{name} commits {time} with {noted}")
+                    transaction.commit(noted)
 
         self.attempt(name, topic, commit)
+        self.note(name, topic)
 
     def end_transaction(self, process: Process, *, commits: bool) -> None:
+        """The end of a producer's own transaction. The program repeats a commit that was not answered later, and aborts
+        where Kafka wants that."""
         assert process.producer is not None
-        process.in_transaction = False
-        if commits:
-            process.producer.commit_transaction(30)
-        else:
-            process.producer.abort_transaction(30)
         self.say(f"the producer of {process.name} {'commits' if commits else 'aborts'}")
+        try:
+            if commits:
+                with self.perhaps_unanswered(not process.committing) as unanswered:
+                    process.committing = True
+                    process.producer.commit_transaction(GIVES_UP_MS / 1000 if unanswered else 30)
+            else:
+                process.producer.abort_transaction(30)
+        except KafkaException as error:
+            self.say(f"it gets {error.args[0].name()}")
+            if error.args[0].txn_requires_abort():
+                process.committing = False
+                process.producer.abort_transaction(30)
+            elif commits and error.args[0].retriable():
+                return
+            else:
+                raise
+        process.in_transaction = process.committing = False
+
+    def settle(self, process: Process) -> None:
+        """Ends a transaction that its producer is at, and waits for its events, unless the producer can do nothing."""
+        with suppress(KafkaException):
+            if process.in_transaction:
+                self.end_transaction(process, commits=process.committing or self.random.random() < 0.5)
+        with suppress(KafkaException):
+            for log in process.logs.values():
+                log._producer.flush(30)
+
+    @contextmanager
+    def perhaps_unanswered(self, may_be: bool) -> Iterator[bool]:
+        """Perhaps nobody gets the broker's answer to the end of a transaction."""
+        unanswered = may_be and bool(self.kafka.wires) and self.random.random() < 0.3
+        if unanswered:
+            self.say("what comes next is not answered")
+            for wire in self.kafka.wires:
+                wire.lose_answers_to_the_end_of_a_transaction()
+        try:
+            yield unanswered
+        finally:
+            for wire in self.kafka.wires if unanswered else ():
+                wire.pass_on()
 
     def note(self, name: str, topic: Topic) -> None:
         def note(process: Process, writer: Any) -> None:
+            if writer.status().failed_write and self.random.random() < 0.8:
+                writer.resume()  # what failed is not written again
             time = max(process.bounds.get(topic.name, 0), self.highest - self.random.choice((0, 20)))
             time += self.random.choice((0, 3, 30))
             newest = time + 50 if self.random.random() < 0.2 and not topic.events else None
@@ -211,12 +285,14 @@ class KafkaHistory:
             self.say(f"{name} notes {time}")
             process.bounds[topic.name], self.highest = time, max(self.highest, time)
             if isinstance(writer, BackgroundWriter):
-                writer.wait_until_answered(20_000)
+                writer.wait_until_answered(2 * GIVES_UP_MS if self.kafka.wires else 20_000)
 
         self.attempt(name, topic, note)
 
     def idle(self, name: str, topic: Topic) -> None:
+        """Others go on meanwhile."""
         self.attempt(name, topic, lambda process, writer: writer.idle())
+        self.mark_by_another(name, topic)
 
     def leave(self, name: str, topic: Topic) -> None:
         def leave(process: Process, writer: Any) -> None:
@@ -230,10 +306,7 @@ class KafkaHistory:
         if process is None:
             return
         self.say(f"{name} is killed")
-        if process.in_transaction:  # the broker ends it when the next producer of its id begins, or in a minute
-            self.end_transaction(process, commits=False)
-        for log in process.logs.values():
-            log._producer.flush(30)
+        self.settle(process)  # the broker ends it when the next producer of its id begins, or in a minute
         for writer in process.writers.values():
             writer._session.fenced = StrandlineError()
             with suppress(StrandlineError):
@@ -252,10 +325,7 @@ class KafkaHistory:
     def recreate(self, name: str, topic: Topic) -> None:
         """The topic and its stream are made anew. Processes that are at a transaction end it before that."""
         for process in self.processes.values():
-            if process.in_transaction:
-                self.end_transaction(process, commits=False)
-            for log in process.logs.values():
-                log._producer.flush(30)
+            self.settle(process)
         self.kafka.recreate_topic(topic.name, 2)
         self.connection.run(calls.delete_stream(topic.name))
         self.connection.run(calls.create_stream(topic.name, "open", AT_ONCE))
@@ -265,9 +335,30 @@ class KafkaHistory:
             if topic.name in process.writers:  # as its next note would be told
                 process.writers[topic.name]._session.holds = False
 
+    def give_up(self, name: str, topic: Topic) -> None:
+        """All write while nobody gets an answer: what they send arrives, now or once they have given it up."""
+        later = self.random.random() < 0.5
+        self.say(f"{'no request arrives' if later else 'no answer arrives'}")
+        self.unanswered = True
+        for wire in self.kafka.wires:
+            if later:
+                wire.hold()
+            else:
+                wire.lose_answers()
+        for process in self.processes.values():
+            for each in self.topics:
+                if each.name in process.writers and process.writers[each.name]._session.holds:
+                    self.write(process.name, each)
+        for process in self.processes.values():
+            for log in process.logs.values():
+                log._producer.flush(3 * GIVES_UP_MS / 1000)
+        for wire in self.kafka.wires:
+            wire.pass_on()
+        self.unanswered = False
+
     def kill_broker(self, name: str, topic: Topic) -> None:
-        """Kills one while events are on their way, which it may have or not. Another takes over, and the killed one
-        comes back later."""
+        """Kills one while events are on their way, which it may have or not. Of several, another takes over, and the
+        killed one comes back later."""
         if self.down is not None:
             self.start_broker()
             return
@@ -277,6 +368,8 @@ class KafkaHistory:
         self.down = self.random.randint(1, self.kafka.count)
         self.kafka.kill(self.down)
         self.say(f"broker {self.down} is killed")
+        if self.kafka.count == 1:
+            self.start_broker()
 
     def start_broker(self) -> None:
         if self.down is not None:
@@ -307,3 +400,15 @@ class KafkaHistory:
                     raise Untrue(f"complete mark {seq} of {checked.time} at {dict(checked.cut.offsets)}: {event}")
                 if newest is not None and below and event.time > newest:
                     raise Untrue(f"mark {seq} has newest {newest}: {event}")
+
+
+def run_over_kafka(seeds: range, brokers: int, folder: Path, trace: Callable[[str], object] | None = None) -> None:
+    """Runs histories over so many brokers, which are killed and whose answers are lost."""
+    kafka = Kafka(fetched("kafka"), brokers, wired=True)
+    try:
+        with patch("strandline.logs.kafka.KAFKA_LAG_MS", LAG_MS):
+            for seed in seeds:
+                with served(folder / f"{seed}.db") as connection:
+                    KafkaHistory(seed, kafka, connection, trace).run()
+    finally:
+        kafka.remove()

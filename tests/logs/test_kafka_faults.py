@@ -242,9 +242,7 @@ def test_a_topic_answers_and_a_log_goes_on_while_a_broker_hangs(
 def test_a_transaction_that_kafka_has_ended_is_not_the_end(new_kafka: Callable[..., Kafka]) -> None:
     """The broker was away for longer than `transaction.timeout.ms`, and has aborted it. Then it may also say that the
     producer is fenced."""
-    broker = new_kafka(
-        1, broker_session_timeout_ms="2000", transaction_abort_timed_out_transaction_cleanup_interval_ms="200"
-    )
+    broker = new_kafka(1, transaction_abort_timed_out_transaction_cleanup_interval_ms="200")
     broker.create_topic("ended", 1)
     appended: list[bytes] = []
     trouble: list[StrandlineError] = []
