@@ -24,7 +24,7 @@ from controller.joint.member_events import MemberEvents
 from controller.joint.ownership import Ownership
 from controller.joint.store_time import StoreTime
 from controller.limits import DEFAULT_LIMITS, Limits
-from controller.pruning import Retention
+from controller.mark_retention import Retention
 from controller.records.counts import Counts
 from controller.records.operator_log import log_event
 from controller.settings import START_DEADLINE_S

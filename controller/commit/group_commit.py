@@ -25,7 +25,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from controller.commit.health import StoreHealth
 from controller.commit.serving import ServingRecord
@@ -40,6 +40,8 @@ from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, Stra
 TURNS_TO_JOIN: Final = 3
 TURNS_A_REQUEST: Final = 2  # of the loop, until the next request with many notes has its turn; not more if that is slow
 FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one commit; further ones wait for the next
+
+Item = TypeVar("Item")
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class Unwritten(Protocol):
         """Marks it as no longer equal to the store: its changes are not durable and never will be."""
 
 
-class Turn(asyncio.Future[None]):
+class SharedFuture(asyncio.Future[None]):
     """A future that many calls await.
 
     Cancelling a task cancels the future that it awaits, which here would cancel all other calls. So this future cannot
@@ -70,7 +72,7 @@ class Turn(asyncio.Future[None]):
         return False
 
 
-class Durable(Turn):
+class Durable(SharedFuture):
     """Done when a batch is durable; all calls of the batch await this one future."""
 
     def give_up(self) -> None:
@@ -108,8 +110,8 @@ class Committer:
         self._health = health if health is not None else StoreHealth()
         self._forming = Batch()
         self._writing: Batch | None = None  # the batch that is being committed
-        self._turn = Turn(loop=asyncio.get_running_loop())  # of the calls that wait for the end of that commit
-        self._queued = 0  # how many these are
+        self._turn_comes = SharedFuture(loop=asyncio.get_running_loop())  # when that commit has ended
+        self._queued = 0  # calls that wait for it
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._expected = 0  # requests with many notes that wait for their turn
@@ -139,9 +141,20 @@ class Committer:
         while self._writing is not None:
             self._queued += 1
             try:
-                await self._turn
+                await self._turn_comes
             finally:
                 self._queued -= 1
+
+    async def in_turn(
+        self, name: str, find: Callable[[str], Item | None], load: Callable[[str], Awaitable[object]]
+    ) -> Item:
+        """A stream or group that is in memory, when it is the turn of calls. `load` loads it where `find` has none."""
+        while True:
+            await self.turn()
+            found = find(name)
+            if found is not None:
+                return found
+            await load(name)
 
     def admit(self, calls: int = 1) -> None:
         """Raises Overloaded if too many calls are waiting. Call it before applying anything."""
@@ -222,8 +235,8 @@ class Committer:
                     await self._write(batch)
                 finally:
                     self._writing = None
-                    self._turn.set_result(None)
-                    self._turn = Turn(loop=asyncio.get_running_loop())
+                    self._turn_comes.set_result(None)
+                    self._turn_comes = SharedFuture(loop=asyncio.get_running_loop())
         finally:  # later calls will not be written, and their future cannot be cancelled: it must get an error
             self._forming.taken.set_result(None)
             _refuse(self._forming, StoreUnavailable(reason="the controller has stopped"))

@@ -107,12 +107,7 @@ class Groups:
         Raises what `get` raises, and Overloaded.
         """
         self._committer.admit()
-        while True:
-            await self._committer.turn()
-            loaded = self.find_loaded(name)
-            if loaded is not None:
-                return loaded
-            await self.get(name)
+        return await self._committer.in_turn(name, self.find_loaded, self.get)
 
     def find_loaded(self, name: str) -> LoadedGroup | None:
         """The group if it is in memory."""

@@ -196,9 +196,9 @@ def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str,
     return engine
 
 
-def sharing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
+def sharing_engine(url: URL) -> Engine:
     """An engine for commands that write while a controller serves: it does not take the controller's lock."""
-    return _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
+    return _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=STATEMENT_TIMEOUT_MS)
 
 
 def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int) -> Engine:

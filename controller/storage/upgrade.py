@@ -124,7 +124,7 @@ def upgrade(connection: Connection, to: str = "head") -> None:
 
 
 def end_all(connection: Connection) -> None:
-    """PostgreSQL: ends the rows of all controllers. One that comes back restarts, which checks its version."""
+    """PostgreSQL: ends the rows of all controllers. One that comes back restarts, which checks the schema."""
     table = schema.controller
     if inspect(connection).has_table(table.name):
         connection.execute(update(table).where(table.c.ended_at.is_(None)).values(ended_at=STORE_NOW))

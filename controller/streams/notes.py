@@ -172,14 +172,13 @@ class Notes:
 
     async def _ready(self, stream: str, turn: Turn) -> LoadedStream:
         """A stream when notes may be applied. Other calls are served while it is loaded."""
-        while True:
-            await self._committer.turn()
-            loaded = self._streams.find_loaded(stream)
-            if loaded is not None:
-                return loaded
+
+        async def load(name: str) -> None:
             turn.end()
-            await self._streams.get(stream)
+            await self._streams.get(name)
             await turn.next()
+
+        return await self._committer.in_turn(stream, self._streams.find_loaded, load)
 
     def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
         """Journals a call that was refused before it reached the stream: an invalid note, or a call for a writer that

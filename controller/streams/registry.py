@@ -86,12 +86,7 @@ class Streams:
         Raises what `get` raises, and Overloaded.
         """
         self._committer.admit()
-        while True:
-            await self._committer.turn()
-            loaded = self.find_loaded(name)
-            if loaded is not None:
-                return loaded
-            await self.get(name)
+        return await self._committer.in_turn(name, self.find_loaded, self.get)
 
     def find_in_turn(self, name: str) -> LoadedStream | None:
         """The same without waiting; None if there is something to wait for."""

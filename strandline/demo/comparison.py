@@ -13,7 +13,7 @@ from statistics import median
 from typing import Final
 
 from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment
-from strandline.demo.outcome import EmittedWindows, Events
+from strandline.demo.outcome import EmittedWindows, Events, aligned, count_text, window_of
 from strandline.demo.world import WINDOW_MS, DemoSettings
 
 BATCH_MS: Final = 500  # as the trigger of the demo with Spark
@@ -71,13 +71,19 @@ class Comparison:
         rows = [
             ["window", "events", "Strandline", "wait", *lost],
             *(
-                [each.name, _count(each.events), _count(each.emitted), _span(each.wait_ms), *map(_count, each.lost)]
+                [
+                    each.name,
+                    count_text(each.events),
+                    count_text(each.emitted),
+                    _span(each.wait_ms),
+                    *map(count_text, each.lost),
+                ]
                 for each in self.windows
             ),
             [
-                *("all", _count(sum(each.events for each in self.windows))),
-                *(_count(sum(each.emitted for each in self.windows)), ""),
-                *map(_count, self.delays.total.late),
+                *("all", count_text(sum(each.events for each in self.windows))),
+                *(count_text(sum(each.emitted for each in self.windows)), ""),
+                *map(count_text, self.delays.total.late),
             ],
             [
                 *("median wait", "", "", _span(round(median(spans)) if spans else None)),
@@ -88,12 +94,11 @@ class Comparison:
                 *(_span(None if each is None else each.most_ms) for each in waits),
             ],
             [
-                *("open at the end", "", "", _count(len(self.windows) - len(spans))),
-                *(_count(len(self.windows) - (0 if each is None else each.windows)) for each in waits),
+                *("open at the end", "", "", count_text(len(self.windows) - len(spans))),
+                *(count_text(len(self.windows) - (0 if each is None else each.windows)) for each in waits),
             ],
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+        lines = aligned(rows, "  ")
         ruled, last = "─" * len(lines[0]), len(self.windows) + 1
         return "\n".join([lines[0], ruled, *lines[1:last], ruled, *lines[last:], FOOT])
 
@@ -107,7 +112,7 @@ class Comparison:
         for each in self.windows:
             exact = _bar(min(each.emitted, each.events), each.events, most)
             lost = each.lost[place]
-            said = f" {_count(lost)} lost" if lost else ""
+            said = f" {count_text(lost)} lost" if lost else ""
             lines.append(f"{each.name:{width}}   {exact:{BAR}}   {_bar(each.events - lost, each.events, most)}{said}")
         return "\n".join(lines)
 
@@ -140,20 +145,11 @@ def assess(events: Events, delays_ms: Sequence[int]) -> Assessed:
     return assessment.result()
 
 
-def window_of(time_ms: int) -> int:
-    """The start of the window in which a time lies."""
-    return time_ms // WINDOW_MS * WINDOW_MS
-
-
 def _bar(kept: int, events: int, most: int) -> str:
     """A lost event is always seen, however few there are."""
     full = round(BAR * events / most)
     shown = BAR * kept // most if kept < events else full
     return KEPT * shown + LOST * (full - shown)
-
-
-def _count(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
 
 
 def _span(milliseconds: int | None) -> str:

@@ -47,6 +47,21 @@ class QueryOutcome:
     left_open: int
 
 
+def window_of(time_ms: int) -> int:
+    """The start of the window in which a time lies."""
+    return time_ms // WINDOW_MS * WINDOW_MS
+
+
+def count_text(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def aligned(rows: Sequence[Sequence[str]], gap: str) -> list[str]:
+    """Lines of a table: the first column is words, the others are numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [gap.join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+
+
 def read_log(path: Path) -> Events:
     """Every event in the log."""
     with SqliteLogReader(path) as log:
@@ -60,7 +75,7 @@ def compare(events: Events, windows: EmittedWindows, watermarks: Watermarks, row
     If events of a window are missing, they are those that were appended last: a query reads events in the order of
     their appends, and a closed window drops later ones.
     """
-    truth = Counter(time_ms // WINDOW_MS * WINDOW_MS for time_ms, _ in events)
+    truth = Counter(window_of(time_ms) for time_ms, _ in events)
     emitted = Counter(start for start, _, _ in windows)
     last_ms = max((watermark_ms for _, watermark_ms in watermarks), default=0)
     compared = {start for start in truth if start + WINDOW_MS <= last_ms} | emitted.keys()
@@ -70,7 +85,7 @@ def compare(events: Events, windows: EmittedWindows, watermarks: Watermarks, row
     wrong = sum(lacking[start] != 0 or emitted[start] > 1 for start in compared)
     missing = []
     for time_ms, appended_ms in sorted(events, key=lambda event: event[1], reverse=True):
-        if lacking[start := time_ms // WINDOW_MS * WINDOW_MS] > 0:
+        if lacking[start := window_of(time_ms)] > 0:
             lacking[start] -= 1
             missing.append((time_ms, appended_ms))
     return QueryOutcome(
@@ -85,8 +100,6 @@ def table(settings: DemoSettings, exact: QueryOutcome, plain: QueryOutcome) -> s
         delays = [at_ms - start - WINDOW_MS for start, _, at_ms in run.windows]
         shown = [f"{of(delays) / 1000:.1f} s" if delays else "none emitted" for of in (statistics.median, max)]
         counts = (len(run.events), len(run.missing), run.rows_dropped, len(run.windows), run.wrong, run.left_open)
-        columns.append([name, *(f"{count:,}".replace(",", " ") for count in counts), *shown])
-    widths = [max(map(len, column)) for column in columns]
-    rows = zip(*columns, strict=True)
-    lines = ["   ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]) for name, *cells in rows]
+        columns.append([name, *map(count_text, counts), *shown])
+    lines = aligned(list(zip(*columns, strict=True)), "   ")
     return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:], FOOT])

@@ -17,6 +17,7 @@ from strandline.client.http import Connection
 from strandline.client.retry import Patience
 from strandline.core.config import StreamConfig
 from strandline.core.note import DEFAULT_KEY
+from strandline.demo.outcome import count_text
 from strandline.demo.processes import Processes
 from strandline.demo.world import WINDOW_MS, WRITERS, DemoSettings
 from strandline.errors import Unavailable, Undecided
@@ -124,8 +125,7 @@ class Run(ABC):
             if connection is not None and self.now_s() >= self.line_at_s:
                 self.line_at_s = self.now_s() + LINE_EVERY_S
                 written = sum(message["total"] for (_, kind), message in self.messages.items() if kind == "wrote")
-                events = f"{written:>7,} events".replace(",", " ")
-                say(f"{self.now_s():5.1f} s   {events}   {self.status()}   {holder(connection)}")
+                say(f"{self.now_s():5.1f} s   {count_text(written):>7} events   {self.status()}   {holder(connection)}")
         return self.messages[part, kind]
 
     def now_s(self) -> float:

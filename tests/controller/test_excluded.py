@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
-from controller.pruning import RETENTION_CHECK_MS
+from controller.mark_retention import RETENTION_CHECK_MS
 from controller.storage import marks, schema
 from controller.storage.database import open_database
 from controller.storage.inspection import FaultKind, Inspection, opened

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controller.commit.store import Store
-from controller.pruning import RETENTION_CHECK_MS, RETENTION_MARKS, Retention
+from controller.mark_retention import RETENTION_CHECK_MS, RETENTION_MARKS, Retention
 from controller.streams.reads import Reads
 from tests.controller.test_tenures import World, play
 

@@ -38,9 +38,8 @@ from writer_client import BackgroundWriter, Writer
 
 NAMES: Final = ("w1", "w2")
 STEPS: Final = 40
-GIVES_UP_MS: Final = (
-    1_000  # after so long without an answer an event has failed, and the outcome of a commit is unknown
-)
+# After so long without an answer an event has failed, and the outcome of a commit is unknown.
+GIVES_UP_MS: Final = 1_000
 IMPATIENT: Final = {"delivery.timeout.ms": GIVES_UP_MS, "socket.timeout.ms": GIVES_UP_MS}
 LAG_MS: Final = 5_000  # for KAFKA_LAG_MS: these brokers miss one that lags after three seconds
 HISTORIES: Final = count(1)  # a topic is one history's, also where two of them have a seed
