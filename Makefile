@@ -41,25 +41,26 @@ growth: servers environment ## Measure how costs grow, and draw the pictures of 
 pictures: servers environment ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: servers coverage ## Send a million broken requests, lose writers for a minute, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, and as often three controllers on one, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: servers coverage ## Send a million broken requests, lose writers for a minute, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	$(BIN)/python -m tests.door.fuzz --requests 1000000
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
 	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster tests/demo/test_run.py
 	MUTANTS=all $(BIN)/python -m pytest tests/chaos
 	$(BIN)/python -m tests.chaos --store sqlite --kills $(KILLS)
 	$(BIN)/python -m tests.chaos --store postgresql --kills $(KILLS)
-	$(BIN)/python -m tests.chaos --controllers 3 --faults $(KILLS)
+	$(BIN)/python -m tests.chaos --store postgresql --controllers 3 --round 20 --kills $(KILLS)
+	$(BIN)/python -m tests.chaos --store postgresql --controllers 3 --kinds kill,fail_over,pause_in_transaction --round 3 --network calm --kills 60
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
-	CLUSTER_SEEDS=0:10000 CLUSTER_MUTATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/cluster
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest --timeout 3600 $(QUICK)
 	$(BIN)/python -m tests.histories --seeds 0:3000
 	$(BIN)/python -m tests.histories --kafka 1 --seeds 0:100
 	$(BIN)/python -m tests.histories --kafka 3 --seeds 0:50
 	MODEL_SEEDS=10000 SIMULATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model tests/simulation/test_simulation.py
+	$(BIN)/python -m tests.several 0 3000
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 
-chaos: servers environment ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7" or CHAOS="--controllers 3"
+chaos: servers environment ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7"
 	$(BIN)/python -m tests.chaos --kills $(KILLS) $(CHAOS)
 
 # Processes side by side, since tests also wait. The same examples each time, and no second try: a test that depends on

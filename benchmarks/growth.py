@@ -1,4 +1,4 @@
-"""How costs grow with what a controller serves: writers, segments, streams, marks, controllers.
+"""How costs grow with what a controller serves: writers, segments, streams, marks.
 
     python -m benchmarks.growth [--most 100000] [--streams 1000] [--marks 100000] [--seconds 1] [--rounds 3]
 
@@ -13,7 +13,7 @@ import argparse
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -21,21 +21,16 @@ from typing import Final
 import httpx
 
 from benchmarks import cold, made_marks, notes, stops, windows
-from benchmarks.cluster import Cluster
 from benchmarks.core import Crowd, writer_bytes
 from benchmarks.figures import Curve, Report, arguments, median, run
 from benchmarks.servers import (
-    WITHOUT_POSTGRES,
     load,
-    on_core,
     pinned,
     resident_mib,
-    running_postgres,
     scratch,
     serving_controller,
     without_wrk,
 )
-from benchmarks.takeover import SETTINGS, Addresses, Noting, parts, side_by_side
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.core.window import time_window
@@ -49,8 +44,6 @@ MARKS: Final = 10_000  # where segments grow
 MOST_TRACED: Final = 10_000  # writers whose memory is traced, which takes time
 NOTES: Final = 2_000
 TOGETHER: Final = 64
-MANY_CONTROLLERS: Final = (2, 3, 4)
-STREAMS_OF_CONTROLLERS: Final = 100
 ROUND_MS: Final = 100.0  # in which a kind of window is asked for
 
 
@@ -257,69 +250,16 @@ def over_http(options: argparse.Namespace, folder: Path, report: Report) -> None
     )
 
 
-# -- several controllers -------------------------------------------------------------------------------------------
-
-
-def takeover_ms(cluster: Cluster, streams: Sequence[str]) -> float:
-    """From a kill of the last controller until each of its streams has taken a note."""
-    victim = list(cluster.controllers)[-1]
-
-    async def kill() -> float:
-        async with Noting(cluster) as noting:
-            await side_by_side(noting.put(name, SETTINGS) for name in streams)
-            await asyncio.to_thread(cluster.balance)
-            addresses = Addresses(cluster)
-            await side_by_side(noting.until_taken(part, addresses) for part in parts(streams))
-            owned = cluster.owners_of(streams)[victim]
-            cluster.controllers.pop(victim).process.kill()
-            begun = time.perf_counter()
-            await side_by_side(noting.until_taken(part, Addresses(cluster)) for part in parts(owned))
-            return 1000 * (time.perf_counter() - begun)
-
-    return asyncio.run(kill())
-
-
-def takeovers(options: argparse.Namespace, report: Report) -> None:
-    with ExitStack() as opened:
-        postgres = running_postgres(opened)
-        if postgres is None:
-            report.missing.append(WITHOUT_POSTGRES)
-            return
-
-        def with_so_many(controllers: int, streams: int) -> float:
-            with ExitStack() as started:
-                cluster = Cluster(postgres, postgres.new_database(), started, on_core(0))
-                for number in range(controllers):
-                    cluster.start(f"c{number}")
-                cluster.balance()
-                return takeover_ms(cluster, [f"s{number}" for number in range(streams)])
-
-        some = STREAMS_OF_CONTROLLERS
-        sizes = powers(10, 100, options.streams)
-        what = "takeover after a kill"
-        report.curves.extend(
-            (
-                curve("takeover", f"{what}, 2 controllers", "ms", "streams", sizes, lambda n: with_so_many(2, n)),
-                curve(
-                    "takeover", f"{what}, {some} streams", "ms", "controllers", MANY_CONTROLLERS,
-                    lambda n: with_so_many(n, some),
-                ),
-            )
-        )  # fmt: skip
-
-
 def measure(options: argparse.Namespace) -> Report:
     report = Report()
     with ExitStack() as opened, pinned(-1):
         in_one_thread(options, report)
         over_http(options, opened.enter_context(scratch()), report)
-        if options.postgres:
-            takeovers(options, report)
     return report
 
 
 def main() -> None:
-    parser = arguments(__doc__, most=100_000, streams=1_000, marks=100_000, seconds=1, rounds=3, postgres=1)
+    parser = arguments(__doc__, most=100_000, streams=1_000, marks=100_000, seconds=1, rounds=3)
     run(measure, parser.parse_args())
 
 

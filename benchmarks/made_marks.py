@@ -97,10 +97,9 @@ def store(path: Path, rows: Rows) -> None:
             for seq, row in enumerate(rows[start : start + PIECE].tolist(), start=start + 1):
                 cut = {name: offset for name, offset in zip(names, row, strict=True) if offset}
                 written = json.dumps(cut, separators=(",", ":"))
-                yield STREAM, "", seq, seq, seq, written, None, None, 0, fence
+                yield STREAM, "", seq, seq, seq, written, None, None, 0
 
     with sqlite3.connect(path) as connection:
-        fence = connection.execute("SELECT fence FROM stream").fetchone()[0]
         places = ", ".join("?" * len(schema.mark.columns))
         connection.executemany(f"INSERT INTO mark VALUES ({places})", values())
     connection.close()

@@ -32,7 +32,6 @@ class Units:
     stream_kib: float
     mark_segment_bytes: float  # of a segment in a mark
     mark_stop_ms: float  # of 100 000 writers
-    takeover_ms: float
 
     @classmethod
     def of(cls, figures: Sequence[Figure], curves: Sequence[Curve]) -> Self:
@@ -45,6 +44,8 @@ class Units:
 
         (wide,) = (each for each in curves if each.picture == "note" and each.against == "segments")
         segments, wide_us = wide.points[-1]
+        (loaded,) = (each for each in curves if each.picture == "memory" and each.against == "streams")
+        streams, streams_mib = loaded.points[-1]
         return cls(
             note_us=value("durable notes, PostgreSQL, 10 streams, CPU of one"),
             batched_note_us=value("CPU of a note, 100 in a request, 10,000 writers, PostgreSQL"),
@@ -52,12 +53,9 @@ class Units:
             wide_segments=segments,
             window_us=1e6 / value("windows a second over HTTP, the newest marks"),
             writer_bytes=value("memory of a writer in 4 segments"),
-            stream_kib=value("memory of one of 10,000 streams, three controllers on PostgreSQL"),
+            stream_kib=streams_mib * 1024 / streams,
             mark_segment_bytes=value("memory of 1,000,000 marks") * MEBIBYTE / 1_000_000 / 16,
             mark_stop_ms=value("longest stop of everything else, a mark of 100,000 writers that have all noted"),
-            takeover_ms=value(
-                "time stands still, one of three controllers on PostgreSQL killed, 1,000 streams, longest"
-            ),
         )
 
     def wide_us(self, segments: int) -> float:
@@ -75,7 +73,7 @@ def units(costs: Units) -> Iterator[Row]:
     )
     yield "a window among the newest marks", "`windows`", f"{number(costs.window_us)} µs"
     yield "a writer in memory", "`core`, 4 segments", f"{number(costs.writer_bytes)} bytes"
-    yield "a stream in memory", "`takeover`", f"{number(costs.stream_kib)} KiB"
+    yield "a stream in memory", "`growth`", f"{number(costs.stream_kib)} KiB"
     yield "a segment of a mark in memory", "`windows`, 16 segments", f"{number(costs.mark_segment_bytes)} bytes"
     yield "a segment of a mark in the store", "its JSON", f"{stored_segment_bytes()} bytes"
 
@@ -138,7 +136,6 @@ def regions(costs: Units, count: int = 10, writers: int = 10_000, streams: int =
         f"{count} × {streams} × {number(costs.window_us)} µs",
         f"{number(asked)} cores, over {count} regions",
     )
-    yield "time stands still after a kill in one region", "`takeover`", f"{number(costs.takeover_ms / 1000)} s"
 
 
 def table(rows: Iterator[Row]) -> Iterator[str]:

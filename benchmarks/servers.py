@@ -247,11 +247,6 @@ def cpu_s(processes: Sequence[int]) -> dict[int, float]:
     return found
 
 
-def spent_s(before: dict[int, float]) -> float:
-    """The CPU time that processes have taken since then."""
-    return sum(now - before[process] for process, now in cpu_s(list(before)).items())
-
-
 def resident_mib(process: int) -> float:
     """The memory that a process has in use."""
     found = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS")]

@@ -21,8 +21,8 @@ from typing import Final
 
 from benchmarks.figures import Figure, Report, arguments, median, run
 from benchmarks.servers import RunningServer, scratch, serving
-from controller.server import Listener, listen, say_ready
-from controller.server import run as serve
+from controller.limits import DEFAULT_LIMITS
+from controller.server import Listener, listen, run_here, say_ready
 from controller.settings import Settings
 from controller.storage.database import check_store
 from strandline.client import calls
@@ -75,7 +75,7 @@ class Ticking:
 
 def serve_ticking(database: str, written: Path) -> None:
     """Serves a new store as `strandline serve` does, and ticks meanwhile."""
-    check_store(database, joint=False)
+    check_store(database)
     listener = Listener(listen("127.0.0.1", 0), tls=False)
     ticking: list[Ticking] = []  # a timer alone does not keep it
 
@@ -83,7 +83,7 @@ def serve_ticking(database: str, written: Path) -> None:
         ticking.append(Ticking(written))
         say_ready(listener)
 
-    serve(Settings(database=database), [listener], begin)
+    run_here(Settings(database=database), listener, begin, DEFAULT_LIMITS)
 
 
 # -- outside of it -------------------------------------------------------------------------------------------------

@@ -5,42 +5,33 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.clock import HostClock
-from controller.cluster.records import Identity
-from controller.controller import Controller, JointController
+from controller.controller import Controller
 from controller.dashboard.routes import add_dashboard
 from controller.http.auth import Rules
 from controller.http.browser_gate import BrowserGate
 from controller.http.declared import DeclaredRoute, Routes
 from controller.http.documentation import HEADERS, Documentation
-from controller.http.forwarding.directory import Directory
-from controller.http.forwarding.forwarding import Forwarding
 from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
 from controller.http.openapi import CONTRACT_VERSION, describe
 from controller.http.request_bodies import BodiesRead
 from controller.http.responses import JsonAnswer
 from controller.http.routes import ROUTERS, declared_by
-from controller.joint.ownership import Ownership
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.settings import Settings
-from controller.status.joint_status import JointStatus
-from controller.status.status_view import StatusViews
 from controller.storage.database import check_store
 from controller.storage.refusals import StoreRefused
-from strandline.version import __version__
 
 
 class SystemClock:
@@ -59,12 +50,10 @@ class SystemClock:
 class Application(FastAPI):
     """FastAPI inside of the middleware, which answers with problems: FastAPI's own layers for errors have no work."""
 
-    def __init__(
-        self, gate: BrowserGate, rules: Rules, *, dashboard: bool, forwarding: Forwarding | None, **settings: Any
-    ) -> None:
+    def __init__(self, gate: BrowserGate, rules: Rules, *, dashboard: bool, **settings: Any) -> None:
         super().__init__(**settings)
         run_id = secrets.token_hex(4)
-        self._envelope = Middleware(self.router, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding)
+        self._envelope = Middleware(self.router, self, gate, rules, run_id, dashboard=dashboard)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -89,7 +78,7 @@ def from_environment() -> Application:
     A fresh store gets its schema. Without tokens it answers on loopback only, whatever address the server listens on.
     """
     settings = Settings.from_environment(os.environ)
-    check_store(settings.database, joint=settings.name is not None)
+    check_store(settings.database)
     return create_app(settings, dashboard=True)
 
 
@@ -97,64 +86,44 @@ def create_app(
     settings: Settings,
     *,
     clock: HostClock | None = None,
-    owner: str | None = None,
+    name: str | None = None,
     dashboard: bool = False,
     by_hand: bool = False,
     routers: Sequence[Routes] = ROUTERS,
-    directory: Directory | None = None,
-    peer_tls: ssl.SSLContext | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Application:
     """The controller as an ASGI application.
 
     `clock` replaces the host's two clocks, None for the real ones. The host's wall clock may step back; the
     controller's never does. With a clock that is moved `by_hand`, nothing happens before `Controller.run_due`.
-    `owner` is the name of this controller in the store. The store is opened when the application starts. A `dashboard`
-    serves pages beside the API. A request is looked up in the `routers` in this order. Calls for what other controllers
-    own are passed on to them: the store says who owns what if the settings have a name, or a `directory` does.
-    `peer_tls` says whom to trust there, None: whom this machine trusts. `limits` are what callers may take.
+    `name` is what operators see of this controller. The store is opened when the application starts. A `dashboard`
+    serves pages beside the API. A request is looked up in the `routers` in this order. `limits` are what callers may
+    take.
     """
 
     host = SystemClock() if clock is None else clock
-    ownership = None if settings.name is None else Ownership(host.monotonic)
-    directory = ownership if directory is None else directory
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
-            if ownership is None:
-                named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
-                controller = await Controller.start(settings.database, host, named, by_hand=by_hand, limits=limits)
-            else:
-                controller = await _among_others(settings, host, ownership, limits)
+            named = name if name is not None else f"{socket.gethostname()}:{os.getpid()}"
+            controller = await Controller.start(settings.database, host, named, by_hand=by_hand, limits=limits)
         except StoreRefused as refused:
             app.state.refused = refused
             raise
         controller.measures.keys = settings.metrics_keys
-        _provide(app, controller, forwarding)
+        app.state.controller = controller
+        app.state.exposition = MetricsText(controller)
         try:
             yield
         finally:
-            if forwarding is not None:
-                await forwarding.close()
             await controller.stop()
 
     routes = declared_by(routers)
-    forwarding = (
-        None
-        if directory is None
-        else Forwarding(directory, routes, name=settings.name or "", tls=peer_tls, limits=limits)
-    )
     app = Application(
-        BrowserGate(
-            settings.allowed_hosts,
-            settings.host,
-            urlsplit(settings.address or "").hostname,
-            insecure=settings.insecure,
-        ),
+        BrowserGate(settings.allowed_hosts, settings.host, insecure=settings.insecure),
         Rules(routes),
         dashboard=dashboard,
-        forwarding=forwarding,
         title="Strandline",
         summary="Notes in, marks out: exact watermarks for partitioned logs.",
         version=CONTRACT_VERSION,
@@ -180,25 +149,6 @@ def _add_routes(app: FastAPI, routers: Sequence[Routes]) -> None:
     documentation = Documentation(lambda: app.openapi())
     app.add_route("/docs", partial(_docs, documentation), include_in_schema=False)
     app.add_route("/openapi.json", partial(_openapi_json, documentation), include_in_schema=False)
-
-
-async def _among_others(settings: Settings, host: HostClock, ownership: Ownership, limits: Limits) -> Controller:
-    assert settings.name is not None and settings.address is not None
-    identity = Identity(settings.name, settings.address, settings.client_address, __version__)
-    return await JointController.begin(settings.database, host, identity, ownership, limits)
-
-
-def _provide(app: FastAPI, controller: Controller, forwarding: Forwarding | None) -> None:
-    """Builds the services that handlers and pages use. With several controllers, they cover all."""
-    status: StatusViews = controller.status
-    if forwarding is not None:
-        controller.groups.views = forwarding.streams_of_all(controller.groups.views)
-        status = JointStatus(controller.status, forwarding.others, controller.clock)
-        controller.reading.stopping.add_done_callback(lambda _: forwarding.peers.stop(controller.calls_end_in_s))
-    app.state.controller = controller
-    app.state.forwarding = forwarding
-    app.state.status = status
-    app.state.exposition = MetricsText(controller, forwarding)
 
 
 def _openapi(app: FastAPI, routes: Sequence[DeclaredRoute]) -> dict[str, Any]:

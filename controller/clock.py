@@ -1,4 +1,4 @@
-"""The controller's clock, from the clocks of its host, and how long no caller could be heard."""
+"""The controller's clock, from the clock of its store or its host, and how long no caller could be heard."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from controller.records.operator_log import log_event
 from strandline.core.clock import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS, ClockState, SteadyClock
 from strandline.core.served_time import Moment, Unserved
 
-LOOP_STALL_MS: Final = 1_500  # if the event loop did not run for so long, that time counts as unserved
+LOOP_STALL_MS: Final = 1_500  # if the event loop did not run for so long, that is logged
 CLOCK_READ_MS: Final = 1_000  # how often the clock is compared with the host's
+STORE_CLOCK_KEPT_MS: Final = 10_000  # for so long a reading of the store's clock is preferred to those that came slower
 CLOCK_READING_MS: Final = 10  # the host's two clocks are read within this time, or read again
 
 
@@ -24,8 +25,32 @@ class HostClock(Protocol):
         """The time from any starting point. It never goes back, and goes on while the host is suspended."""
 
 
+class StoreClock:
+    """The clock of a store that several controllers serve, between two moments at which it was read.
+
+    A reading is late by the way of its answer, which may be long where a process was stopped meanwhile. So the reading
+    that came fastest is kept for a while.
+    """
+
+    def __init__(self, host: HostClock) -> None:
+        self.monotonic = host.monotonic
+        self._ahead_ms = host.wall() - host.monotonic()
+        self._kept_until = host.monotonic()
+
+    def wall(self) -> int:
+        return self.monotonic() + self._ahead_ms
+
+    def follow(self, now: int) -> None:
+        """The store's clock has shown `now` a moment ago."""
+        monotonic = self.monotonic()
+        if now - monotonic >= self._ahead_ms or monotonic >= self._kept_until:
+            self._ahead_ms = now - monotonic
+            self._kept_until = monotonic + STORE_CLOCK_KEPT_MS
+
+
 class Clock:
-    """Milliseconds that never go back, from `floor` up: a `SteadyClock` on this host.
+    """Milliseconds that never go back, from `floor` up: a `SteadyClock` on this host, or on that of the store, which it
+    follows forward at once.
 
     A call of `now` shows that the event loop runs. While the clock is `watched`, `now` is called each second: a longer
     gap means that the process or its host was suspended. On a clock that is moved `by_hand`, nothing is due by itself.
@@ -43,6 +68,7 @@ class Clock:
         self.watched = False
         self.unserved: Final = unserved if unserved is not None else Unserved()
         self._host = host
+        self._follows = isinstance(host, StoreClock)  # at once: all controllers of a store have its time
         wall, self._read_at = host.wall(), host.monotonic()
         self._now = wall if floor is None else max(floor, wall)
         self._steady = SteadyClock(self._now, self._read_at)
@@ -53,8 +79,9 @@ class Clock:
     def now(self) -> int:
         monotonic = self._host.monotonic()
         now = self._steady.read(monotonic)
+        if self._follows and (wall := self._host.wall()) > now:
+            self._steady, now = SteadyClock(wall, monotonic), wall
         if self.watched and monotonic - self._read_at >= LOOP_STALL_MS:
-            self.unserved.skip(now - self._now)
             log_event("paused", logging.WARNING, ms=monotonic - self._read_at)
         self._read_at, self._now = monotonic, now
         if monotonic - self._compared_at >= CLOCK_READ_MS:
@@ -89,7 +116,6 @@ class Clock:
         step = self._steady.refresh(wall, begun)
         if step:
             self._now += step
-            self.unserved.skip(step)  # this time did not pass, so it must not count as silence
             log_event("clock_followed", logging.WARNING, by_ms=step)
         if self.state is not self._logged_state:
             self._log_state()

@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a stranger's request, or a peer that fails, may take at most. An application gets them as an argument."""
+    """What a stranger's request may take at most. An application gets them as an argument."""
 
     # Connections
     connections: int = 10_000  # fewer if the process may open fewer files
@@ -27,12 +27,10 @@ class Limits:
     journal_searches: int = 32  # of all journals; one of them runs
     subscribers: int = 1_000  # to server-sent events; of one caller, as many as it leaves for others
     load_wait_ms: int = 5_000  # for a stream that is being loaded: past it 503 stream_loading
-    peer_calls: int = 256  # under way to one other controller
-    peer_waiting_calls: int = 1_000  # the same of those that wait for marks
-    passed_notes: int = 20_000  # on their way to one other controller
 
     # Store
     commit_s: float = 10  # a commit, including a reconnect; past it the session is ended
+    outcome_s: float = 2  # for which calls wait to hear what became of a COMMIT that was not answered
     read_s: float = 15  # the same for loading a stream or group, and for every other read
     cut_grace_s: float = 1  # how long a call may take to end after its session was ended
     close_s: float = 2  # closing the connections to the store
@@ -40,7 +38,6 @@ class Limits:
 
     # The end
     drain_s: float = 20  # from the signal to stop until the end, whatever calls and the store do
-    hand_over_s: float = 10  # of that, at most, for giving shards to other controllers; calls have the rest
     callers_s: float = 5  # of that, at most, for callers that have to send the rest of a request or read an answer
     stop_s: float = 5  # of that, reserved for the last commit and for closing the store
 

@@ -55,13 +55,16 @@ class Retention:
         act = AdminAction("truncated", by, {"head": few(position)})
         head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
         with after_commit():
-            loaded = await self._streams.get(name)
+            loaded, passed = await self._streams.get(name), dict[str, int]()
             for key in list(loaded.chains):
-                passed = (await self._reading.sides(loaded, key, head)).seq
+                seq = (await self._reading.sides(loaded, key, head)).seq
                 loaded = await self._streams.get(name)
-                if passed is not None:
-                    loaded.prune(key, passed)
-            if loaded.chains:
+                if seq is not None:
+                    passed[key] = seq
+            if passed:
+                loaded = await self._streams.in_turn(name)
+                for key, seq in passed.items():
+                    loaded.prune(key, seq)
                 await self._committer.join(loaded)
             return head, loaded.stream.graph
 

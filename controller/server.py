@@ -11,13 +11,12 @@ import resource
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Final, TypeAlias
 
 import uvicorn
 
@@ -27,22 +26,17 @@ from controller.limits import DEFAULT_LIMITS, Limits
 from controller.records.log_lines import log_lines
 from controller.records.operator_log import log_event
 from controller.settings import START_DEADLINE_S, Settings
-from controller.storage.cluster import NameReused
 from controller.storage.database import check_store
 from controller.storage.diagnosis import StoreSilent
-from controller.storage.kinds import parse_url
+from controller.storage.kinds import kind_of, parse_url
 from controller.storage.refusals import StoreRefused, shown
 from controller.storage.schema import REVISION
-from controller.storage.terms import RESTORE, REWIND, TermOver
 from controller.storage.tokens import has_tokens
 from controller.storage.worker import within
-from controller.terminal import TAKEN_OVER_STATUS, WRONG_COMMAND_LINE_STATUS, Failure, say
-from strandline.client.addresses import check_addresses
-from strandline.errors import InvalidConfig, InvalidName
+from controller.terminal import WRONG_COMMAND_LINE_STATUS, Failure, say
+from strandline.errors import InvalidConfig
 from strandline.hosts import AllowedHosts, is_loopback
-from strandline.names import is_name
 
-EXAMPLE: Final = "like http://10.0.0.1:8433"  # of an address
 OTHER_FILES: Final = 160  # that the process may have open besides connections
 LEAST_CONNECTIONS: Final = 16  # however few files the process may open
 GARBAGE_OBJECTS: Final = 50_000  # a collection of young objects starts after this many more allocations than frees
@@ -65,6 +59,10 @@ class Listener:
         return address(host, port, tls=self.tls)
 
 
+# Serves with settings that were checked, on a listener, and says when it is ready; returns the exit status.
+Run: TypeAlias = "Callable[[Settings, Listener, Callable[[], None], Limits], int]"
+
+
 class Server(uvicorn.Server):
     """uvicorn's server, which says when it is ready, and why it ends.
 
@@ -75,35 +73,37 @@ class Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         app: Application,
-        listeners: Sequence[Listener],
+        listener: Listener,
         on_ready: Callable[[], None],
-        parent: int | None,
         connections: Connections,
     ) -> None:
-        """`on_ready` is called once it takes calls. `parent` is a file that ends with the process for which this one
-        works, None if it works for itself."""
+        """`on_ready` is called once it takes calls."""
         super().__init__(config)
         self._strandline = app
-        self._listeners = listeners
+        self._listener = listener
         self._on_ready = on_ready
-        self._parent = parent
         self._connections = connections
+
+    @property
+    def refused(self) -> StoreRefused | None:
+        """Why the store cannot be served, if so."""
+        refused: StoreRefused | None = getattr(self._strandline.state, "refused", None)
+        return refused
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
             await super().startup([])
         except SystemExit:
-            if getattr(self._strandline.state, "refused", None) is None:
+            if self.refused is None:
                 raise
             self.should_exit = True  # `_serve` reports why
             return
-        if self._parent is not None:
-            asyncio.get_running_loop().add_reader(self._parent, self._end_without_parent)
         loop, state = asyncio.get_running_loop(), self.lifespan.state
         connect = partial(
             HttpConnection, self._connections, config=self.config, server_state=self.server_state, app_state=state
         )
-        for listener in self._listeners if self.started else ():
+        if self.started:
+            listener = self._listener
             tls = self.config.ssl if listener.tls else None
             handshake_s = self._connections.limits.first_byte_s if listener.tls else None
             server = await loop.create_server(
@@ -115,22 +115,7 @@ class Server(uvicorn.Server):
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         if self.started:
             self._on_ready()
-            log_event("ready", url=self._listeners[-1].url[0])
-
-    def _end_without_parent(self) -> None:
-        """Ends in order: nobody would start this process again, or tell it to end."""
-        assert self._parent is not None
-        asyncio.get_running_loop().remove_reader(self._parent)
-        log_event("parent_gone", logging.ERROR)
-        self.should_exit = True
-
-    async def on_tick(self, counter: int) -> bool:
-        """Checks every tenth of a second whether to stop, also because another controller took the store over, or
-        because a call asked this one to drain."""
-        controller = getattr(self._strandline.state, "controller", None)
-        if controller is not None and (controller.replaced is not None or controller.stopping):
-            self.should_exit = True
-        return await super().on_tick(counter)
+            log_event("ready", url=self._listener.url[0])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         controller = getattr(self._strandline.state, "controller", None)
@@ -138,7 +123,6 @@ class Server(uvicorn.Server):
             waiting = controller.reading.waiting + controller.following.readers
             log_event("stopping", waiting_readers=waiting, waiting_calls=controller.measures.waiting_calls)
             controller.begin_stop()
-            await controller.hand_over()  # until then it takes calls, and passes them on
             self.config.timeout_graceful_shutdown = controller.calls_end_in_s
             self._connections.stop(self.config.timeout_graceful_shutdown)
         await super().shutdown(sockets)
@@ -147,29 +131,30 @@ class Server(uvicorn.Server):
         log_event("stopped")
 
 
-def serve(settings: Settings, limits: Limits = DEFAULT_LIMITS) -> int:
-    """Serves until a signal stops it; raises Failure if it cannot begin."""
-    with log_lines(settings.log_format, controller=settings.name):
+def serve(settings: Settings, limits: Limits = DEFAULT_LIMITS, run: Run | None = None) -> int:
+    """Serves until a signal stops it, in this process or as `run` does; raises Failure if it cannot begin."""
+    with log_lines(settings.log_format):
         check(settings)
         listener = Listener(listen(settings.host, settings.port), settings.ssl_certfile is not None)
         with listener.socket:
             prepare_store(settings)
-            return run(settings, [listener], partial(say_ready, listener), limits=limits)
+            return (run or run_here)(settings, listener, partial(say_ready, listener), limits)
 
 
 def check(settings: Settings) -> None:
     """Raises Failure for settings with which it cannot begin, as far as they alone show that."""
     check_certificate(settings)
-    peer_trust(settings)
-    check_name(settings)
     try:
         AllowedHosts.of(settings.allowed_hosts)
     except InvalidConfig as error:
         raise wrong(f"--allowed-host: {error}") from None
     try:
-        store = shown(parse_url(settings.database))
+        url = parse_url(settings.database)
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
+    store = shown(url)
+    if settings.workers > 1 and not kind_of(url).serves_many:
+        raise wrong(f"--workers {settings.workers}: {store} takes one controller: leave it out, or use PostgreSQL")
     log_event("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
 
 
@@ -207,15 +192,9 @@ def connections_bound(limits: Limits) -> int:
     return max(LEAST_CONNECTIONS, limits.connections - max(0, wanted - soft))
 
 
-def run(
-    settings: Settings,
-    listeners: Sequence[Listener],
-    on_ready: Callable[[], None],
-    parent: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> int:
-    """Serves with settings that were checked, until a signal stops it or its `parent` ends; see `Server`."""
-    app = create_app(settings, dashboard=True, peer_tls=peer_trust(settings), limits=limits)
+def new_server(settings: Settings, listener: Listener, on_ready: Callable[[], None], limits: Limits) -> Server:
+    """A server with settings that were checked."""
+    app = create_app(settings, dashboard=True, limits=limits)
     connections = Connections(limits, connections_bound(limits))
     config = uvicorn.Config(
         app,
@@ -235,19 +214,17 @@ def run(
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
     logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # uvicorn set it to its own level
-    server = Server(config, app, listeners, on_ready, parent, connections)
     signal.signal(signal.SIGTERM, _end)
-    with ExitStack() as closed:
-        for listener in listeners:
-            closed.enter_context(listener.socket)
-        server.run(sockets=[listener.socket for listener in listeners])
-    if getattr(app.state, "refused", None) is not None:
-        raise Failure(str(app.state.refused))
-    controller = getattr(app.state, "controller", None)
-    if controller is not None and controller.replaced is not None:
-        by = controller.replaced
-        taken = isinstance(by, NameReused) or (isinstance(by, TermOver) and by.owner not in (RESTORE, REWIND))
-        raise Failure(f"{controller.replaced}; this controller has ended", TAKEN_OVER_STATUS if taken else 1)
+    return Server(config, app, listener, on_ready, connections)
+
+
+def run_here(settings: Settings, listener: Listener, on_ready: Callable[[], None], limits: Limits) -> int:
+    """Serves with settings that were checked, until a signal stops it; see `Server`."""
+    server = new_server(settings, listener, on_ready, limits)
+    with listener.socket:
+        server.run(sockets=[listener.socket])
+    if server.refused is not None:
+        raise Failure(str(server.refused))
     return 0 if server.started else 1
 
 
@@ -261,7 +238,7 @@ def say_ready(listener: Listener) -> None:
 def _check_store(settings: Settings) -> bool:
     """Raises what the store says against serving; returns whether its schema was created."""
     check_callers(settings)
-    return check_store(settings.database, joint=settings.name is not None)
+    return check_store(settings.database)
 
 
 def check_callers(settings: Settings) -> None:
@@ -281,32 +258,6 @@ def check_callers(settings: Settings) -> None:
         )
 
 
-def check_name(settings: Settings) -> None:
-    """Raises Failure for a name or an address by which other controllers could not know this one."""
-    addresses = {"--address": settings.address, "--client-address": settings.client_address}
-    if settings.name is None:
-        addresses["--peer-ca-file"] = settings.peer_ca_file
-        for option, given in addresses.items():
-            if given is not None:
-                raise wrong(f"{option} is for a controller that serves together with others: give it a --name too")
-        return
-    if not is_name(settings.name):
-        raise wrong(f"--name: {InvalidName(what='controller', name=settings.name)}")
-    if settings.address is None and settings.processes == 1:
-        raise wrong(f"--name needs the --address at which other controllers reach this one, {EXAMPLE}")
-    for option, given in addresses.items():
-        if given is not None and not _is_address(given):
-            raise wrong(f"{option} is no address of a controller: name http or https and a host, {EXAMPLE}")
-
-
-def _is_address(given: str) -> bool:
-    try:
-        (address,) = check_addresses(given)
-    except (InvalidConfig, ValueError):
-        return False
-    return address == given.rstrip("/") and address.isascii() and not urlsplit(address).path
-
-
 def check_certificate(settings: Settings) -> None:
     """Raises Failure for a certificate, a key or a password that cannot be used."""
     if settings.ssl_certfile is None:
@@ -323,19 +274,6 @@ def check_certificate(settings: Settings) -> None:
         raise Failure(
             f"{files} cannot be used for TLS ({_reason(error)}): --ssl-certfile and --ssl-keyfile name a certificate "
             f"and its key in PEM form, STRANDLINE_SSL_KEYFILE_PASSWORD is the password of the key"
-        ) from None
-
-
-def peer_trust(settings: Settings) -> ssl.SSLContext | None:
-    """Whom to trust at https addresses of other controllers, None: whom this machine trusts. Raises Failure."""
-    if settings.peer_ca_file is None:
-        return None
-    try:
-        return ssl.create_default_context(cafile=settings.peer_ca_file)
-    except (OSError, ValueError) as error:
-        raise Failure(
-            f"{settings.peer_ca_file} cannot be used ({_reason(error)}): --peer-ca-file names certificates in PEM form "
-            f"by which other controllers are trusted"
         ) from None
 
 

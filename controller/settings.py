@@ -23,11 +23,6 @@ BOOLEANS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": Fa
 class Settings:
     """`database` is a URL, or the path of an SQLite file; port 0 takes any free port.
 
-    With a `name`, which no other controller of the store has, it serves a PostgreSQL store together with others: they
-    reach it at `address`, and clients at `client_address`, if clients may call it directly. Several `processes` are as
-    many controllers, with names and addresses that `controller.processes` makes of these. `peer_ca_file` has the
-    certificates to trust at the addresses of other controllers, None: whom this machine trusts.
-
     `allowed_hosts` are names by which it may be called besides its own address; "*.example.org" allows all names below
     that one. `insecure` allows an address other than loopback without tokens. With `ssl_certfile`, and `ssl_keyfile` if
     the key is in another file, it serves TLS. Fields that may be secret are not in its repr.
@@ -36,16 +31,12 @@ class Settings:
     database: str = field(default=DATABASE_DEFAULT, repr=False)
     host: str = HOST_DEFAULT
     port: int = PORT_DEFAULT
-    name: str | None = None
-    address: str | None = None
-    client_address: str | None = None
-    processes: int = 1
-    peer_ca_file: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     insecure: bool = False
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
     ssl_keyfile_password: str | None = field(default=None, repr=False)
+    workers: int = 1  # processes at the port
     metrics_keys: int = METRICS_KEYS  # pairs of a stream and a key with labels of their own
     log_format: str = LOG_FORMAT_DEFAULT
     access_log: bool = False

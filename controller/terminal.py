@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-TAKEN_OVER_STATUS: Final = 4  # the exit status if another controller took the store over: a restart would fight it
 WRONG_COMMAND_LINE_STATUS: Final = 2  # as click has it
 NOT_THERE_STATUS: Final = 3  # the exit status of `wait` if its time ran out: the command may be run again
 

@@ -484,73 +484,6 @@ def _moment(milliseconds: int) -> str:
         return str(milliseconds)
 
 
-class UnknownController(Missing):
-    """No controller that serves the store has this name. `controllers` are those that do."""
-
-    controller: str
-    controllers: Sequence[str]
-
-    @property
-    def detail(self) -> str:
-        return (
-            f"there is no controller {self.controller!r}: those that serve the store are {', '.join(self.controllers)}"
-        )
-
-
-class LastController(Conflict):
-    """Nobody would serve the store if this controller was drained."""
-
-    says = (
-        "controller {controller!r} is the last one that serves the store: nobody would take over what it serves; "
-        "start another one first, or drain it with `force`"
-    )
-    controller: str
-
-
-class ServesAlone(Conflict):
-    """A controller that serves a store alone cannot be drained."""
-
-    says = (
-        "this controller serves its store alone, so there is no other one to hand it over to: end its process with "
-        "SIGTERM, which loses nothing; several controllers need PostgreSQL and `strandline serve --name`"
-    )
-
-
-class ControllerNotReached(Unavailable):
-    """A call for one controller could not be passed on to it."""
-
-    says = "controller {controller!r} cannot be called just now ({reason}): nothing was changed, try again"
-    controller: str
-    reason: str
-
-
-class NotOwner(Unavailable):
-    """Of several controllers on one store, the one that serves this stream or reader group was not found or reached in
-    time. Nothing was changed."""
-
-    stream: str | None = None
-    group: str | None = None
-    reason: str
-
-    @property
-    def detail(self) -> str:
-        whose = f"stream {self.stream!r}" if self.stream is not None else "this call"
-        whose = f"reader group {self.group!r}" if self.group is not None else whose
-        return f"no controller takes calls for {whose} just now ({self.reason}): nothing was changed, try again"
-
-
-class StreamAway(Unavailable):
-    """Of several controllers on one store, the one that serves a stream of a reader group was not reached in time. Its
-    report may have been stored, and is safe to repeat. Nothing else changed."""
-
-    says = (
-        "the controller that serves stream {stream!r}, which the reader group reads, cannot be asked just now "
-        "({reason}): your report of positions may have been stored, and nothing else changed. You can repeat it safely"
-    )
-    stream: str
-    reason: str
-
-
 class StoreCorrupt(StrandlineError):
     """A row of a stream or a reader group in the store is missing, or cannot be read. Calls that depend on it are
     refused, all others are served. Waiting does not help. The stream or the group can still be deleted."""
@@ -733,23 +666,6 @@ class StoreUndecided(Undecided):
         "if it is harmless to repeat, as a note is, make it again"
     )
     reason: str
-
-
-class OwnerUndecided(Undecided):
-    """A controller passed the call on to the one that serves the stream or reader group, which did not answer."""
-
-    stream: str | None = None
-    group: str | None = None
-    reason: str
-
-    @property
-    def detail(self) -> str:
-        whose = f"stream {self.stream!r}" if self.stream is not None else "this call"
-        whose = f"reader group {self.group!r}" if self.group is not None else whose
-        return (
-            f"the controller that serves {whose} got the call and did not answer ({self.reason}): whether the call was "
-            f"carried out is not known; if it is harmless to repeat, as a note is, make it again"
-        )
 
 
 class InternalFailure(Undecided):

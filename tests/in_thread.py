@@ -47,8 +47,8 @@ class InThread:
             ssl_certfile=None if certificate is None else certificate[0],
             ssl_keyfile=None if certificate is None else certificate[1],
         )
-        listeners = [Listener(listener, certificate is not None)]
-        self.server = Server(config, app, listeners, lambda: None, None, Connections(DEFAULT_LIMITS, CONNECTIONS))
+        served = Listener(listener, certificate is not None)
+        self.server = Server(config, app, served, lambda: None, Connections(DEFAULT_LIMITS, CONNECTIONS))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=trusted or True)

@@ -63,6 +63,10 @@ class Postgres:
         self._server: subprocess.Popen[bytes]
         self.start()
 
+    def standby(self) -> Postgres:
+        """A new server that follows this one."""
+        return Postgres(self._programs, *self._settings, primary=self)
+
     def start(self) -> None:
         """Starts the server; returns when it takes connections."""
         command = [str(self._programs / "postgres"), "-D", str(self._folder / "data")]
@@ -81,9 +85,14 @@ class Postgres:
                 self.stop()
                 raise RuntimeError(f"PostgreSQL did not start: {self.log()}")
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the server runs."""
+        return self._server.poll() is None
+
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Ends the server and all sessions: SIGINT in order, SIGQUIT as a crash would."""
-        if self._server.poll() is None:
+        if self.is_up:
             self._server.send_signal(how)
             try:
                 self._server.wait(STOP_DEADLINE_S)

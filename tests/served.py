@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -18,7 +19,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import pytest
 
+from controller.commit import freshness
+from controller.controller import Controller
 from strandline.client import calls
 from strandline.client.calls import Call
 from strandline.client.http import Connection
@@ -38,6 +42,8 @@ __all__ = [
     "ManualClock",
     "Outside",
     "OwnProcess",
+    "Shared",
+    "TwoControllers",
     "run_command",
     "served",
 ]
@@ -62,6 +68,9 @@ class InProcess(InProcessController):
             check_answer(method, path, response)
         return response
 
+    async def _run_due(self) -> None:
+        await self.app.state.controller.run_due()
+
     def call(self, method: str, path: str, body: object = None, *, expect: int | None = None) -> Any:
         """The answer's JSON; with `expect`, the status has to be that one, else any below 300."""
         response = self.request(method, path, **({} if body is None else {"json": body}))
@@ -75,7 +84,7 @@ class InProcess(InProcessController):
 
     def told(self, topic: str | None = None, *, path: str = "/v1/streams/s") -> list[dict[str, Any]]:
         """What a journal has so far; what waits for the next commit has gone with it by then."""
-        self.portal.call(self.app.state.controller.run_due)
+        self.portal.call(self._run_due)
         found = self.call("GET", f"{path}/journal?limit=1000")["entries"]
         return [each for each in found if topic in (None, each["topic"])]
 
@@ -84,6 +93,52 @@ class InProcess(InProcessController):
         assert response.status_code == 200, response.text
         found: list[dict[str, Any]] = response.json()["marks"]
         return found
+
+
+class Shared(str):
+    """The URL of a store that two controllers serve."""
+
+
+class TwoControllers(InProcess):
+    """Two controllers in this process on one store, with one clock. Each call goes to the other one than the call
+    before it; `app` is the one that was called last. None answers from memory without a look at the store: what the
+    tests ask for depends on the call before, which real callers show by the version that they send."""
+
+    def _begin(self) -> None:
+        looks = pytest.MonkeyPatch()
+        looks.setattr(freshness, "FRESH_S", -1.0)
+        self._serving.callback(looks.undo)
+        super()._begin()
+        first = self.app
+        super()._begin()
+        self._apps = itertools.cycle((first, self.app))
+        self._controllers: list[Controller] = [each.state.controller for each in (first, self.app)]
+
+    async def _application(self, scope: Any, receive: Any, send: Any) -> None:
+        self.app = next(self._apps)
+        await super()._application(scope, receive, send)
+
+    async def _run_due(self) -> None:
+        for each in self._controllers:
+            await each.run_due()
+
+    async def _pass_time(self, milliseconds: int) -> None:
+        until = self.clock.now + milliseconds
+        while True:
+            nexts = [
+                (moment, each) for each in self._controllers if (moment := each.streams.timers.next_moment) is not None
+            ]
+            if not nexts:
+                break
+            moment, due = min(nexts, key=lambda each: each[0])
+            wait_ms = max(0, moment - due.clock.now())
+            if self.clock.now + wait_ms >= until:
+                break
+            self.clock.now += wait_ms
+            due.streams.timers.run_due()
+            await asyncio.sleep(0)  # lets tasks run that wait for the effects
+        self.clock.now = until
+        await self._run_due()
 
 
 class OwnProcess:

@@ -28,7 +28,6 @@ COMMANDS: Final = {
     "token": "Make, list and revoke the tokens of callers.",
     "backup": "Write a store to a file.",
     "restore": "Make a store from a backup.",
-    "rewind": "Set a store's clock back to the host's.",
     "check": "Read a whole store or log, and report faults.",
     "assess": "Say what a watermark of greatest time less a delay loses.",
     "audit": "Say whether a log keeps what the marks promised.",
@@ -43,7 +42,6 @@ COMMANDS: Final = {
     "tail": "Report a log's end offsets, for exact ingestion time.",
     "groups": "List the reader groups, or describe one.",
     **{name: row.summary for name, row in ROWS.items()},
-    "drain": "Have a controller hand everything over, and end.",
     "api": "Make any call of the HTTP API.",
     "completion": "Print a script that completes commands in a shell.",
 }

@@ -28,4 +28,4 @@ def command(client: ControllerClient, trouble: bool, as_json: bool, times: Times
     if seen.known > len(seen.names):
         say(f"and {seen.known - len(seen.names)} more: `strandline streams NAME` shows one")
     if seen.partial:
-        say("the controller has not read the status of all streams yet, and more may be in trouble: ask again")
+        say("the controller could not read the status of all streams, and more may be in trouble")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from controller.cli.options import Whole, option
 from controller.cli.store import database_option, store_failures
 from controller.settings import HOST_DEFAULT, LOG_FORMAT_DEFAULT, LOG_FORMATS, METRICS_KEYS, PORT_DEFAULT, Settings
-
-PROCESSES: Final = 64  # at most; a store has at least so many shards
 
 
 class HostNames(click.types.StringParamType):
@@ -32,26 +30,7 @@ def grafana_url(text: str) -> str:
 @database_option
 @option("--host", default=HOST_DEFAULT, metavar="HOST", help="the address to listen on")
 @option("--port", type=Whole(0, 65_535), default=PORT_DEFAULT, help="the port to listen on, 0 for any that is free")
-@option(
-    "--name",
-    metavar="NAME",
-    help="serve a PostgreSQL store together with other controllers, under a name that none of them has; with "
-    "--processes the host's name is the default",
-)
-@option("--address", metavar="URL", help="with --name: where the other controllers reach this one")
-@option("--client-address", metavar="URL", help="with --name: where clients may call this controller directly")
-@option(
-    "--processes",
-    type=Whole(1, PROCESSES),
-    default=1,
-    help="serve a PostgreSQL store with so many controllers, NAME-1 and so on, that share the port; each also has one "
-    "of the ports after it, for the other controllers",
-)
-@option(
-    "--peer-ca-file",
-    metavar="FILE",
-    help="with --name: the certificates to trust at https addresses of other controllers, in place of this machine's",
-)
+@option("--workers", type=Whole(1, 256), default=1, help="processes at the port, each a controller; for PostgreSQL")
 @option(
     "--log-format",
     type=click.Choice(LOG_FORMATS),
@@ -87,13 +66,13 @@ def grafana_url(text: str) -> str:
 def command(**settings: Any) -> int:
     """Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused.
 
-    It exits with 0 when it was told to end, 1 where it cannot begin, 2 where its options are wrong, and 4 when another
-    controller took over its store or its name.
+    It exits with 0 when it was told to end, 1 where it cannot begin, and 2 where its options are wrong.
     """
-    given = Settings(**settings)
     with store_failures():
-        if given.processes > 1:
-            from controller.processes import serve
-        else:
-            from controller.server import serve
-    return serve(given)
+        from controller.server import serve
+    given = Settings(**settings)
+    if given.workers == 1:
+        return serve(given)
+    from controller.workers import supervise
+
+    return serve(given, run=supervise)

@@ -44,7 +44,6 @@ from controller.wording import (
     mark_line,
     mark_row,
     offsets,
-    span,
     yes,
 )
 from strandline.core.time_units import unit_of
@@ -209,20 +208,8 @@ def _index_words(page: TimeIndexPage, _: Given, times: Times) -> str:
 
 
 def _controllers_words(seen: ControllersReply, _: Given, times: Times) -> str:
-    header = ("controller", "state", "since", "shards", "last beat", "version", "address", "for clients")
-    rows = [
-        (
-            each.name or "alone",
-            each.state.replace("_", " "),
-            times.show(each.since),
-            NOTHING if each.shards is None else str(each.shards),
-            NOTHING if each.beat_age_ms is None else f"{span(each.beat_age_ms)} ago",
-            each.version,
-            each.address or NOTHING,
-            each.client_address or NOTHING,
-        )
-        for each in seen.controllers
-    ]
+    header = ("controller", "since", "last seen", "version")
+    rows = [(each.name, times.show(each.since), times.show(each.seen_at), each.version) for each in seen.controllers]
     return "\n".join(table(header, rows))
 
 
@@ -362,7 +349,7 @@ ROWS: Final = {
     ),
     "controllers": SingleCall(
         "List the controllers that serve a store.",
-        "List the controllers that serve the store: since when, how many shards, and how old their last beat is.",
+        "List the controllers that serve the store: since when, and their version.",
         "controllers",
         [],
         _controllers_words,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
-from controller.status.parts import in_calls
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
 from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, span, table
@@ -17,6 +16,7 @@ from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatus, State, StatusPage, StreamStatus
 
 STREAMS_SHOWN: Final = 50
+NAMED_CHARACTERS: Final = 7_500  # of the streams that one call names, in its path
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class StreamsSeen:
     json: list[Any] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     known: int = 0  # how many there are in all
-    partial: bool = False  # others may be in trouble that the controller has not loaded yet
+    partial: bool = False  # others may be in trouble that the controller could not read
 
     @property
     def names(self) -> list[str]:
@@ -151,3 +151,16 @@ def rows(lines: Sequence[StreamLine]) -> list[str]:
 def _table(lines: Sequence[StreamLine], places: Sequence[int], columns: int | None) -> list[str]:
     cells = [[line.cells[place] for place in places] for line in lines]
     return table([HEADER[place] for place in places], cells, columns, spared=len(places) - 1)
+
+
+def in_calls(names: Iterable[str]) -> list[list[str]]:
+    """Names, as many in a call as there is room for in its path."""
+    calls, room = list[list[str]](), 0
+    for name in names:
+        needed = len(name) + len("&stream=")
+        if needed > room:
+            calls.append([])
+            room = NAMED_CHARACTERS
+        calls[-1].append(name)
+        room -= needed
+    return calls

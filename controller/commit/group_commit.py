@@ -1,63 +1,106 @@
-"""Durable before answered: group commit.
+"""Durable before answered: group commit, on rows that any controller may write.
 
-    calls     wait, wait, wait ─► apply ─┐        wait, wait ─► apply ─┐
-    flusher   └──── commit 1 ────┘       └──── commit 2 ────┘          └──── commit 3 …
+    calls     wait, wait, wait ──────► apply ─┐            wait, wait ──► apply ─┐
+    flusher   lock, look what others wrote    write, commit  lock, look          write, commit …
 
-Calls have their turn while no commit is under way. A call is then applied in memory and joins the forming batch. One
-flusher takes that batch, writes every row that it changed in one transaction, and then resolves the one future that all
-of its calls await. Calls that come meanwhile wait for their turn. The flusher lets calls join that have arrived, and
-never waits for more.
+Nobody owns a stream or a reader group: memory is a cache of the store. Calls wait for their turn. One flusher locks the
+heads of all that they are about in one transaction, and takes in what other controllers have written since. Then the
+calls are applied in memory, one after the other and without waiting in between. What they changed is written and
+committed, and the one future is resolved that all of these calls await. The flusher lets calls join that have arrived,
+and never waits for more.
 
-What may no longer be served is not written either: its batch is refused before anything is sent.
-
-If a commit fails, memory is ahead of the store: every stream of that batch is discarded, its calls raise
-StoreUnavailable, and the next call loads the stream as the store has it. The calls that waited are not affected. If
-COMMIT was sent and not answered, the calls of the batch raise StoreUndecided instead, and nothing is loaded before the
-outcome of the commit is known (`Store.read`).
-
-What changes without a call, such as a deadline, does not wait for a turn. It joins the forming batch, and is lost with
-a commit that fails below it: whoever loads the stream finds the deadline again.
+If a commit fails, memory is ahead of the store: what was applied is discarded, its calls raise StoreUnavailable, and
+the next call loads it as the store has it. Calls that waited for the next turn are not affected. If COMMIT was sent and
+not answered, the next lock of the same rows shows by its stamp whether it was carried out; only if that cannot be found
+out in time the calls raise StoreUndecided.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from controller.commit.health import StoreHealth
-from controller.commit.serving import ServingRecord
 from controller.limits import DEFAULT_LIMITS
-from controller.storage.diagnosis import StoreTrouble, diagnose
+from controller.storage.diagnosis import diagnose
+from controller.storage.heads import Head, Service, new_stamp
+from controller.storage.news import Found, Known
 from controller.storage.save import Commit
+from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import CommitUnknown
 from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, StrandlineError
 
 # Turns of the event loop for calls that have arrived to join: it reads them in one, and begins their handlers in a
 # later one. Without them, 64 connections made commits of half as many calls, each of which costs about as much.
 TURNS_TO_JOIN: Final = 3
-TURNS_A_REQUEST: Final = 2  # of the loop, until the next request with many notes has its turn; not more if that is slow
+TURNS_FOR_REQUESTS: Final = 1_000  # of the loop, at most, for requests with many notes that wait for their turn
 FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one commit; further ones wait for the next
 
-Item = TypeVar("Item")
-
 log = logging.getLogger(__name__)
+
+
+class Transactions(Protocol):
+    """The store, as the flusher uses it."""
+
+    async def lock(
+        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
+    ) -> Found:
+        """Begins a transaction that locks these."""
+
+    async def commit(self, commit: Commit) -> None:
+        """Writes everything, and ends it."""
+
+    async def release(self) -> None:
+        """Ends it without a change."""
+
+    async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
+        """Whether the commit with this stamp became durable."""
 
 
 class Unwritten(Protocol):
     """Something in memory that is ahead of the store until it is written: a stream or a reader group."""
 
     @property
+    def subject(self) -> Subject:
+        """Its kind and name."""
+
+    @property
     def discarded(self) -> bool:
-        """Whether it is no longer equal to the store, or its tenure is over: then it is not written."""
+        """Whether it is no longer equal to the store: then it is not written."""
 
     def write(self, commit: Commit) -> Callable[[], None]:
         """Adds its changes to a commit; returns what to call once they are durable."""
 
     def discard(self) -> None:
         """Marks it as no longer equal to the store: its changes are not durable and never will be."""
+
+
+class Cached(Unwritten, Protocol):
+    """The same while it is in memory."""
+
+    head: Head  # as of when it was last equal to the store
+    compared_at: float  # when that was, by the event loop's clock
+
+    @property
+    def known(self) -> Known:
+        """What it has of the store."""
+
+    def take_in(self, found: Found, began: float) -> None:
+        """Takes in what others have written since, as it was found at a moment or later; discards itself where that
+        cannot be. Nothing of its own may be unwritten."""
+
+    def begin_anew(self) -> bool:
+        """After a restore of the store it fences everybody. Returns whether that has changed it."""
+
+
+class Caches(Protocol):
+    """The services that hold items in memory."""
+
+    def find_loaded(self, name: str) -> Any | None:  # a stream or a group, as its service knows
+        """The item if it is in memory."""
 
 
 class SharedFuture(asyncio.Future[None]):
@@ -80,81 +123,136 @@ class Durable(SharedFuture):
         asyncio.Future.cancel(self)
 
 
-class Batch:
-    """The calls that become durable together."""
+class Turn:
+    """Calls that wait together, what they are about, and what becomes durable with them."""
 
-    __slots__ = ("calls", "done", "taken", "unwritten")
+    __slots__ = ("calls", "came", "creating", "done", "found", "over", "subjects", "unwritten", "waiting")
 
     def __init__(self) -> None:
-        self.done = Durable(loop=asyncio.get_running_loop())
-        self.taken = asyncio.get_running_loop().create_future()  # done when no further call can join
-        self.unwritten: dict[int, Unwritten] = {}
-        self.calls = 0
+        loop = asyncio.get_running_loop()
+        self.subjects: dict[Subject, None] = {}
+        self.creating: set[Subject] = set()
+        self.waiting = 0  # calls that wait for it to come
+        self.came = SharedFuture(loop=loop)  # calls may be applied
+        self.over = SharedFuture(loop=loop)  # no further call can join
+        self.done = Durable(loop=loop)
+        self.found: Found | None = None
+        self.unwritten: dict[Subject, Unwritten] = {}
+        self.calls = 0  # that were applied
 
 
 class Committer:
-    """Collects what calls changed, and writes it batch by batch."""
+    """Gives calls their turns, collects what they change, and writes it."""
 
     def __init__(
         self,
-        commit: Callable[[Commit], Awaitable[None]],
-        serving: ServingRecord,
+        store: Transactions,
+        follow: Callable[[Service], None],
         *,
         waiting_calls: int = DEFAULT_LIMITS.waiting_calls,
         health: StoreHealth | None = None,
     ) -> None:
-        """`commit` writes, and ends in bounded time whatever the store does."""
-        self._commit = commit
-        self._serving = serving
+        """`follow` is called with what the store says of time, whenever something was locked."""
+        self._store = store
+        self._follow = follow
         self.limit = waiting_calls
         self._health = health if health is not None else StoreHealth()
-        self._forming = Batch()
-        self._writing: Batch | None = None  # the batch that is being committed
-        self._turn_comes = SharedFuture(loop=asyncio.get_running_loop())  # when that commit has ended
-        self._queued = 0  # calls that wait for it
+        self._caches: dict[Kind, Caches] = {}
+        self._next = Turn()
+        self._turn: Turn | None = None  # under way, from its lock to its commit
+        self._open: Turn | None = None  # the same while calls may be applied
+        self._kept: dict[Subject, Unwritten] = {}  # what is written as soon as it has its turn
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._expected = 0  # requests with many notes that wait for their turn
+
+    def serve(self, kind: Kind, caches: Caches) -> None:
+        """From now on this service has what is in memory of a kind."""
+        self._caches[kind] = caches
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="committer")
 
     async def stop(self, seconds: float) -> bool:
-        """Writes what is waiting and how long this controller served, then ends. Returns whether that is durable."""
-        last = self.beat_soon() if self._serving.stop() else None
-        if last is not None:
-            await asyncio.wait([last], timeout=seconds)
+        """Writes what is waiting, then ends. Returns whether it did in time."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (turn := self._turn or (self._next if self._wanted.is_set() else None)) is not None:
+            done, _ = await asyncio.wait([turn.done], timeout=max(0.0, until - loop.time()))
+            if not done:
+                break
+            await asyncio.sleep(0)
+        written = turn is None
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if last is None:
-            return not self.waiting
-        return last.done() and not last.cancelled() and last.exception() is None
+        return written and self._health.up
 
-    @property
-    def is_turn(self) -> bool:
-        """Whether calls may be applied now: no commit is under way."""
-        return self._writing is None
+    # -- turns ---------------------------------------------------------------------------------------------------
 
-    async def turn(self) -> None:
-        """Waits while a commit is under way. Then a call may be applied, and join, without waiting in between."""
-        while self._writing is not None:
-            self._queued += 1
+    def is_turn(self, *subjects: Subject) -> bool:
+        """Whether calls about these may be applied now."""
+        return self._open is not None and all(each in self._open.subjects for each in subjects)
+
+    async def turn(self, *subjects: Subject, creating: bool = False) -> Found:
+        """Waits until these are locked. Then a call may be applied, and join, without waiting in between. What is found
+        tells which of them exist, and for those that may be created which epochs were given out before.
+
+        Raises StoreUnavailable.
+        """
+        turn = self._open
+        if turn is None or creating or not self.is_turn(*subjects):
+            turn = self._next
+            turn.subjects.update(dict.fromkeys(subjects))
+            if creating:
+                turn.creating.update(subjects)
+            self._wanted.set()
+            turn.waiting += 1
             try:
-                await self._turn_comes
+                await turn.came
             finally:
-                self._queued -= 1
+                turn.waiting -= 1
+        assert turn.found is not None
+        return turn.found
 
-    async def in_turn(
-        self, name: str, find: Callable[[str], Item | None], load: Callable[[str], Awaitable[object]]
-    ) -> Item:
-        """A stream or group that is in memory, when it is the turn of calls. `load` loads it where `find` has none."""
+    def cached(self, subject: Subject) -> Cached | None:
+        """What is in memory of a stream or a group."""
+        found: Cached | None = self._caches[subject.kind].find_loaded(subject.name)
+        return found
+
+    def ready(self, subject: Subject) -> Any | None:  # a stream or a group, as its service knows
+        """The item if it is in memory and locked, and it is the turn of calls about it."""
+        turn = self._open
+        if turn is None or subject not in turn.subjects or turn.found is None:
+            return None
+        cached = self.cached(subject)
+        if cached is None or cached is turn.unwritten.get(subject):  # such as one that was created in this turn
+            return cached
+        # One that was loaded since this turn came may be older than what is locked.
+        return None if cached.head.differs(turn.found.heads.get(subject)) else cached
+
+    async def in_turn(self, subject: Subject, load: Callable[[str], Awaitable[object]]) -> Any:
+        """A stream or group that is in memory, when it is the turn of calls about it. `load` loads one that is not:
+        before it is locked, so that nobody waits for that."""
         while True:
-            await self.turn()
-            found = find(name)
+            if self.cached(subject) is None:
+                await load(subject.name)
+            await self.turn(subject)
+            found = self.ready(subject)
             if found is not None:
                 return found
-            await load(name)
+
+    async def before_creation(
+        self, subject: Subject, load: Callable[[str], Awaitable[object]]
+    ) -> tuple[Any | None, int]:
+        """What there is under a name, when something may be created there; if that is nothing, the greatest epoch that
+        earlier ones of the name gave out."""
+        while True:
+            await load(subject.name)
+            locked = await self.turn(subject, creating=True)
+            found = self.ready(subject)
+            if found is not None or subject not in locked.heads:
+                return found, locked.epochs.get(subject, 0)
 
     def admit(self, calls: int = 1) -> None:
         """Raises Overloaded if too many calls are waiting. Call it before applying anything."""
@@ -165,30 +263,33 @@ class Committer:
     @property
     def waiting(self) -> int:
         """The number of calls that wait for their turn, or are applied and not yet durable."""
-        return self._queued + self._forming.calls + (self._writing.calls if self._writing is not None else 0)
+        turn = self._turn
+        return self._next.waiting + (0 if turn is None else turn.waiting + turn.calls)
 
-    def pending(self, unwritten: Unwritten) -> Durable | None:
-        """Done when everything that has changed in `unwritten` so far is durable. None if it is durable already."""
-        for batch in (self._forming, self._writing):
-            if batch is not None and id(unwritten) in batch.unwritten:
-                return batch.done
-        return None
+    def pending(self, subject: Subject) -> Durable | None:
+        """Done when the turn of calls about it that is under way has ended, and what they changed is durable. None
+        without one."""
+        turn = self._turn
+        return turn.done if turn is not None and subject in turn.subjects else None
 
     @property
     def is_full(self) -> bool:
-        """Whether the forming batch has no room for more notes of requests with many."""
-        return self._forming.calls >= FLUSH_NOTES
+        """Whether the open turn has no room for more notes of requests with many."""
+        return self._open is not None and self._open.calls >= FLUSH_NOTES
 
     async def room(self) -> None:
-        """Waits until it is the turn of calls, and the forming batch has room for more notes of a large request."""
-        await self.turn()
-        while self.is_full and not self._forming.taken.done():
-            await asyncio.wait([self._forming.taken])
-            await self.turn()
+        """Waits until there is room for more notes of a large request."""
+        while self.is_full and self._open is not None:
+            await asyncio.wait([self._open.over])
+
+    async def turn_over(self) -> None:
+        """Returns when everything that was applied in this turn is durable: a refusal rests on it."""
+        if self._turn is not None:
+            await self._turn.done
 
     @contextmanager
     def expecting(self) -> Iterator[None]:
-        """Lets the next commit wait for a request that waits for its turn."""
+        """Lets the open turn wait for a request that waits for its turn among those with many notes."""
         self._expected += 1
         try:
             yield
@@ -196,27 +297,30 @@ class Committer:
             self._expected -= 1
 
     def keep(self, unwritten: Unwritten) -> None:
-        """Adds a change to the next commit, without waiting for it."""
-        self._forming.unwritten[id(unwritten)] = unwritten
+        """Adds what has changed to the next commit that can have it, without waiting for it. Outside of its turn only
+        the journal may have changed."""
+        if self.is_turn(unwritten.subject) and self._open is not None:
+            self._open.unwritten[unwritten.subject] = unwritten
+            return
+        self._kept[unwritten.subject] = unwritten
+        self._next.subjects[unwritten.subject] = None
         self._wanted.set()
 
     def join(self, unwritten: Unwritten, calls: int = 1) -> Durable:
-        """Adds what a call changed, or several, to the next commit; the returned future is done when it is durable."""
-        batch = self._forming
-        batch.unwritten[id(unwritten)] = unwritten
-        if not batch.calls:  # later calls join a batch that is wanted already
-            self._wanted.set()
-        batch.calls += calls
-        return batch.done
+        """Adds what a call changed in its turn, or several calls; the returned future is done when it is durable."""
+        turn = self._open
+        assert turn is not None and unwritten.subject in turn.subjects, unwritten.subject
+        turn.unwritten[unwritten.subject] = unwritten
+        turn.calls += calls
+        return turn.done
 
-    async def beat(self) -> None:
-        """Commits that this controller still serves, and waits for that commit."""
-        await self.beat_soon()
+    async def settled(self) -> None:
+        """Returns when everything that waits now is written, or has failed."""
+        while self._turn is not None or self._wanted.is_set():
+            await asyncio.wait([(self._turn or self._next).done])
+            await asyncio.sleep(0)
 
-    def beat_soon(self) -> Durable:
-        """The same, without waiting: returns the future."""
-        self._wanted.set()
-        return self._forming.done
+    # -- the flusher ---------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
@@ -224,87 +328,116 @@ class Committer:
                 await self._wanted.wait()
                 for _ in range(TURNS_TO_JOIN):
                     await asyncio.sleep(0)
-                for _ in range(TURNS_A_REQUEST * self._expected):
-                    if not self.is_full:
-                        await asyncio.sleep(0)
-                await self._serving.ready()
                 self._wanted.clear()
-                batch = self._next_batch()
-                self._writing = batch
-                try:
-                    await self._write(batch)
-                finally:
-                    self._writing = None
-                    self._turn_comes.set_result(None)
-                    self._turn_comes = SharedFuture(loop=asyncio.get_running_loop())
-        finally:  # later calls will not be written, and their future cannot be cancelled: it must get an error
-            self._forming.taken.set_result(None)
-            _refuse(self._forming, StoreUnavailable(reason="the controller has stopped"))
+                self._turn, self._next = self._next, Turn()
+                await self._commit(self._turn)
+                self._turn = self._open = None
+        finally:  # later calls will not be written, and their futures cannot be cancelled: they must get an error
+            error = StoreUnavailable(reason="the controller has stopped")
+            for turn in (self._turn, self._next):
+                if turn is not None:
+                    _refuse(turn, error)
 
-    def _next_batch(self) -> Batch:
-        """Takes the forming batch, and starts a new one."""
-        batch, self._forming = self._forming, Batch()
-        batch.taken.set_result(None)
-        return batch
-
-    async def _write(self, batch: Batch) -> None:
-        for unwritten in batch.unwritten.values():
-            if unwritten.discarded:
-                _refuse(batch, StoreUnavailable(reason="this controller no longer serves what was to be written"))
-                return
+    async def _commit(self, turn: Turn) -> None:
+        began, locked_at = self._health.begin(), asyncio.get_running_loop().time()
         try:
-            commit = Commit(self._serving.begin())
-        except StoreTrouble as error:
-            if batch.unwritten:
-                self._fail(batch, error)
-            else:
-                _refuse(batch, _unchanged(error))  # it was a beat alone: the store has not failed, and nothing is lost
-            return
-        began = self._health.begin()
-        try:
-            written = [(unwritten, unwritten.write(commit)) for unwritten in batch.unwritten.values()]
-            await self._commit(commit)
-            self._health.committed(began, batch.calls)
-            self._serving.succeed()
-        except asyncio.CancelledError:
-            batch.done.give_up()
-            raise
+            found = await self._store.lock(turn.subjects.keys(), self._known(turn), turn.creating)
         except Exception as error:
-            self._serving.fail(error)
-            self._fail(batch, error, began)
-        else:
-            self._publish(written)
-            batch.done.set_result(None)
+            _refuse(turn, _unchanged(error))
+            self._health.failed("commit", error, turn.waiting, began)
+            return
+        try:
+            await self._apply(turn, found, locked_at)
+            if turn.unwritten:
+                await self._write(turn, began)
+            else:
+                await self._store.release()
+                self._health.committed(began, 0)
+                turn.done.set_result(None)
+        except asyncio.CancelledError:
+            turn.done.give_up()
+            raise
 
-    def _publish(self, written: list[tuple[Unwritten, Callable[[], None]]]) -> None:
+    def _known(self, turn: Turn) -> dict[Subject, Known]:
+        cached = ((subject, self.cached(subject)) for subject in turn.subjects)
+        return {subject: each.known for subject, each in cached if each is not None}
+
+    async def _apply(self, turn: Turn, found: Found, locked_at: float) -> None:
+        """Takes in what others have written, and lets all calls have their turn that wait for it."""
+        if found.service is not None:
+            self._follow(found.service)
+        for subject in turn.subjects:
+            cached = self.cached(subject)
+            if cached is not None:
+                try:
+                    cached.take_in(found, locked_at)
+                except Exception:  # a bug: it is loaded again
+                    log.exception("what others have stored could not be taken in")
+                    cached.discard()
+                if cached.begin_anew():
+                    turn.unwritten[subject] = cached
+            kept = self._kept.pop(subject, None)
+            if cached is not None and kept is cached and not cached.discarded:
+                turn.unwritten[subject] = cached
+        turn.found, self._open = found, turn
+        turn.came.set_result(None)
+        while turn.waiting:
+            await asyncio.sleep(0)
+        for _ in range(TURNS_FOR_REQUESTS):
+            if not self._expected or self.is_full:
+                break
+            await asyncio.sleep(0)
+        self._open = None
+        turn.over.set_result(None)
+
+    async def _write(self, turn: Turn, began: float) -> None:
+        try:
+            commit = Commit(new_stamp())
+            written = [(each, each.write(commit)) for each in turn.unwritten.values() if not each.discarded]
+        except Exception as error:  # a bug: whatever it was about is loaded again
+            log.exception("changes could not be written")
+            await self._store.release()
+            _discard(turn)
+            self._fail(turn, error, began)
+            return
+        try:
+            await self._store.commit(commit)
+        except Exception as error:
+            _discard(turn)
+            outcome: bool | None = False
+            if isinstance(error, CommitUnknown):
+                outcome = await self._store.outcome(commit.versions, commit.stamp)
+            if not outcome:
+                self._fail(turn, error, began, undecided=outcome is None)
+                return
+            written = []  # it is loaded again
+        self._health.committed(began, turn.calls)
         for unwritten, publish in written:
             try:
                 publish()
-            except Exception as error:  # a bug; the changes are durable, and are loaded again
+            except Exception:  # a bug; the changes are durable, and are loaded again
                 log.exception("durable changes could not be published; they will be loaded again")
                 unwritten.discard()
-                self._fail_forming(error, [id(unwritten)])
+        if not turn.done.done():
+            turn.done.set_result(None)
 
-    def _fail(self, batch: Batch, error: Exception, began: float | None = None) -> None:
-        _refuse(batch, StoreUndecided(reason=error.reason) if isinstance(error, CommitUnknown) else _unchanged(error))
-        self._fail_forming(error, batch.unwritten.keys())
-        self._health.failed("commit", error, batch.calls, began)
-
-    def _fail_forming(self, error: Exception, discarded: Iterable[int]) -> None:
-        """Discards the forming batch too, if something in it was applied on top of discarded changes."""
-        if self._forming.unwritten.keys().isdisjoint(discarded):
-            return
-        on_top = self._next_batch()
-        self._wanted.clear()
-        _refuse(on_top, _unchanged(error))
+    def _fail(self, turn: Turn, error: Exception, began: float, *, undecided: bool = False) -> None:
+        reason = error.reason if isinstance(error, CommitUnknown) else diagnose(error).reason
+        _refuse(turn, StoreUndecided(reason=reason) if undecided else StoreUnavailable(reason=reason))
+        self._health.failed("commit", error, turn.calls, began)
 
 
 def _unchanged(error: Exception) -> StoreUnavailable:
     return StoreUnavailable(reason=diagnose(error).reason)
 
 
-def _refuse(batch: Batch, error: StrandlineError) -> None:
-    for unwritten in batch.unwritten.values():
+def _discard(turn: Turn) -> None:
+    for unwritten in turn.unwritten.values():
         unwritten.discard()
-    batch.done.set_exception(error)
-    batch.done.exception()  # marks it as retrieved, even if nobody waits
+
+
+def _refuse(turn: Turn, error: StrandlineError) -> None:
+    for future in (turn.came, turn.over, turn.done):
+        if not future.done():
+            future.set_exception(error)
+            future.exception()  # marks it as retrieved, even if nobody waits

@@ -1,4 +1,4 @@
-"""The health of the store: how long commits take, what fails and why, and whether this controller may go on."""
+"""The health of the store: how long commits take, and what fails and why."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias, assert_never
+from typing import Final
 
 from controller.records.counts import Distribution
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
-from controller.storage.cluster import NameReused
 from controller.storage.diagnosis import Cause, diagnose
-from controller.storage.terms import TermGone, TermOver
 from strandline.errors import StoreCorrupt
 
 STORE_LOG_MS: Final = 10_000  # between two lines about the same failure of the store
@@ -25,8 +23,6 @@ SLOW_FLUSH_MS: Final = 1_000  # a commit that takes so long is logged
 
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
-
-Replaced: TypeAlias = TermOver | TermGone | NameReused  # why a controller may no longer serve its store
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +44,6 @@ class StoreHealth:
         self.errors: Counter[tuple[str, Cause]] = Counter()  # by operation and cause
         self.outage: Outage | None = None  # since the last commit failed
         self.damage: Outage | None = None  # the database reported damage, which does not pass by itself
-        self.replaced: Replaced | None = None
-        self.when_replaced: Callable[[], None] = lambda: None
         self.under_way_since: float | None = None  # the start of the commit under way
         self._stopwatch = stopwatch
         self._committed_at: float | None = None
@@ -115,9 +109,6 @@ class StoreHealth:
             self.under_way_since = None
             since = self.outage.since if self.outage is not None else now if began is None else began
             self.outage = Outage(found.cause, found.reason, since)
-        if isinstance(error, TermOver | TermGone):
-            self.replace(error)
-            return
         if found.cause is Cause.DAMAGED and self.damage is None:
             self.damage = Outage(found.cause, found.reason, now)
             log_event("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
@@ -125,22 +116,6 @@ class StoreHealth:
         fields = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
         logged = self._log_rarely(event, logging.ERROR, now, error, **fields)
         self._outage_logged = self._outage_logged or (logged and operation == "commit")
-
-    def replace(self, error: Replaced) -> None:
-        """Records why this controller may no longer serve."""
-        if self.replaced is not None:
-            return
-        self.replaced = error
-        self.when_replaced()
-        match error:
-            case TermOver():
-                log_event("taken_over", logging.ERROR, by=error.owner, fence=error.newest, ours=error.fence)
-            case TermGone():
-                log_event("entry_gone", logging.ERROR, ours=error.fence, reason=str(error))
-            case NameReused():
-                log_event("name_reused", logging.ERROR, name=error.name, address=error.address)
-            case _:
-                assert_never(error)
 
     def _log_rarely(
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object

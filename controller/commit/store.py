@@ -2,6 +2,9 @@
 
 Long reads run in a third thread, in steps; the event loop and other long reads run in between.
 
+A commit is one transaction in two calls: `lock` begins it, and `commit` or `release` ends it. Nothing else is written
+meanwhile.
+
 Every call has a deadline. Past it, the caller gets an error, the session is ended, and the next call makes a new one. A
 call that cannot be ended, such as one of SQLite, is abandoned: until it ends, further calls fail at once with
 StoreSilent.
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -23,16 +26,19 @@ from controller.limits import DEFAULT_LIMITS, Limits
 from controller.slices import Done, Steps, next_step
 from controller.storage import upgrade
 from controller.storage.database import Database
-from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
+from controller.storage.diagnosis import StoreMoved, StoreSilent, StoreTrouble, diagnose, is_locked
+from controller.storage.heads import Service, touch
+from controller.storage.kinds import kind_of
+from controller.storage.news import Found, Known, lock_and_look, was_committed
 from controller.storage.paged_reads import FIRST_STEPS
-from controller.storage.refusals import AlreadyServed, StoreRefused
-from controller.storage.save import Commit, settle, write_commit
+from controller.storage.refusals import StoreRefused
+from controller.storage.save import Commit, write_rows
 from controller.storage.session import StoreConnection, StoreFailed
-from controller.storage.terms import Term, taken_over
-from controller.storage.transaction import CommitUnknown
+from controller.storage.subjects import Subject
+from controller.storage.transaction import CommitUnknown, Transaction, transaction
 from controller.storage.unreadable import made_of_rows
 from controller.storage.worker import in_thread
-from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StoreUndecided, StreamLoading
+from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided, StreamLoading
 
 LOADS_AT_ONCE: Final = 4  # over connections of their own
 
@@ -42,45 +48,70 @@ Result = TypeVar("Result")
 
 @contextmanager
 def after_commit() -> Iterator[None]:
-    """For reads after a call's change is durable: turns StoreUnavailable, NotOwner and StreamLoading, which mean that
-    nothing was changed, into StoreUndecided."""
+    """For reads after a call's change is durable: turns StoreUnavailable and StreamLoading, which mean that nothing
+    was changed, into StoreUndecided."""
     try:
         yield
-    except (StoreUnavailable, NotOwner, StreamLoading) as error:
+    except (StoreUnavailable, StreamLoading) as error:
         why = "a stream is still being loaded" if isinstance(error, StreamLoading) else error.reason
         raise StoreUndecided(reason=f"it is stored, but the answer could not be read: {why}") from error
 
 
 class Store:
-    """An open database with a thread for each of its two connections, and one for long reads.
+    """An open database with a thread for each of its two connections, and one for long reads."""
 
-    After a commit with an unknown outcome, nothing is read before the outcome is settled: that commit could still
-    change what was read, and memory would then differ from the store.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        term: Term | None,
-        health: StoreHealth | None = None,
-        settle: Callable[[StoreConnection], object] = settle,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        """`term` is None for a controller that serves together with others. `settle` waits for a commit of which it is
-        not known how it ended."""
+    def __init__(self, database: Database, health: StoreHealth | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
         self._database = database
-        self._term = term
         self._limits = limits
         self._health = health if health is not None else StoreHealth(time.perf_counter)
-        self._settle_last = partial(settle, database.writer)
         self._writer = Lane("store-writer", database.sessions.writer, limits.cut_grace_s)
         self._reader = Lane("store-reader", database.sessions.reader, limits.cut_grace_s)
         self._loader = Lane("store-loader", database.sessions.loader, limits.cut_grace_s)
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
-        self._settled = True
+        self._writing = asyncio.Lock()  # held from `lock` to the end of the transaction, and by other writes
+        self._transaction: Transaction | None = None
+        self._settled = True  # whether it is known how every commit ended
+        self.is_shared = kind_of(database.writer).serves_many  # whether others may write it
+
+    # -- commits -------------------------------------------------------------------------------------------------
+
+    async def lock(
+        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
+    ) -> Found:
+        """Begins a transaction, locks these streams and groups in it, and compares what is known of them with what the
+        store has. Raises StoreTrouble or an error of SQLAlchemy, and then nothing is locked."""
+        await self._writing.acquire()
+        try:
+            return await self._writer.call(self._limits.commit_s, partial(self._lock, subjects, known, creating))
+        except BaseException:
+            self._writing.release()
+            raise
+
+    def _lock(
+        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
+    ) -> Found:
+        self._prepare()
+        until = time.monotonic() + self._limits.commit_s
+        reconnected = False
+        while True:
+            self._transaction = Transaction(self._database.writer)
+            try:
+                return lock_and_look(self._database.writer, subjects, known, creating)
+            except BaseException as error:
+                self._transaction.undo()
+                if not isinstance(error, StoreFailed) or time.monotonic() > until:
+                    raise
+                if error.connection_invalidated and not reconnected:
+                    reconnected = True  # the connection was lost before anything was sent
+                elif is_locked(error):
+                    with transaction(self._database.writer):
+                        kind_of(self._database.writer).end_stopped(self._database.writer)
+                else:
+                    raise
 
     async def commit(self, commit: Commit) -> None:
-        """Raises what `write_commit` does, and StoreTrouble. Only CommitUnknown leaves open what changed."""
+        """Writes everything and ends the transaction. Raises StoreTrouble or an error of SQLAlchemy; only CommitUnknown
+        leaves open what changed."""
         order = CommitOrder(self._limits.commit_s)
         try:
             await self._writer.call(self._limits.commit_s, partial(self._commit, commit, order))
@@ -89,18 +120,90 @@ class Store:
                 raise
             self._settled = False
             raise CommitUnknown(reason=str(silent)) from silent
-        except AlreadyServed as error:
-            raise await self._who_has_the_lock() from error
-
-    def _commit(self, commit: Commit, order: CommitOrder) -> None:
-        self._database.check_files()
-        try:
-            write_commit(self._database.writer, commit, order.give)
-            self._check_files_again()
         except CommitUnknown:
             self._settled = False
             raise
+        finally:
+            self._writing.release()
+
+    def _commit(self, commit: Commit, order: CommitOrder) -> None:
+        begun = self._transaction
+        assert begun is not None
+        try:
+            write_rows(self._database.writer, commit)
+            order.give()
+            self._database.check_files()
+        except BaseException:
+            begun.undo()
+            raise
+        begun.commit()
+        self._check_files_again()
+
+    async def release(self) -> None:
+        """Ends the transaction, in which nothing was changed. It does not wait."""
+        assert self._transaction is not None
+        self._writer.call_last(self._transaction.undo)
+        self._writing.release()
+
+    async def serve(self, beat: Callable[[StoreConnection], Service]) -> Service:
+        """Records that somebody serves the store. Raises StoreUnavailable."""
+        async with self._writing:
+            began = self._health.begin()
+            try:
+                served = await self._writer.call(self._limits.commit_s, partial(self._serve, beat))
+            except (StoreFailed, StoreTrouble) as error:
+                self._health.failed("commit", error, 0, began)
+                raise StoreUnavailable(reason=diagnose(error).reason) from error
+            self._health.committed(began, 0)
+            return served
+
+    def _serve(self, beat: Callable[[StoreConnection], Service]) -> Service:
+        self._prepare()
+        try:
+            return beat(self._database.writer)
+        except StoreFailed as error:
+            if not error.connection_invalidated:
+                raise
+        return beat(self._database.writer)  # over a new connection
+
+    async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
+        """Whether the commit with a stamp, which gave these versions, became durable; None if that cannot be told.
+
+        Waits until the session that sent it has ended.
+        """
+        async with self._writing:
+            try:
+                return await self._writer.call(self._limits.outcome_s, partial(self._outcome, versions, stamp))
+            except (StoreFailed, StoreTrouble):
+                return None
+
+    def _outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
+        self._prepare()
+        with transaction(self._database.writer):
+            outcome = was_committed(self._database.writer, versions, stamp)
+            touch(self._database.writer)  # once this is durable, so is every earlier commit
         self._settled = True
+        return outcome
+
+    async def _settle(self) -> None:
+        """Returns once every commit of this controller is durable or undone. Nobody is shown what may be lost with a
+        server of which a standby has not confirmed a commit."""
+        async with self._writing:
+            if not self._settled:
+                await self._writer.call(self._limits.read_s, self._touch)
+                self._settled = True
+
+    def _touch(self) -> None:
+        self._prepare()
+        with transaction(self._database.writer):
+            touch(self._database.writer)
+
+    def _prepare(self) -> None:
+        """Before anything is written: ends a transaction whose caller has given up while it was being locked. Raises
+        StoreMoved."""
+        if self._transaction is not None and self._transaction.is_open:
+            self._transaction.undo()
+        self._database.check_files()
 
     def _check_files_again(self) -> None:
         """Raises CommitUnknown if the commit went to a file that was removed: it must not be acknowledged."""
@@ -109,10 +212,7 @@ class Store:
         except StoreMoved as moved:
             raise CommitUnknown(reason=str(moved)) from moved
 
-    def _settle(self) -> None:
-        if not self._settled:  # else another call has settled it meanwhile
-            self._settle_last()
-            self._settled = True
+    # -- reads ---------------------------------------------------------------------------------------------------
 
     async def read(
         self,
@@ -135,10 +235,8 @@ class Store:
         until = loop.time() + self._limits.read_s
         try:
             if not self._settled:
-                await self._writer.call(self._limits.read_s, self._settle)
+                await self._settle()
             return await self._reader.call(max(0.0, until - loop.time()), call)
-        except AlreadyServed:
-            raise self._unavailable("read", await self._who_has_the_lock()) from None
         except StoreCorrupt as error:
             self.unreadable(error)
             raise
@@ -227,36 +325,20 @@ class Store:
         StoreUndecided if its outcome is unknown."""
 
         def call() -> Result:
-            self._database.check_files()
-            try:
-                return function(self._database.writer, *args, **kwargs)
-            except CommitUnknown:
-                self._settled = False
-                raise
+            self._prepare()
+            return function(self._database.writer, *args, **kwargs)
 
         try:
-            return await self._writer.call(self._limits.commit_s, call)
-        except StoreSilent as error:
-            self._settled = False  # it is unknown whether COMMIT was sent
+            async with self._writing:
+                return await self._writer.call(self._limits.commit_s, call)
+        except StoreSilent as error:  # it is unknown whether COMMIT was sent
             self._health.failed("write", error)
             raise StoreUndecided(reason=str(error)) from error
         except CommitUnknown as error:
             self._health.failed("write", error)
             raise StoreUndecided(reason=error.reason) from error
-        except AlreadyServed:
-            raise self._unavailable("write", await self._who_has_the_lock()) from None
         except (StoreFailed, StoreTrouble) as error:
             raise self._unavailable("write", error) from error
-
-    async def _who_has_the_lock(self) -> StoreTrouble:
-        """TermOver if another controller has begun to serve since; else LockHeld."""
-        if self._term is None:
-            return LockHeld()
-        try:
-            found = await self._reader.call(self._limits.read_s, partial(taken_over, self._database.reader, self._term))
-        except (StoreFailed, StoreTrouble):
-            return LockHeld()
-        return found if found is not None else LockHeld()
 
     @contextmanager
     def made_of_rows(self, *, stream: str | None = None, group: str | None = None) -> Iterator[None]:

@@ -13,20 +13,23 @@ the histories of its writers. So before the first row goes that a writer's state
 So a writer that goes on noting costs nothing but the log, and one that becomes quiet costs one row. A log is never much
 longer than the states of its writers, and nothing has to be cleaned up when a stream goes quiet or a controller ends.
 
-The row of a forgotten writer is deleted. If the log has changes of it, a row of the log says that it is forgotten:
-loading the stream would find the older changes otherwise.
+The row of a forgotten writer is deleted, and a row of the log says that it is forgotten: loading the stream would find
+older changes otherwise, and other caches of the stream would keep the writer.
+
+Each commit of the stream adds a row, even one that changed no writer: the seq of its last row is the stream's version.
 
 One row for all streams of a commit would save pages, but loading one stream would then read the rows of all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from controller.storage import schema
 from controller.storage.save import Commit
 from controller.storage.writer_states import (
+    StoredChange,
     StoredLog,
     change_values,
     document_of,
@@ -50,26 +53,33 @@ class WriterLog:
         self._states_per_writer = states_per_writer
         self._log = stored
 
+    @property
+    def seq(self) -> int:
+        """The seq of the newest row: the stream's version. 0 before the first commit."""
+        return self._log.seq
+
+    @property
+    def first_seq(self) -> int:
+        """The seq of the oldest row that is left."""
+        return self._log.rows[0][0] if self._log.rows else self._log.seq + 1
+
     def write(
         self,
         writers: Mapping[str, StreamWriter],
         changed: Collection[str],
         forgotten: Collection[str],
-        fence: int,
         commit: Commit,
     ) -> None:
-        """Adds the changes to the log, and removes its oldest rows if it is too long. `fence` is the stream's.
+        """Adds the changes to the log, and removes its oldest rows if it is too long.
 
         A writer that was forgotten and came back is in both `forgotten` and `changed`.
         """
-        if not changed and not forgotten:
-            return
         log = self._log
         for name in forgotten:
             commit.remove(schema.writer_state, {"stream": self._stream, "name": name})
-        gone, names = [name for name in sorted(forgotten) if name in log.newest], sorted(changed)
+        gone, names = sorted(forgotten), sorted(changed)
         old_until = log.old_until
-        for start in range(0, len(gone) + len(names), LOG_ROW_STATES):
+        for start in range(0, max(1, len(gone) + len(names)), LOG_ROW_STATES):
             gone_of_part = gone[start : start + LOG_ROW_STATES]
             first, end = start - len(gone), start - len(gone) + LOG_ROW_STATES
             part = names[max(first, 0) : max(end, 0)]
@@ -80,22 +90,49 @@ class WriterLog:
                 if is_whole:
                     whole.append(name)
             log.add(log.seq + 1, part, part, whole, gone_of_part)
-            commit.add_row(schema.writer_change, change_values(self._stream, log.seq, documents, fence))
+            commit.add_row(schema.writer_change, change_values(self._stream, log.seq, documents, commit.stamp))
         bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(log.newest))
         if log.states > bound:
-            self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, fence, commit)
+            self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, commit)
 
-    def _release(self, wanted: int, writers: Mapping[str, StreamWriter], fence: int, commit: Commit) -> None:
+    def adopt(self, changes: Iterable[StoredChange], first_seq: int) -> None:
+        """Follows rows that others added, in order, and their removal of all rows before `first_seq`.
+
+        They wrote own rows of the writers that needed a removed row. Through which row those go is not known here: such
+        a writer counts as needing the first row that is left of it.
+        """
+        log = self._log
+        for change in changes:
+            documents = [each for each in change.writers if each.key_states]
+            names = [each.name for each in documents]
+            whole = [each.name for each in documents if all(state.whole for state in each.key_states.values())]
+            log.add(change.seq, names, names, whole, [each.name for each in change.writers if not each.key_states])
+        released: set[str] = set()
+        while log.rows and log.rows[0][0] < first_seq:
+            released.update(self._remove_oldest())
+        if released:
+            for seq, changed, _ in log.rows:
+                for name in released.intersection(changed).intersection(log.newest):
+                    log.first.setdefault(name, seq)
+
+    def _release(self, wanted: int, writers: Mapping[str, StreamWriter], commit: Commit) -> None:
         """Removes the oldest rows until at most `wanted` states are left."""
         log = self._log
         while log.states > wanted and len(log.rows) > 1:
-            seq, names, count = log.rows.popleft()
-            log.states -= count
-            for name in names:
-                if log.newest.get(name) == seq:
-                    del log.newest[name]
-                if log.first.get(name) == seq:
-                    del log.first[name]
-                    values = state_values(self._stream, writers[name], log.seq, fence)
-                    commit.put_row(schema.writer_state, values)
+            for name in self._remove_oldest():
+                values = state_values(self._stream, writers[name], log.seq)
+                commit.put_row(schema.writer_state, values)
         commit.logged.append({"stream": self._stream, "seq": log.rows[0][0]})
+
+    def _remove_oldest(self) -> list[str]:
+        """Removes the oldest row from the index; returns the writers whose states are lost without it."""
+        log = self._log
+        seq, names, states = log.rows.popleft()
+        log.states -= states
+        for name in names:
+            if log.newest.get(name) == seq:
+                del log.newest[name]
+        needing = [name for name in names if log.first.get(name) == seq]
+        for name in needing:
+            del log.first[name]
+        return needing

@@ -350,19 +350,6 @@ def take_offline(group: str, reader: str) -> Act:
     )
 
 
-# -- controllers -------------------------------------------------------------------------------------------------------
-
-
-def drain(controller: str) -> Act:
-    return Act(
-        question=f"Drain {controller}?",
-        consequence="It hands everything that it serves over to the other controllers, and its process ends.",
-        button="Drain",
-        call=lambda _: calls.drain_controller(controller),
-        done=f"{controller} hands everything over, and then ends",
-    )
-
-
 # -- tokens, which the pages make, since no call of the API does -------------------------------------------------------
 
 
@@ -466,7 +453,6 @@ ACTS: Final[Mapping[str, Callable[..., Act]]] = {
     "create-group": create_group,
     "delete-group": delete_group,
     "take-offline": take_offline,
-    "drain": drain,
 }
 ACTS_WITH_CALLS: Final[Mapping[str, Callable[..., Awaitable[Act]]]] = {  # these ask the API first
     "configure": configure,

@@ -22,7 +22,6 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from controller.cluster.records import Kind
 from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act, create_token, revoke_token
 from controller.dashboard.history import History
 from controller.dashboard.limits import FORM_BYTES, SIGN_IN_BYTES
@@ -35,12 +34,8 @@ from controller.dashboard.pages.stream import stream_page
 from controller.dashboard.pages.writer import writer_page
 from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
-from controller.http.auth import COOKIE
 from controller.http.browser_policies import OWN_PAGE
 from controller.http.declared import StackedRoute
-from controller.http.forwarding.forwarding import Forwarding
-from controller.http.forwarding.peers import HOP
-from controller.http.forwarding.subjects import Subject
 from controller.http.middleware import problem_of
 from controller.http.request_bodies import decode, read_body
 from controller.http.responses import answer
@@ -69,11 +64,8 @@ Value = TypeVar("Value")
 Making: TypeAlias = Callable[[View], Awaitable[Page]]
 
 PART: Final = "strandline-part"  # the header with which a page asks for its main part
-BASE: Final = "strandline-base"  # and that in which another controller says what address its visitor called
-_OF_A_PAGE: Final = frozenset({b"content-type", b"content-disposition", b"content-security-policy", b"cache-control"})
 ZONE_COOKIE: Final = "strandline_zone"
 THEME_COOKIE: Final = "strandline_theme"
-_COOKIES: Final = frozenset(name.encode() for name in (COOKIE, ZONE_COOKIE, THEME_COOKIE))
 _THEMES: Final = frozenset({"dark", "light"})
 # Their answers stay JSON problems where the API has no such path, or no such method.
 _OF_THE_API: Final = ("/v1", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json")
@@ -147,11 +139,9 @@ router = APIRouter(include_in_schema=False, route_class=StackedRoute)
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
-async def _show(request: Request, make: Making, about: Subject | None = None) -> Response:
-    """A page, its main part alone, or one of its tables as a file. Of several controllers, the owner of the stream or
-    group that it is `about` draws it."""
-    is_passed_on = HOP.decode() in request.headers
-    is_part = PART in request.headers or is_passed_on
+async def _show(request: Request, make: Making) -> Response:
+    """A page, its main part alone, or one of its tables as a file."""
+    is_part = PART in request.headers
     ZONE.set(_zone_of(request))
     try:
         who = visitor_of(request)
@@ -162,10 +152,6 @@ async def _show(request: Request, make: Making, about: Subject | None = None) ->
     address = Address(request)
     try:
         base = str(request.base_url).rstrip("/")
-        if is_passed_on:
-            base = request.headers.get(BASE, base)
-        elif about is not None and (drawn := await _drawn_by_owner(request, about, base)) is not None:
-            return drawn
         view = View(app=request.app, who=who, address=address, base=base, history=_history(request))
         page = await make(view)
     except StrandlineError as error:
@@ -183,33 +169,6 @@ async def _show(request: Request, make: Making, about: Subject | None = None) ->
     trouble = f"⚠ {page.trouble} · " if page.trouble else ""
     title = f"{trouble}{page.title} · Strandline"
     return _drawn(request, page.template, {**page.shows, "title": title, "trouble": page.trouble, "who": who})
-
-
-async def _drawn_by_owner(request: Request, about: Subject, base: str) -> Response | None:
-    """The page as another controller draws it; None if this one owns what it is about."""
-    forwarding: Forwarding | None = request.app.state.forwarding
-    if forwarding is None:
-        return None
-    scope = request.scope
-    target: bytes = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-    sent = [(BASE.encode(), base.encode())]
-    for name, value in scope["headers"]:
-        if name == PART.encode():
-            sent.append((name, value))
-        elif name == b"cookie":
-            sent.append((name, _own_cookies(value)))
-    found = await forwarding.others.page(about, target, tuple(sent))
-    if found is None:
-        return None
-    headers, body = found
-    shown = {name.decode(): value.decode("latin-1") for name, value in headers if name in _OF_A_PAGE}
-    return Response(body, headers=shown)
-
-
-def _own_cookies(sent: bytes) -> bytes:
-    """Those of the dashboard: a browser sends the cookies of all programs on a host."""
-    found = (each.strip() for each in sent.split(b";"))
-    return b"; ".join([each for each in found if each.partition(b"=")[0] in _COOKIES])
 
 
 def _history(request: Request) -> History:
@@ -266,17 +225,17 @@ async def overview(request: Request) -> Response:
 
 @router.get("/streams/{stream}")
 async def stream(request: Request, stream: str) -> Response:
-    return await _show(request, lambda view: stream_page(view, stream), Subject(Kind.STREAM, stream))
+    return await _show(request, lambda view: stream_page(view, stream))
 
 
 @router.get("/streams/{stream}/writers/{writer}")
 async def writer(request: Request, stream: str, writer: str) -> Response:
-    return await _show(request, lambda view: writer_page(view, stream, writer), Subject(Kind.STREAM, stream))
+    return await _show(request, lambda view: writer_page(view, stream, writer))
 
 
 @router.get("/reader-groups/{group}")
 async def group(request: Request, group: str) -> Response:
-    return await _show(request, lambda view: group_page(view, group), Subject(Kind.GROUP, group))
+    return await _show(request, lambda view: group_page(view, group))
 
 
 @router.get("/lag")
@@ -349,10 +308,9 @@ async def _act(request: Request, name: str) -> Act:
     now = request.app.state.controller.clock.now()
 
     async def ask(call: Call[Value]) -> Value:
-        """Makes a call of the API in this process, as the visitor: another controller may have the answer."""
+        """Makes a call of the API in this process, as the visitor."""
         asked = next(call)
-        shown = who.viewer.authorization
-        headers = {} if shown is None else {"Authorization": shown.decode()}
+        headers = {} if who.token is None else {"Authorization": f"Bearer {who.token}"}
         transport = httpx.ASGITransport(request.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
             found = await client.request(asked.method, asked.path)

@@ -12,7 +12,6 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from controller.http.auth import COOKIE
-from controller.status.status_view import Viewer
 from controller.tokens import NOT_KNOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, Unauthenticated
@@ -22,13 +21,13 @@ SIGN_IN: Final = "/sign-in"
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A visitor of the dashboard. `name` is the token's name, or None if there are no tokens. As a `viewer` the visitor
-    is known to other controllers."""
+    """A visitor of the dashboard. `name` is the token's name, or None if there are no tokens. `token` is the token
+    itself."""
 
     name: str | None
     may_act: bool
     grant: Grant | None = None
-    viewer: Viewer = field(default_factory=Viewer)
+    token: str | None = field(default=None, repr=False)
 
     def may_see(self, stream: str) -> bool:
         return self.grant is None or self.grant.allows(stream)
@@ -81,8 +80,7 @@ def visitor_with(request: Request, token: str) -> Visitor:
     grant = tokens.check(token.encode())
     if not grant.role.covers(Role.READER):
         raise Unauthenticated(reason=NOT_KNOWN)
-    viewer = Viewer(b"Bearer " + token.encode(), grant.pattern)
-    return Visitor(grant.name, grant.role.covers(Role.ADMIN), grant, viewer)
+    return Visitor(grant.name, grant.role.covers(Role.ADMIN), grant, token)
 
 
 def to_sign_in(request: Request) -> RedirectResponse:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import secrets
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 from typing import Any
 
-from controller.cluster.records import Kind
 from controller.groups.membership import Membership, Positions, Reader, StreamStart, Touched
-from controller.records.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, log_entries
+from controller.records.journal import JOURNAL_NAMES, STATES, AdminAction, Journal, WrittenEntry, log_entries
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
+from controller.storage.heads import NEVER, Head, new_head
 from controller.storage.journal import JOURNAL_OF_GROUP
+from controller.storage.news import Found, Known
 from controller.storage.save import Commit
-from controller.storage.tenure import Tenure
+from controller.storage.subjects import Kind, Subject
 from strandline.core.backlog import BacklogDetector
 from strandline.core.order import SegmentRef
 from strandline.core.served_time import Moment
@@ -30,58 +34,74 @@ from strandline.wire.groups import (
 
 
 class LoadedGroup:
-    """A loaded reader group. It may be ahead of the store until it is written."""
+    """A loaded reader group, which is a cache of the store. It may be ahead of it until it is written."""
 
     def __init__(
-        self,
-        membership: Membership,
-        created_at: int,
-        tenure: Tenure,
-        *,
-        stored_fence: int | None,
-        heard_at: int | None = None,
+        self, membership: Membership, created_at: int, *, head: Head | None = None, heard_at: int | None = None
     ) -> None:
+        """`head` is the stored one; None for a new group."""
         self.membership = membership
-        self.tenure = tenure
+        self.head = new_head(secrets.token_hex(8), created_at) if head is None else head
+        self.subject = Subject(Kind.GROUP, membership.name)
+        self.compared_at = -math.inf  # when it was last found equal to the store, by the event loop's clock
         self.caught_up = False  # the group was found not to be in backlog, since it was last asleep
         self.last_window: GroupWindow | None = None  # the last window that was told of the present streams
-        self.lost_stream = False  # since then, a stream was found to be deleted, or created again
         self.backlog: bool | None = None  # as last reported, None before the first report
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at
         self.heard_at = created_at if heard_at is None else heard_at  # when any reader was last heard
-        self.journal = Journal(JOURNAL_OF_GROUP)
-        self._discarded = False
+        self.journal = Journal(JOURNAL_OF_GROUP, self.head.journaled)
+        self.discarded = False  # whether it is no longer equal to the store
         self.ending: asyncio.Future[None] | None = None
-        self._stored_fence = stored_fence
         self._owned: dict[str, set[SegmentRef]] = {}  # by reader, the segments that it owns according to the journal
 
     @classmethod
-    def loaded(cls, stored: StoredGroup, settings: GroupSettings, tenure: Tenure, now: int) -> LoadedGroup:
-        membership = Membership(stored.name, settings)
-        membership.identities, membership.epochs = stored.identities, stored.epochs
-        membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
-        membership.offsets, membership.owners = stored.offsets, stored.owners
-        membership.unsettled = stored.unsettled
-        membership.held = stored.held
-        heard_at = max((reader.heard_at for reader in membership.readers.values()), default=now)
-        loaded = cls(membership, stored.created_at, tenure, stored_fence=stored.fence, heard_at=heard_at)
-        loaded.journal = Journal(JOURNAL_OF_GROUP, stored.journal)
-        for place, reader in stored.owners.items():
-            loaded._owned.setdefault(reader, set()).add(place)
-        if stored.caught_up:
-            loaded.in_backlog(now, now, asleep=False)
+    def loaded(cls, stored: StoredGroup) -> LoadedGroup:
+        loaded = cls(_membership_of(stored), stored.created_at, head=stored.head)
+        loaded._resume(stored)
         return loaded
 
-    @property
-    def discarded(self) -> bool:
-        """Whether it must not be served or written: it is not equal to the store, or its tenure is over."""
-        return self._discarded or self.tenure.over
+    def _resume(self, stored: StoredGroup) -> None:
+        self.heard_at = max((each.heard_at for each in self.membership.readers.values()), default=self.heard_at)
+        self._owned = {}
+        for place, reader in stored.owners.items():
+            self._owned.setdefault(reader, set()).add(place)
+        if stored.caught_up and not self.caught_up:
+            self.in_backlog(self.created_at, self.created_at, asleep=False)
 
-    def start_over(self, restored_at: int, now: int) -> None:
-        """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.start_over` does."""
+    # -- from the store ------------------------------------------------------------------------------------------
+
+    @property
+    def known(self) -> Known:
+        """What it has of the store."""
+        return Known(self.head, {})
+
+    def take_in(self, found: Found, began: float) -> None:
+        """Takes in what others have written since, as it was found at a moment or later; discards itself where that
+        cannot be. Nothing of its own may be unwritten."""
+        if self.head.differs(found.heads.get(self.subject)):
+            stored = found.groups.get(self.membership.name)
+            if stored is None:
+                self.discard()
+                return
+            before, self.membership = self.membership, _membership_of(stored)
+            self.membership.follow(before)
+            if self.membership.settings.backlog_threshold_ms != before.settings.backlog_threshold_ms:
+                self._backlog = BacklogDetector(self.membership.settings.backlog_threshold_ms)
+                self.caught_up = False
+            self.head = stored.head
+            self.journal.written = stored.head.journaled
+            self._resume(stored)
+        self.compared_at = began
+
+    def begin_anew(self) -> bool:
+        """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.begin_anew` does."""
+        restored_at = self.head.restored_at
+        if self.discarded or restored_at is None:
+            return False
         self.membership.fence_all(restored_at)
-        self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), now)
+        self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), restored_at)
+        return True
 
     def configure(
         self,
@@ -98,7 +118,7 @@ class LoadedGroup:
         self.membership.configure(settings, starts, watermarks, moment)
 
     def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
-        """Whether the group is in backlog; remembers whether it was found not to be."""
+        """Whether the group is in backlog; remembers whether it was found not to be. Call it in its turn."""
         if asleep:
             self.caught_up = False
             status = self._backlog.went_idle()
@@ -110,6 +130,15 @@ class LoadedGroup:
             self.journal.tell(STATES, "backlog" if status else "caught_up", now, {"lag_ms": lag})
         self.backlog = status
         return status
+
+    def backlog_changes(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
+        """Whether `in_backlog` would find something that is to be stored or journaled."""
+        detector = copy(self._backlog)
+        if asleep:
+            return self.caught_up or (self.backlog is not None and detector.went_idle() != self.backlog)
+        status = detector.woke(watermark, now)
+        caught_up = detector.threshold_ms is not None and not status
+        return caught_up != self.caught_up or (self.backlog is not None and status != self.backlog)
 
     def record_silent(self, now: int) -> bool:
         """Journals the readers that lost segments for silence; returns whether there are any."""
@@ -129,30 +158,25 @@ class LoadedGroup:
             self.journal.tell(STATES, "reader_segments", now, {"reader": reader, **details})
 
     def write(self, commit: Commit) -> Callable[[], None]:
-        """Adds all changes since the last call to a commit; returns the function that logs them."""
-        members, fence = self.membership, self.tenure.fence
+        """Adds all changes since the last call to a commit; returns the function that publishes them."""
+        members = self.membership
         touched, members.touched = members.touched, Touched()
-        commit.under(self.tenure, Kind.GROUP, members.name, self._stored_fence)
         if self.ending is not None:
             commit.delete(Kind.GROUP, members.name, members.epochs)
             return self.discard
-        if touched.group or self._stored_fence != fence:
-            settings = settings_of_group(members.settings)
+        is_new = not self.head.version
+        if touched.group or is_new:
             row = group_values(
                 members.name,
-                settings,
+                settings_of_group(members.settings),
                 members.identities,
                 members.epochs,
                 self.caught_up,
                 members.held,
                 self.created_at,
-                self.tenure.owner,
-                fence,
-                self.tenure.place,
             )
-            put = commit.add_row if self._stored_fence is None else commit.put_row
+            put = commit.add_row if is_new else commit.put_row
             put(schema.reader_group, row)
-        self._stored_fence = fence
         written = self.journal.write(members.name, commit)
         for name in sorted(touched.readers):
             reader = members.readers.get(name)
@@ -174,10 +198,34 @@ class LoadedGroup:
                 commit.put_row(schema.reader_position, key | values)
             else:
                 commit.remove(schema.reader_position, key)
-        return partial(log_entries, "group", members.name, written)  # windows are computed when they are requested
+        head = self.head.next(
+            self.head.version + 1,
+            commit.stamp,
+            structural=False,
+            clock=self.head.clock,
+            wake_at=NEVER,
+            journaled=self.journal.written,
+            spans=self.head.spans,
+        )
+        commit.put_head(self.subject, head)
+        return partial(self._publish, head, written)
+
+    def _publish(self, head: Head, written: list[WrittenEntry]) -> None:
+        self.head = head
+        log_entries("group", self.membership.name, written)  # windows are computed when they are requested
 
     def discard(self) -> None:
-        self._discarded = True
+        """Marks it as outdated: it is loaded again."""
+        self.discarded = True
+
+
+def _membership_of(stored: StoredGroup) -> Membership:
+    membership = Membership(stored.name, settings_of(stored.settings))
+    membership.identities, membership.epochs = stored.identities, stored.epochs
+    membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
+    membership.offsets, membership.owners = stored.offsets, stored.owners
+    membership.unsettled, membership.held = stored.unsettled, stored.held
+    return membership
 
 
 def _names(places: set[SegmentRef]) -> list[str]:

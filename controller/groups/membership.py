@@ -91,6 +91,13 @@ class Membership:
         self.silent: list[tuple[str, int]] = []  # for the journal: readers that lost segments, and when last heard
         self.touched = Touched()
 
+    def follow(self, before: Membership) -> None:
+        """Goes on from what was known before others changed the group."""
+        went_back = any(self.offsets.get(place, 0) < offset for place, offset in before.offsets.items())
+        self.times_put_back = before.times_put_back + went_back
+        if self.settings == before.settings:
+            self.settings = before.settings  # one object for as long as nobody changes them
+
     # -- readers -------------------------------------------------------------------------------------------------
 
     def register(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
@@ -194,15 +201,13 @@ class Membership:
         del self.readers[name]
         self.touched.readers.add(name)
 
-    def hear(self, name: str, epoch: int, moment: Moment) -> bool:
-        """Whether this is a reader's newest epoch: it counts as heard then. One that was silent has lost its segments
-        first."""
-        self.time_out_silent(moment)
-        reader = self.readers.get(name)
-        if reader is None or reader.epoch != epoch:
-            return False
-        self._touch(name, reader, moment)
-        return True
+    def has_silent(self, moment: Moment) -> bool:
+        """Whether `time_out_silent` has something to do."""
+        silent = {name for name in self.readers if self.is_silent(name, moment)}
+        if not silent.isdisjoint(self.owners.values()):
+            return True
+        forgotten = [name for name in silent if self.readers[name].served_at + READER_FORGOTTEN_MS <= moment.served]
+        return len(forgotten) > 1 or (bool(forgotten) and len(self.readers) > 1)
 
     def time_out_silent(self, moment: Moment) -> None:
         """Frees the segments of silent readers; the segments go back to what was settled. Forgets those that have been

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from heapq import nlargest
 from itertools import islice
 from typing import Any, Final
@@ -13,19 +12,18 @@ from typing import Any, Final
 from msgspec import structs
 
 from controller.clock import Clock
-from controller.cluster.records import Kind
 from controller.commit.deletion import Deletion
-from controller.commit.group_commit import Committer, Durable
+from controller.commit.freshness import NEVER_FRESH_S, Freshness
+from controller.commit.group_commit import Committer
 from controller.commit.store import Store, after_commit
-from controller.groups.loaded_group import LoadedGroup, settings_of
+from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership, Positions, StreamStart
-from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
-from controller.groups.windows import as_of, combined_of, group_window, left_behind, questions_of
+from controller.groups.stream_views import StreamQuestion, StreamView, StreamViews
+from controller.groups.windows import combined_of, group_window, is_told_already, left_behind, questions_of
 from controller.records.journal import AdminAction, record_refused
 from controller.records.operator_log import log_event
-from controller.storage.groups import group_streams, load_group, progress_in
-from controller.storage.load import deleted_epochs
-from controller.storage.tenure import Tenure, Tenures
+from controller.storage.groups import group_streams, groups_with, load_group
+from controller.storage.subjects import Kind, Subject
 from controller.streams.cache import LoadingCache
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
@@ -38,12 +36,9 @@ from strandline.core.time_index import bound_at
 from strandline.errors import (
     GroupExists,
     InvalidConfig,
-    NotOwner,
     Refused,
     StoreCorrupt,
-    StoreUndecided,
     StrandlineError,
-    StreamAway,
     StreamRecreated,
     TooMany,
     UnknownGroup,
@@ -64,7 +59,6 @@ from strandline.wire.groups import (
     settings_of_group,
 )
 
-GROUPS_ASKED_AT_ONCE: Final = 8  # anew, for operators; the others after these
 METRICS_LAGGING_SEGMENTS: Final = 512  # readable by a group; with more, no segment of it has a lag of its own
 
 
@@ -79,23 +73,28 @@ class Groups:
         streams: Streams,
         reading: Reads,
         indexing: TimeIndexes,
-        tenures: Tenures,
+        freshness: Freshness,
     ) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._streams = streams
-        self._tenures = tenures
-        self._own = OwnStreams(streams, reading, indexing, clock, committer)
-        self.views: StreamViews = self._own
-        self._cache: LoadingCache[LoadedGroup] = LoadingCache(Kind.GROUP, tenures, self._load)
-        self._asking: dict[str, asyncio.Task[None]] = {}  # groups whose window is asked for anew, for operators
-        self._turns = asyncio.Semaphore(GROUPS_ASKED_AT_ONCE)
+        self._freshness = freshness
+        self.views = StreamViews(streams, reading, indexing, clock, committer)
+        self._cache: LoadingCache[LoadedGroup] = LoadingCache(self._load)
+        committer.serve(Kind.GROUP, self._cache)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
     async def get(self, name: str) -> LoadedGroup:
-        """The group; raises UnknownGroup. The caller must not keep it across an `await`."""
+        """The group as it is now in the store, and with it its streams; raises UnknownGroup. The caller must not keep
+        it across an `await`."""
+        found, subject = self._cache.find_loaded(name), Subject(Kind.GROUP, name)
+        if found is not None and not self._freshness.is_fresh(found, NEVER_FRESH_S):
+            streams = [Subject(Kind.STREAM, each) for each in found.membership.settings.streams]
+            await self._freshness.compare([subject, *streams])
+        while (under_way := self._committer.pending(subject)) is not None:
+            await asyncio.wait([under_way])  # what it changes is not durable yet
         found = self._cache.find_loaded(name) or await self._find(name)
         if found is None:
             raise UnknownGroup(group=name)
@@ -106,8 +105,14 @@ class Groups:
 
         Raises what `get` raises, and Overloaded.
         """
+        check_name("group", name)
         self._committer.admit()
-        return await self._committer.in_turn(name, self.find_loaded, self.get)
+        loaded: LoadedGroup = await self._committer.in_turn(Subject(Kind.GROUP, name), self._load_for_call)
+        return loaded
+
+    async def _load_for_call(self, name: str) -> None:
+        if await self._find(name) is None:
+            raise UnknownGroup(group=name)
 
     def find_loaded(self, name: str) -> LoadedGroup | None:
         """The group if it is in memory."""
@@ -115,31 +120,11 @@ class Groups:
 
     async def progress_in(self, name: str, stream: str, identity: str) -> tuple[int, Mapping[str, int]] | None:
         """When a reader of the group was last heard, and how far the group has read each segment of a stream; None if
-        it reads an earlier stream of this name. Of a group that is served elsewhere, as the store has it, and as far as
-        it is settled: a segment may go back to there. Raises UnknownGroup."""
-        try:
-            found = await self.get(name)
-        except NotOwner:
-            stored, heard_at, settled = await self._store.read(progress_in, name, stream)
-            if stored != identity:
-                return None
-            return self._clock.now() if heard_at is None else heard_at, settled
+        it reads an earlier stream of this name. Raises UnknownGroup."""
+        found = await self.get(name)
         if found.membership.identities.get(stream) != identity:
             return None
         return found.heard_at, found.membership.read(stream)
-
-    async def durable_views(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
-        """Views of own streams for a group of another controller. Returns them when all that they tell is durable;
-        raises NotOwner for a stream of another controller, too."""
-        views, pending = {}, []
-        for stream, question in questions.items():
-            view = await self._own.view(stream, question)
-            pending.append(self._committer.pending(await self._streams.get(stream)))
-            views[stream] = structs.replace(view, graph=SegmentGraph(view.graph, open=view.graph.open))
-        for commit in pending:
-            if commit is not None:
-                await commit
-        return views
 
     async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
         """The names that follow `after`, in order, each with the streams that the group reads."""
@@ -149,29 +134,24 @@ class Groups:
         """All loaded groups, in no order."""
         return self._cache.items()
 
-    def hand_over(self, tenures: Collection[Tenure]) -> None:
-        """Does nothing: a group is written with each change, and no caller waits within it."""
-
-    def forget(self, tenures: Collection[Tenure]) -> None:
-        """Discards all groups under tenures that are about to end."""
-        for loaded in self._cache.forget(tenures):
-            loaded.discard()
-
     async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
         """Creates a group; False if it exists already. Raises GroupExists if its settings differ."""
         check_name("group", name)
         _check(settings)
         starts = await self._starts(settings.start, settings.streams)
-        deleted = partial(self._store.read, deleted_epochs, Kind.GROUP, name)
-        tenure, found, epochs = await self._cache.find_before_creation(name, self._find, deleted)
         self._committer.admit()
+        subject = Subject(Kind.GROUP, name)
+        found: LoadedGroup | None
+        found, epochs = await self._committer.before_creation(subject, self._find)
+        now = self._clock.now()
         if found is not None:
             differs = _differences(found.membership.settings, settings)
             if differs:
                 exists = GroupExists(group=name, differs=differs)
-                if found.journal.refuse(exists, self._clock.now(), by=by, call="created"):
+                if found.journal.refuse(exists, now, by=by, call="created"):
                     self._committer.keep(found)
                     record_refused("group", name, exists, call="created")
+                await self._committer.turn_over()
                 raise exists
             await self._committer.join(found)
             return False
@@ -180,8 +160,7 @@ class Groups:
         for stream, beginning in starts.items():
             membership.start(stream, beginning)
         membership.touched.group = True
-        now = tenure.moment(self._clock.now()).now
-        loaded = LoadedGroup(membership, now, tenure, stored_fence=None)
+        loaded = LoadedGroup(membership, now)
         loaded.journal.act(AdminAction("created", by, settings_of_group(settings)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
@@ -201,12 +180,12 @@ class Groups:
             starts = await self._starts(FromHead() if start is None else start, added)
             watermarks, lost = await self._told(name)
             loaded = await self.in_turn(name)
-            if loaded.membership.settings is before:  # else another call changed them meanwhile
+            if loaded.membership.settings == before:  # else another call changed them meanwhile
                 break
         if not _differences(settings, before):
             await self._committer.join(loaded)
             return
-        moment = loaded.tenure.moment(self._clock.now())
+        moment = self._clock.moment()
         if lost is not None and lost not in settings.streams:
             loaded.membership.fence_all(0)  # what they read, and their logs, are of the stream that was deleted
         loaded.configure(settings, starts, watermarks, moment)
@@ -223,54 +202,46 @@ class Groups:
             return told, error.stream
 
     async def delete(self, name: str, by: str | None = None) -> None:
-        """Deletes a group with its journal, also if its rows cannot be read. Its loaded streams journal that."""
+        """Deletes a group with its journal, also if its rows cannot be read. Its streams journal that."""
         try:
             loaded = await self.in_turn(name)
         except StoreCorrupt:
             await self._delete_unread(name, by)
             return
-        self._cache.deletions += 1
         loaded.ending = self._committer.join(loaded)
-        now = self._clock.now()
-        for stream in loaded.membership.settings.streams:
-            read = self._streams.find_loaded(stream)  # no stream is loaded for this
-            if read is not None:
-                read.journal.act(AdminAction("group_deleted", by, {"group": name}), now)
-                self._committer.keep(read)
         await loaded.ending
+        for stream in loaded.membership.settings.streams:
+            with suppress(StrandlineError):  # it was deleted too, or cannot be read, or the store is away
+                await self._streams.journal(stream, AdminAction("group_deleted", by, {"group": name}))
         log_event("group_deleted", group=name, by=by)
 
     async def _delete_unread(self, name: str, by: str | None) -> None:
         self._committer.admit()
-        self._cache.deletions += 1
-        tenure = self._tenures.of(Kind.GROUP, name)
-        await self._committer.join(Deletion(Kind.GROUP, name, tenure, tenure.moment(self._clock.now()).now))
+        subject = Subject(Kind.GROUP, name)
+        await self._committer.turn(subject)
+        await self._committer.join(Deletion(subject, self._clock.now()))
         log_event("group_deleted", group=name, by=by)
 
-    def stream_deleted(self, stream: str, by: str | None) -> None:
-        """Journals the deletion of a stream in the loaded groups that read it: the stream's own journal is gone."""
-        now = self._clock.now()
-        for loaded in self._cache.items():
-            if stream in loaded.membership.settings.streams:
-                loaded.journal.act(AdminAction("stream_deleted", by, {"stream": stream}), now)
-                self._committer.keep(loaded)
+    async def stream_deleted(self, stream: str, by: str | None) -> None:
+        """Journals the deletion of a stream in the groups that read it: the stream's own journal is gone."""
+        for name in await self._store.read(groups_with, stream):
+            with suppress(StrandlineError):  # it was deleted too, or cannot be read, or the store is away
+                loaded = await self.in_turn(name)
+                loaded.journal.act(AdminAction("stream_deleted", by, {"stream": stream}), self._clock.now())
+                await self._committer.join(loaded)
 
     async def _find(self, name: str) -> LoadedGroup | None:
         check_name("group", name)
         return await self._cache.find(name)
 
-    async def _load(self, name: str, tenure: Tenure) -> LoadedGroup | None:
+    async def _load(self, name: str) -> LoadedGroup | None:
+        began = asyncio.get_running_loop().time()
         stored = await self._store.read(load_group, name)
         if stored is None:
             return None
-        tenure.check_latest(Kind.GROUP, name, stored.fence)
-        now = tenure.moment(self._clock.now()).now
         with self._store.made_of_rows(group=name):
-            loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), tenure, now)
-        restored_at = tenure.restored_at(stored.fence)
-        if restored_at is not None and not loaded.discarded and self._tenures.serves(tenure):
-            loaded.start_over(restored_at, now)
-            self._committer.keep(loaded)
+            loaded = LoadedGroup.loaded(stored)
+        loaded.compared_at = began
         return loaded
 
     async def _starts(self, start: Start, streams: Iterable[str]) -> dict[str, StreamStart]:
@@ -295,13 +266,10 @@ class Groups:
     @contextmanager
     def _of_group(self, group: str) -> Iterator[None]:
         """Names the group in the error about a stream that was deleted, or created again, since the group began to read
-        it, and remembers that."""
+        it."""
         try:
             yield
         except (UnknownStream, StreamRecreated) as error:
-            loaded = self._cache.find_loaded(group)
-            if loaded is not None:
-                loaded.lost_stream = True
             raise type(error)(**{**error.values, "group": group}) from None
 
     async def _ask(self, group: str, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
@@ -336,7 +304,6 @@ class Groups:
             positions,
             lambda members, graphs, moment: members.report(reader, epoch, positions, graphs, moment, settled),
             settled=settled,
-            reports_as=epoch,
         )
 
     async def acquire(self, group: str, reader: str, epoch: int, most: int) -> ReaderAnswer:
@@ -403,9 +370,8 @@ class Groups:
         act: AdminAction | None = None,
         *,
         settled: Positions | None = None,
-        reports_as: int | None = None,
     ) -> ReaderAnswer:
-        """Applies a call of a reader, and answers when it is durable. `reports_as` is the epoch of a report."""
+        """Applies a call of a reader, and answers when it is durable."""
         while True:
             members = (await self.get(group)).membership
             settings = members.settings
@@ -415,16 +381,11 @@ class Groups:
                         wanted = f"streams of the group: {', '.join(settings.streams)}"
                         raise InvalidConfig(name=name, value=stream, wanted=wanted)
                     check_position(position)
-            try:
-                graphs = await self._graphs(members)
-            except StreamAway:  # for as long as that lasts, a reader that reports lives, though nothing can be stored
-                if reports_as is not None:
-                    await self._hear(group, reader, reports_as)
-                raise
+            graphs = await self._graphs(members)
             loaded = await self.in_turn(group)
-            if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
+            if loaded.membership.settings == settings:  # else the streams of the group were changed meanwhile
                 break
-        moment = loaded.tenure.moment(self._clock.now())
+        moment = self._clock.moment()
         loaded.heard_at = now = moment.now
         try:
             call(loaded.membership, graphs, moment)
@@ -435,6 +396,7 @@ class Groups:
                 self._committer.keep(loaded)
             if refused:
                 record_refused("group", group, error, reader=reader)
+            await self._committer.turn_over()
             raise
         loaded.record_silent(now)
         if act is not None:
@@ -444,88 +406,54 @@ class Groups:
         loaded.record_owned(reader, owned, now)
         share, free = loaded.membership.share(graphs, moment)
         await self._committer.join(loaded)
-        window = await self._window_after(group, is_report=reports_as is not None)
+        with after_commit():
+            window = await self.window(group)
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
 
-    async def _hear(self, group: str, reader: str, epoch: int) -> None:
-        """Notes that a reader was heard, if the epoch is its own."""
-        loaded = await self.get(group)
-        moment = loaded.tenure.moment(self._clock.now())
-        if loaded.membership.hear(reader, epoch, moment):
-            loaded.heard_at = moment.now
-            self._committer.keep(loaded)
-
-    async def _window_after(self, group: str, *, is_report: bool) -> GroupWindow:
-        """The window after a change that is stored. A report is harmless to repeat, so it raises StreamAway as it is;
-        of other calls that would say that nothing was changed."""
-        try:
-            with after_commit():
-                return await self.window(group)
-        except StreamAway as error:
-            if is_report:
-                raise
-            raise StoreUndecided(reason=f"it is stored, but the answer could not be read: {error.reason}") from error
-
     async def window(self, group: str) -> GroupWindow:
-        """The window of a group, in each of its streams and over all of them. Answers when the positions that it is
-        made of are durable: a watermark of a position that is lost with a failed commit would go back."""
-        window, pending = await self._window(group)
-        if pending is not None:
-            await pending
-        return window
+        """The window of a group, in each of its streams and over all of them.
 
-    async def window_so_far(self, group: str) -> GroupWindow:
-        """The same for operators: it does not wait for the commit of a reader's report, nor for other controllers. It
-        asks these for the next time."""
-        loaded = await self.get(group)
-        told = None if loaded.lost_stream else loaded.last_window
-        if told is not None and not self.views.ready(loaded.membership.settings.streams):
-            if group not in self._asking:
-                self._asking[group] = asyncio.create_task(self._ask_anew(group), name="window of a group")
-            return as_of(told, self._clock.now())
-        window, _ = await self._window(group)
-        return window
-
-    async def _ask_anew(self, group: str) -> None:
-        try:
-            async with self._turns:
-                await self._window(group)
-        except StrandlineError:
-            return  # a stream that is lost is remembered; of one that is away, operators see what was told last
-        finally:
-            del self._asking[group]
-
-    async def _window(self, group: str) -> tuple[GroupWindow, Durable | None]:
-        """The window, and the commit that makes its positions durable, if they are not."""
+        What it is made of is durable, and so is a watermark that the streams no longer show: neither goes back,
+        whichever controller is asked next.
+        """
         while True:
             loaded = await self.get(group)
-            members, settings = loaded.membership, loaded.membership.settings
-            moment = loaded.tenure.moment(self._clock.now())
-            members.time_out_silent(moment)
-            put_back = members.times_put_back
-            questions = questions_of(members)
+            members, settings, moment = loaded.membership, loaded.membership.settings, self._clock.moment()
+            if members.has_silent(moment):
+                await self._time_out_silent(group)
+                continue
+            put_back, questions = members.times_put_back, questions_of(members)
             views = dict(await self._ask(group, questions))
             while further := left_behind(combined := combined_of(members, views), views):
                 views |= await self._ask(
                     group, {stream: structs.replace(questions[stream], goes_to=to) for stream, to in further.items()}
                 )
-            if self._cache.find_loaded(group) is not loaded:
+            if not self._is_same(loaded, settings, put_back):
                 continue
-            if members.settings is settings and members.times_put_back == put_back:
-                break
-        now, was_held = moment.now, members.held
-        was_caught_up, was_backlog = loaded.caught_up, loaded.backlog
-        window = group_window(loaded, views, combined, now)
-        loaded.last_window, loaded.lost_stream = window, False
-        pending = self._committer.pending(loaded)
-        loaded.record_silent(now)
-        if members.held != was_held:
-            members.touched.group = True
-            await self._committer.join(loaded)  # a reported watermark never goes back, so it must be durable first
-        elif (loaded.caught_up, loaded.backlog) != (was_caught_up, was_backlog) or members.touched:
-            members.touched.group = True
-            self._committer.keep(loaded)  # no wait: the next call would compute the same
-        return window, pending
+            if is_told_already(loaded, views, combined, moment.now):
+                loaded.last_window = group_window(loaded, views, combined, moment.now)
+                return loaded.last_window
+            locked = await self.in_turn(group)
+            if locked is loaded and self._is_same(loaded, settings, put_back):
+                combined = combined_of(loaded.membership, views)
+                loaded.last_window = window = group_window(loaded, views, combined, moment.now)
+                loaded.membership.touched.group = True
+                await self._committer.join(loaded)
+                return window
+
+    def _is_same(self, loaded: LoadedGroup, settings: GroupSettings, put_back: int) -> bool:
+        """Whether a group still reads the same streams, and no position of it went back meanwhile."""
+        members = loaded.membership
+        is_loaded = self._cache.find_loaded(members.name) is loaded
+        return is_loaded and members.settings == settings and members.times_put_back == put_back
+
+    async def _time_out_silent(self, group: str) -> None:
+        """Frees the segments of silent readers."""
+        loaded = await self.in_turn(group)
+        moment = self._clock.moment()
+        loaded.membership.time_out_silent(moment)
+        loaded.record_silent(moment.now)
+        await self._committer.join(loaded)
 
     async def lag(self, group: str) -> GroupLag:
         """How far a group is behind in time, as a whole and in each readable segment."""

@@ -1,10 +1,6 @@
 """What a reader group needs to know of its streams: it asks a question about each, and gets a view of each.
 
 Groups ──StreamQuestion──► StreamViews ──► StreamView ──► windows.py
-                           the streams of this controller, or those of all controllers
-
-The owner of a stream computes the position, since only it knows the segments as they are now. It answers when what it
-tells is durable, and an answer has a fence, so that no window goes back.
 
 Before a group goes on without an idle stream, it asks once more and says how far (`goes_to`). If the stream is idle
 still, it keeps that, and tells it to a writer that comes back (`Stream.let_pass`).
@@ -13,9 +9,9 @@ still, it keeps that, and tells it to a writer that comes back (`Stream.let_pass
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -33,7 +29,6 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.time_index import bound_at
 from strandline.core.window import TimeWindow
 from strandline.core.writer import WriterState
-from strandline.errors import NotOwner
 
 _AT_REST: Final = (WriterState.IDLE, WriterState.CLOSED)
 
@@ -70,16 +65,13 @@ class StreamQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # By segment, an offset: asks for a lower bound of the times of the events from there on.
     bounds: Mapping[str, int] = {}
     exact_bounds: bool = False  # looks in the store for what is no longer in memory
-    fence: int = 0  # an owner with a lower fence is not to answer
 
 
 class StreamView(Struct, frozen=True, kw_only=True):
-    """A stream as its owner sees it. `fence` is that of the tenure in which it was looked at, `newest` the time of the
-    newest mark."""
+    """A stream as it is in memory. `newest` is the time of the newest mark."""
 
     identity: str
     graph: SegmentGraph
-    fence: int
     newest: int | None
     place: GroupPlace | None = None
     passed: Mapping[str, int] = {}  # by key, how far groups went on without it; its writers are told when they are back
@@ -87,25 +79,8 @@ class StreamView(Struct, frozen=True, kw_only=True):
     bounds: Mapping[str, int | None] = {}
 
 
-class StreamViews(Protocol):
+class StreamViews:
     """Where views of streams come from."""
-
-    def ready(self, streams: Iterable[str]) -> bool:
-        """Whether asking about these streams takes no call to another controller."""
-
-    async def graphs(self, identities: Mapping[str, str]) -> Mapping[str, SegmentGraph]:
-        """The graphs of streams with these identities. Raises what `ask` does."""
-
-    async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
-        """The answers by stream, in the order of the questions.
-
-        Raises UnknownStream, StreamRecreated, StreamAway, what the store raises, and UnknownSegment or
-        BeyondFinalOffset for a position that does not fit.
-        """
-
-
-class OwnStreams:
-    """Views of the streams that this controller serves."""
 
     def __init__(
         self, streams: Streams, reading: Reads, indexing: TimeIndexes, clock: Clock, committer: Committer
@@ -116,10 +91,8 @@ class OwnStreams:
         self._indexing = indexing
         self._clock = clock
 
-    def ready(self, streams: Iterable[str]) -> bool:
-        return True
-
     async def graphs(self, identities: Mapping[str, str]) -> Mapping[str, SegmentGraph]:
+        """The graphs of streams with these identities. Raises what `ask` does."""
         return {stream: (await self._find(stream, each)).stream.graph for stream, each in identities.items()}
 
     async def _find(self, stream: str, identity: str | None) -> LoadedStream:
@@ -128,15 +101,15 @@ class OwnStreams:
         return loaded
 
     async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
-        return {stream: await self.view(stream, question) for stream, question in questions.items()}
+        """The answers by stream, in the order of the questions.
 
-    async def view(self, stream: str, question: StreamQuestion) -> StreamView:
-        """The answer to one question."""
-        loaded = await self._streams.get(stream)
-        fence = loaded.tenure.fence
-        if fence < question.fence:
-            raise NotOwner(stream=stream, reason="a later owner has answered before")
-        loaded.check_identity(question.identity)
+        Raises UnknownStream, StreamRecreated, what the store raises, and UnknownSegment or BeyondFinalOffset for a
+        position that does not fit.
+        """
+        return {stream: await self._view(stream, question) for stream, question in questions.items()}
+
+    async def _view(self, stream: str, question: StreamQuestion) -> StreamView:
+        loaded = await self._find(stream, question.identity)
         windows: dict[str, TimeWindow] = {}
         position, frontier = NOTHING, dict[str, int]()
         if question.read is not None:
@@ -153,13 +126,16 @@ class OwnStreams:
             standing = GroupStanding.ENDED
             if not windows[DEFAULT_KEY].end_of_stream:
                 standing = self._standing(loaded, position, question.idle_timeout_ms)
+            if standing in LEFT_OUT_IDLE and question.goes_to:
+                loaded = await self._streams.in_turn(stream)
+                loaded.check_identity(question.identity)
+                standing = self._standing(loaded, position, question.idle_timeout_ms)
+                if standing in LEFT_OUT_IDLE and loaded.stream.let_pass(question.goes_to):
+                    await self._committer.join(loaded)
             place = GroupPlace(frontier, windows, standing)
-            if standing in LEFT_OUT_IDLE and loaded.stream.let_pass(question.goes_to):
-                await self._committer.join(loaded)
         return StreamView(
             identity=loaded.origin.identity,
             graph=loaded.stream.graph,
-            fence=fence,
             newest=newest,
             place=place,
             passed=dict(loaded.stream.passed),
@@ -193,7 +169,7 @@ class OwnStreams:
         if not all(chain.last is None or chain.last.cut.le(position) for chain in loaded.chains.values()):
             return GroupStanding.COUNTED
         if idle_timeout_ms is not None and (writers or forgotten):
-            now = loaded.tenure.moment(self._clock.now()).now
+            now = self._clock.now()
             silent_ms = [loaded.stream.silent_ms(each, now) for each in writers]
             silent_ms += [loaded.stream.silent_ms(each, now) for each in forgotten]
             if min(silent_ms) >= idle_timeout_ms:

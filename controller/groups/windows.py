@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from msgspec import structs
-
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
 from controller.groups.stream_views import LEFT_OUT_IDLE, GroupPlace, GroupStanding, StreamQuestion, StreamView
@@ -49,6 +47,13 @@ def left_behind(combined: Combined, views: Mapping[str, StreamView]) -> dict[str
     return further
 
 
+def is_told_already(loaded: LoadedGroup, views: Mapping[str, StreamView], combined: Combined, now: int) -> bool:
+    """Whether a window that was put together has nothing that is to be stored before it is told."""
+    asleep = len(combined.left_out) == len(views)
+    lowest = combined.watermarks.get(DEFAULT_KEY)
+    return combined.held == loaded.membership.held and not loaded.backlog_changes(lowest, now, asleep=asleep)
+
+
 def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], combined: Combined, now: int) -> GroupWindow:
     """The window of a group, in each of its streams and over all of them. Keeps the watermarks that it tells."""
     places, bounds, left_out, watermarks, loaded.membership.held = combined
@@ -76,16 +81,6 @@ def combined_of(membership: Membership, views: Mapping[str, StreamView]) -> Comb
     )
     watermarks, held = combine(bounds, left_out, membership.held, jump=jump)
     return Combined(places, bounds, left_out, watermarks, held)
-
-
-def as_of(window: GroupWindow, now: int) -> GroupWindow:
-    """A window that was told before, with the lag behind the present clock."""
-    lowest = window.lower
-    streams = {
-        stream: structs.replace(each, lag_ms=None if each.lower is None else now - each.lower)
-        for stream, each in window.streams.items()
-    }
-    return structs.replace(window, streams=streams, lag_ms=None if lowest is None else now - lowest)
 
 
 def _stream_window(place: GroupPlace, newest: int | None, now: int) -> StreamWindow:

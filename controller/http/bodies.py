@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from controller.groups.stream_views import StreamQuestion
 from strandline.core.config import SETTINGS, Setting
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import SEGMENTS_PER_STREAM, TIME_BOUND_MS
@@ -128,14 +127,6 @@ class WindowBody(Strict, frozen=True):
     identity: str | UnsetType = UNSET  # of the stream that the position is of
 
 
-class StreamQuestionBody(StreamQuestion, Strict, frozen=True):
-    """What a reader group asks about a stream. What is left out is not looked for."""
-
-
-class StreamQuestionsBody(Strict, frozen=True):
-    streams: dict[str, StreamQuestionBody]
-
-
 class ScaleBody(Strict, frozen=True):
     seal: Offsets
     create: list[SegmentBody] = []
@@ -198,10 +189,6 @@ class GroupChangesBody(_ChangedOptions, frozen=True, kw_only=True):
 
 class StartBody(StartShape, Strict, frozen=True):
     """Where a group starts, one of the two."""
-
-
-class DrainBody(Strict, frozen=True):
-    force: bool = False  # also the last controller, after which nobody serves the store
 
 
 class ReaderBody(Strict, frozen=True):

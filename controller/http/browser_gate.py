@@ -26,17 +26,13 @@ _CALLED_KEPT: Final = 64  # pairs of a host as it was sent and the address that 
 class BrowserGate:
     """Knows the names of a controller, and which pages are its own."""
 
-    def __init__(
-        self, allowed_hosts: Sequence[str], listens_on: str, peers_call: str | None = None, *, insecure: bool = False
-    ) -> None:
-        """`allowed_hosts` are those that the operator named; `peers_call` is the host by which other controllers call
-        this one. An `insecure` one needs no tokens beyond this machine. Raises InvalidConfig for one that cannot be a
-        host."""
+    def __init__(self, allowed_hosts: Sequence[str], listens_on: str, *, insecure: bool = False) -> None:
+        """`allowed_hosts` are those that the operator named. An `insecure` controller needs no tokens beyond this
+        machine. Raises InvalidConfig for one that cannot be a host."""
         beyond = not is_loopback(listens_on)
         own = parse_authority(listens_on)
         named = () if own is None or not beyond else (own.host,)
-        by_peers = () if peers_call is None else (peers_call,)
-        self._allowed = AllowedHosts.of([*allowed_hosts, *named, *by_peers])
+        self._allowed = AllowedHosts.of([*allowed_hosts, *named])
         self._is_open_with_tokens = beyond and not allowed_hosts
         self._needs_tokens_beyond = not insecure
         self._found: set[tuple[object, object, bool]] = set()

@@ -52,7 +52,8 @@ class DeclaredRoute:
 
     `takes` has the possible shapes of the body, by name if OpenAPI's schema is written by hand; if it is empty, there
     is no body. `gives` has the shapes of the answer with `status`, in `media_type`. `also` says what other statuses
-    mean; those below 204 have the same body.
+    mean; those below 204 have the same body. The answers of a `versioned` one have the version of the stream that they
+    show.
     """
 
     method: str
@@ -66,6 +67,7 @@ class DeclaredRoute:
     also: Mapping[int, str] = field(default_factory=dict)
     media_type: str = JSON
     says: str = "Done"
+    versioned: bool = False
 
     @property
     def name(self) -> str:

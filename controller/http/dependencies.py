@@ -11,12 +11,10 @@ from pydantic import AfterValidator
 from starlette.types import Scope
 
 from controller.controller import Controller
-from controller.http.auth import get_grant, grant_of
+from controller.http.auth import get_grant
 from controller.http.bodies import Strict
 from controller.http.body_errors import body_error
 from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body
-from controller.http.request_headers import sent_headers
-from controller.status.status_view import Viewer
 from strandline.access import Grant
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
 from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
@@ -35,14 +33,6 @@ def caller_of(scope: Scope) -> str | None:
     """The name of the caller's token, which the check of tokens leaves in the scope. None without tokens."""
     caller: str | None = scope.get("strandline.caller")
     return caller
-
-
-def viewer_of(scope: Scope) -> Viewer:
-    """Who asks, for questions to other controllers."""
-    grant = grant_of(scope)
-    if grant is None:
-        return Viewer()
-    return Viewer(sent_headers(scope).get(b"authorization"), grant.pattern)
 
 
 async def get_caller(request: Request) -> str | None:

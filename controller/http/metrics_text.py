@@ -13,12 +13,10 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from controller.controller import Controller, JointController
-from controller.http.forwarding.forwarding import Forwarding
-from controller.http.forwarding.peers import PassOutcome
+from controller.controller import Controller
 from controller.records.counts import OTHER, Distribution
 from controller.status import metric_families
-from controller.status.metric_families import AMONG_OTHERS, FAMILIES, MetricFamily, MetricKind
+from controller.status.metric_families import FAMILIES, MetricFamily, MetricKind
 from controller.status.metrics import GroupMetrics, KeyMetrics, Snapshot, StreamMetrics
 from controller.storage.diagnosis import Cause
 from strandline.core.writer import WriterState
@@ -31,10 +29,8 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 class MetricsText:
     """Writes the metrics of one controller and of its process."""
 
-    def __init__(self, controller: Controller, forwarding: Forwarding | None) -> None:
-        """`forwarding` passes calls on to other controllers; None if this is the only one."""
+    def __init__(self, controller: Controller) -> None:
         self._controller = controller
-        self._forwarding = forwarding
         self._registry = CollectorRegistry()
         for usual in (ProcessCollector, PlatformCollector, GCCollector):
             usual(registry=self._registry)
@@ -44,12 +40,8 @@ class MetricsText:
         samples = _Samples()
         await samples.take_streams(await self._controller.measures.take())
         self._take_process(samples)
-        left_out = AMONG_OTHERS
-        if isinstance(self._controller, JointController) and self._forwarding is not None:
-            _take_among_others(samples, self._controller, self._forwarding)
-            left_out = frozenset()
         parts = [generate_latest(self._registry)]
-        for family in (each for each in FAMILIES if each not in left_out):
+        for family in FAMILIES:
             parts += [part async for part in samples.written(family)]
         return b"".join(parts)
 
@@ -67,7 +59,7 @@ class MetricsText:
                 samples.add(metric_families.STORE_ERRORS, health.errors[operation, cause], operation, cause)
         samples.add(metric_families.WAITING_READERS, controller.reading.waiting)
         samples.add_ms(metric_families.HOST_AHEAD, controller.clock.host_ahead_ms)
-        samples.add_ms(metric_families.UNSERVED, max(0, controller.clock.unserved_ms))  # less than 0 after `rewind`
+        samples.add_ms(metric_families.UNSERVED, controller.clock.unserved_ms)
         samples.add(metric_families.EVENT_CONNECTIONS, controller.following.readers)
         samples.add(metric_families.EVENT_LIMIT, controller.following.limit)
         for status, count in sorted(controller.counts.responses.items()):
@@ -75,20 +67,6 @@ class MetricsText:
         for code, count in sorted(controller.counts.problems.items()):
             samples.add(metric_families.PROBLEMS, count, code)
         samples.add(metric_families.BUILD, 1, controller.version)
-
-
-def _take_among_others(samples: _Samples, controller: JointController, forwarding: Forwarding) -> None:
-    member, events = controller.member, controller.events
-    samples.add(metric_families.CONTROLLERS, member.live_controllers)
-    samples.add(metric_families.SHARDS, len(member.owned))
-    samples.add(metric_families.TAKEN_OVER, events.shards_taken_over)
-    samples.add(metric_families.RELEASED, events.shards_released)
-    samples.add(metric_families.ENDED, events.controllers_ended)
-    samples.add_ms(metric_families.LEASE_AGE, controller.lease_age_ms)
-    samples.add(metric_families.LEASES_LOST, events.leases_lost)
-    for outcome in PassOutcome:
-        samples.add(metric_families.PASSED_ON, forwarding.peers.outcomes[outcome], outcome)
-    samples.add(metric_families.NOT_OWNED, forwarding.not_owned)
 
 
 class _One(Collector):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from fastapi.exceptions import RequestValidationError
@@ -19,8 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.controller import Controller
 from controller.http.auth import Rules, check_group, grant_of
 from controller.http.browser_gate import BrowserGate
-from controller.http.browser_policies import Header, protected
-from controller.http.forwarding.forwarding import Forwarding
+from controller.http.browser_policies import protected
 from controller.http.problems import answer_with
 from controller.http.request_headers import sent_headers
 from controller.http.responses import TYPE_OF_EVENTS, event_of_end
@@ -31,7 +30,6 @@ from strandline.errors import (
     InternalFailure,
     InvalidParameter,
     MethodNotAllowed,
-    StoreUnavailable,
     StrandlineError,
     Unauthenticated,
     UnknownPath,
@@ -50,24 +48,15 @@ class Answer:
     """
 
     __slots__ = (
-        "_controller", "_forwarding", "_has_events", "_is_refused", "_receive", "_request_id", "_scope", "_send",
-        "ended", "guarded", "started",
+        "_controller", "_has_events", "_is_refused", "_receive", "_request_id", "_scope", "_send", "ended", "guarded",
+        "started",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        controller: Controller,
-        forwarding: Forwarding | None,
-        request_id: bytes,
-    ) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, controller: Controller, request_id: bytes) -> None:
         self._scope = scope
         self._receive = receive
         self._send = send
         self._controller = controller
-        self._forwarding = forwarding
         self._request_id = request_id
         self._has_events = self._is_refused = False
         self.guarded = self.started = self.ended = False
@@ -84,11 +73,7 @@ class Answer:
             controller.counts.responses[message["status"]] += 1
             headers = message["headers"] = protected(message.get("headers", ()))
             self._has_events = TYPE_OF_EVENTS in headers
-            time = controller.clock.now()
-            more: Iterable[Header] = ()
-            if self._forwarding is not None:
-                time, more = self._forwarding.answer_headers(self._scope, time)
-            headers += ((b"strandline-time", b"%d" % time), (b"x-request-id", self._request_id), *more)
+            headers += ((b"strandline-time", b"%d" % controller.clock.now()), (b"x-request-id", self._request_id))
         else:
             self.ended = not message.get("more_body", False)
         await self._send(message)
@@ -114,17 +99,14 @@ class Middleware:
         run_id: str,
         *,
         dashboard: bool,
-        forwarding: Forwarding | None,
     ) -> None:
         """`app` answers, `owner` has the controller, `rules` say who may call, and request ids begin with `run_id`. A
-        `dashboard` checks tokens for its own paths. `forwarding` passes calls on to other controllers; None if this is
-        the only one."""
+        `dashboard` checks tokens for its own paths."""
         self._gate = gate
         self._rules = rules
         self._dashboard = dashboard
         self._app = app
         self._owner = owner
-        self._forwarding = forwarding
         self._prefix = run_id.encode()
         self._count = itertools.count(1)
 
@@ -141,7 +123,7 @@ class Middleware:
         if sent_id is None or not _REQUEST_ID.fullmatch(sent_id):
             sent_id = b"%s-%d" % (self._prefix, next(self._count))
         REQUEST_ID.set(sent_id)
-        answer = Answer(scope, receive, send, controller, self._forwarding, sent_id)
+        answer = Answer(scope, receive, send, controller, sent_id)
         try:
             if not path.startswith("/") or path.endswith("\n"):  # the router's patterns leave out a last line feed
                 raise BadRequest(reason="its target is no path")  # such as that of `OPTIONS *`
@@ -150,14 +132,7 @@ class Middleware:
             tokens = controller.tokens
             self._gate.check(scope, sent, tokens_required=tokens.required)
             is_free = not path.startswith("/v1/") and self._rules.is_open(path, dashboard=self._dashboard)
-            if not is_free and controller.replaced is not None:
-                raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
             group = None if is_free or not tokens.required else self._rules.admit(scope, sent, tokens)
-            if self._forwarding is not None and not is_free:
-                its_own = await self._forwarding.answer(controller, scope, receive, send, sent_id)
-                if its_own is None:
-                    return
-                receive = its_own
             if group is not None:
                 await check_group(scope, controller, group)
             answer.guarded = not is_free

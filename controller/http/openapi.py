@@ -87,6 +87,19 @@ _TOKEN: Final[JsonSchema] = {
     "scheme": "bearer",
     "description": "required once the store has a token; see `strandline token --help`",
 }
+_VERSION: Final[JsonSchema] = {
+    "Strandline-Version": {
+        "schema": {"type": "string"},
+        "description": "of the stream that the answer shows; only on stores that several controllers may serve",
+    }
+}
+_SEEN: Final[JsonSchema] = {
+    "name": "Strandline-Seen",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "the newest `Strandline-Version` that the caller got: no controller shows it an older state",
+}
 _OVER: Final = {
     RuleScope.STREAM: ", and a pattern that fits the stream's name",
     RuleScope.GROUP: ", and a pattern that fits the names of all the group's streams",
@@ -146,6 +159,8 @@ def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Ma
     for parameter in given:
         if parameter["in"] == "path":
             parameter["schema"] = _NAME
+    if route.versioned:
+        operation["parameters"] = [*given, _SEEN]
     if route.takes:
         names = [kind if isinstance(kind, str) else kind.__name__ for kind in route.takes]
         asked = {each["name"]: {"value": each["body"]} for each in examples if "body" in each}
@@ -159,6 +174,8 @@ def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Ma
             response["content"] = {JSON: _content([kind.__name__ for kind in route.gives], answered)}
         elif route.media_type != JSON and int(status) != 204:
             response["content"] = {route.media_type: {"schema": {"type": "string"}, **_examples(answered)}}
+    if route.versioned:
+        responses[str(route.status)]["headers"] = _VERSION
     responses["default"] = {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
     operation["responses"] = dict(sorted(responses.items()))
 

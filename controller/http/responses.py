@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
-from controller.http.browser_policies import TYPE_OF_JSON, Header, protected
+from controller.http.browser_policies import TYPE_OF_JSON
 from controller.streams.reads import MarksAround
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
@@ -37,14 +37,6 @@ class JsonAnswer(Response):
 
 def answer(value: Any, status: int = 200) -> Response:  # any value that msgspec can encode
     return JsonAnswer(to_json(value), status)
-
-
-def headers_of(
-    media_type: bytes, size_bytes: int, time: int, request_id: bytes, more: Iterable[Header]
-) -> list[Header]:
-    """The headers of an answer that no route made."""
-    headers = protected([(b"content-type", media_type), (b"content-length", b"%d" % size_bytes)])
-    return [*headers, (b"strandline-time", b"%d" % time), (b"x-request-id", request_id), *more]
 
 
 def event_of_end(reason: str) -> bytes:

@@ -13,7 +13,7 @@ from copy import copy
 from typing import Final
 
 from controller.records.cadence import NO_CADENCE, Cadence
-from controller.storage.counts import NOTHING_COUNTED, StoredCounts, Totals
+from controller.storage.stream_status import NOTHING_COUNTED, StoredCounts, Totals
 from strandline.core.mark import Mark
 
 COUNTED_WRITERS: Final = 10_000  # of a stream, with own counts of late notes and refusals; others are summed up
@@ -94,6 +94,9 @@ class StreamCounts:
     __slots__ = (
         "_earlier",
         "_holding",
+        "_late_unwritten",
+        "_refused_unwritten",
+        "_written",
         "cadences",
         "held",
         "incomplete_marks",
@@ -111,6 +114,9 @@ class StreamCounts:
         self.name = name
         self._holding = holding if holding is not None else set()
         self._earlier = NOTHING_COUNTED.totals
+        self._written = NOTHING_COUNTED.totals
+        self._late_unwritten: Counter[str] = Counter()
+        self._refused_unwritten: Counter[str] = Counter()
         self.notes = 0
         self.late_notes = 0
         self.refusals: Counter[str] = Counter()  # by code
@@ -122,17 +128,27 @@ class StreamCounts:
         self.held: dict[str, HeldTime] = {}  # by key
 
     def resume(self, stored: StoredCounts) -> None:
-        """Goes on from what the store has, which may have been counted here, before the stream was loaded again."""
-        earlier, found = self._earlier, stored.totals
+        """Goes on from what the store has. What is counted here and not stored yet comes to that."""
+        written, found = self._written, stored.totals
         self._earlier = Totals(
-            notes=max(earlier.notes, found.notes - self.notes),
-            late_notes=max(earlier.late_notes, found.late_notes - self.late_notes),
-            refusals=Counter(earlier.refusals) | Counter(found.refusals) - self.refusals,
-            incomplete_marks=Counter(earlier.incomplete_marks)
-            | Counter(found.incomplete_marks) - self.incomplete_marks,
+            notes=found.notes - written.notes,
+            late_notes=found.late_notes - written.late_notes,
+            refusals=Counter(found.refusals) - Counter(written.refusals),
+            incomplete_marks=Counter(found.incomplete_marks) - Counter(written.incomplete_marks),
         )
-        self.late_by_writer |= Counter(stored.late_by_writer)
-        self.refused_by_writer |= Counter(stored.refused_by_writer)
+        self.late_by_writer = Counter(stored.late_by_writer) + self._late_unwritten
+        self.refused_by_writer = Counter(stored.refused_by_writer) + self._refused_unwritten
+
+    def own(self) -> Totals:
+        """What was counted here."""
+        return Totals(self.notes, self.late_notes, Counter(self.refusals), Counter(self.incomplete_marks))
+
+    def wrote(self, own: Totals, stored: StoredCounts) -> None:
+        """What was counted here up to `own` is in the store."""
+        self._written = own
+        self._late_unwritten.clear()
+        self._refused_unwritten.clear()
+        self.resume(stored)
 
     @property
     def totals(self) -> Totals:
@@ -146,18 +162,20 @@ class StreamCounts:
         )
 
     def stored(self) -> StoredCounts:
-        """What the store keeps."""
+        """What the store is to have."""
         return StoredCounts(self.totals, _greatest(self.late_by_writer), _greatest(self.refused_by_writer))
 
     def late(self, writer: str) -> None:
         self.late_notes += 1
         self._of_writer(self.late_by_writer, writer)
+        self._late_unwritten[writer] += 1
 
     def refuse(self, code: str, writer: str | None = None) -> None:
         """Counts a refused call. Refused notes have a `writer`."""
         self.refusals[code] += 1
         if writer is not None:
             self._of_writer(self.refused_by_writer, writer)
+            self._refused_unwritten[writer] += 1
 
     def _of_writer(self, counts: Counter[str], writer: str) -> None:
         counts[writer if writer in counts or len(counts) < COUNTED_WRITERS else OTHER] += 1

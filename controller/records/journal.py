@@ -1,21 +1,21 @@
 """The journal of a stream or reader group: what happened, written with the commit that made it so.
 
-Nothing here waits or reads: entries collect in memory, and the next commit writes them. Each topic is a bounded ring in
-the store: the journal never grows, and a broken client cannot push out what an administrator did. Entries that come too
-fast are only counted.
+Nothing here waits or reads: entries collect in memory, and the next commit numbers and writes them. The store keeps the
+newest of each topic: the journal never grows, and a broken client cannot push out what an administrator did. Entries
+that come too fast are only counted.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from controller.records.operator_log import log_event, request_id
 from controller.records.rate_limit import RateLimit
-from controller.storage.journal import Ends, JournalTable, StoredEntry, next_slot
+from controller.storage.journal import JournalTable, StoredEntry
 from controller.storage.save import Commit
 from strandline.errors import Refused, StrandlineError
 from strandline.wire.problems import to_problem
@@ -52,16 +52,16 @@ class AdminAction:
 
 
 class Journal:
-    """The entries of one stream or group that are not written yet, and the ends of its journal in the store."""
+    """The entries of one stream or group that are not written yet. `written` is the seq of the newest one in the
+    store."""
 
-    __slots__ = ("_ends", "_last", "_paces", "_table", "_unwritten")
+    __slots__ = ("_paces", "_table", "_unwritten", "written")
 
-    def __init__(self, table: JournalTable, ends: Ends | None = None) -> None:
+    def __init__(self, table: JournalTable, written: int = 0) -> None:
         self._table = table
-        self._ends: Ends = ends if ends is not None else {}
-        self._last = max((seq for _, seq in self._ends.values()), default=0)
+        self.written = written
         self._paces: dict[str, RateLimit] = {}
-        self._unwritten: list[WrittenEntry] = []
+        self._unwritten: list[WrittenEntry] = []  # their seqs count from 1
 
     @property
     def omitted(self) -> dict[str, int]:
@@ -71,7 +71,7 @@ class Journal:
     @property
     def last_seq(self) -> int:
         """The seq of the newest entry, which may not be durable yet."""
-        return self._last
+        return self.written + len(self._unwritten)
 
     def act(self, act: AdminAction, now: int) -> None:
         """Adds an administrator's action."""
@@ -102,21 +102,23 @@ class Journal:
     def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
         if omitted:
             details = {**details, "omitted": omitted}
-        self._last += 1
-        self._unwritten.append((StoredEntry(self._last, at, topic, kind, by, details), request_id()))
+        seq = len(self._unwritten) + 1
+        self._unwritten.append((StoredEntry(seq, at, topic, kind, by, details), request_id()))
+
+    def __bool__(self) -> bool:
+        """Whether there are entries that are not written yet."""
+        return bool(self._unwritten)
 
     def write(self, name: str, commit: Commit) -> list[WrittenEntry]:
         """Adds the entries to a commit; returns them, to be logged once they are durable."""
         if not self._unwritten:
             return []
-        rows, written = {}, self._unwritten
+        written = [(replace(entry, seq=self.written + entry.seq), cause) for entry, cause in self._unwritten]
+        self._unwritten, self.written = [], self.last_seq
         for entry, _ in written:
-            slot = next_slot(self._ends, entry.topic)
-            self._ends[entry.topic] = (slot, entry.seq)
-            rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of several for one slot, the newest
-        self._unwritten = []
-        for row in rows.values():
-            commit.put_row(self._table.table, row)
+            commit.add_row(self._table.table, self._table.values(name, entry))
+        for topic in {entry.topic for entry, _ in written}:
+            commit.shorten(self._table, name, topic)
         return written
 
 

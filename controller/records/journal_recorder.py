@@ -1,9 +1,14 @@
-"""Journals changes of a stream that no call names: states of writers, holders of time, incomplete marks."""
+"""Journals changes of a stream that no call names: states of writers, holders of time, incomplete marks.
+
+What holds since when is stored with each commit that changes it, so that every controller says the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from controller.records.cadence import NO_CADENCE, STILL_LEAST_MS, Cadence
 from controller.records.counts import StreamCounts
@@ -20,59 +25,77 @@ from strandline.core.writer import WriterState
 class _Hold:
     """A writer holds time back since then: others have noted later times, and no mark was made."""
 
-    holder: Holder
+    writer: str | None  # None: too few have noted
+    state: str
+    time: int | None
     since: int
     is_journaled: bool = False  # an entry says that it has begun
+
+
+class _Spans(msgspec.Struct):
+    """What holds, as the store has it: by key, who holds time back, and the seq, time and moment of the first mark that
+    leaves out the same writers as the newest."""
+
+    held: dict[str, tuple[str | None, str, int | None, int, bool]] = {}
+    incomplete: dict[str, tuple[int, int, int]] = {}
+
+
+_spans = msgspec.json.Decoder(_Spans)
+_encoder = msgspec.json.Encoder()
 
 
 class JournalRecorder:
     """Follows the changes of one stream when they are added to a commit."""
 
-    __slots__ = ("_counts", "_entries", "_held", "_incomplete", "_journal", "_made_at", "_newest")
+    __slots__ = ("_changed", "_counts", "_held", "_incomplete", "_journal", "_made_at", "_newest", "spans")
 
     def __init__(self, journal: Journal, counts: StreamCounts) -> None:
         self._journal = journal
         self._counts = counts
         counts.loaded()
+        self.spans = "{}"  # as the store has them
+        self._changed = False  # since then
         self._held: dict[str, _Hold] = {}
         self._incomplete: dict[str, Mark] = {}  # by key, the first mark that leaves out the same writers as the newest
         self._newest: dict[str, Mark] = {}  # by key, the newest incomplete mark
         self._made_at: dict[str, int] = {}  # by key, when the newest mark was made
-        self._entries: Sequence[StoredEntry] = ()  # until the holders are known
 
-    def resume(self, marks: Mapping[str, Sequence[Mark]], entries: Sequence[StoredEntry]) -> None:
-        """Continues from the newest stored marks of each key, already journaled, and from the newest entries of the
-        journal, newest first. Holders follow with `resume_holders`."""
-        self._entries = entries
-        for key, of_key in marks.items():
-            if of_key:
-                self._made_at[key] = of_key[-1].created_at
-            if of_key and of_key[-1].excluded:
-                self._newest[key] = of_key[-1]
-                for mark in reversed(of_key):
-                    if mark.excluded != of_key[-1].excluded:
-                        break
-                    self._incomplete[key] = mark
-                self._incomplete[key] = _earlier(self._incomplete[key], _newest_about(entries, INCOMPLETE, key))
-
-    def resume_holders(self, stream: Stream, now: int) -> None:
-        """Continues the spans of those who held time back when the stream was stored.
-
-        A span of which there is no entry was not too long when somebody noted last: it is taken to have begun then.
-        """
-        entries, self._entries = self._entries, ()
-        if len(stream.writers) < 2 and stream.config.min_writers < 2:
+    def take_in(self, spans: str, last_marks: Mapping[str, Mark], now: int) -> None:
+        """Goes on from what is stored: what holds, and the newest mark of each key."""
+        self._made_at = {key: mark.created_at for key, mark in last_marks.items()}
+        self._newest = {key: mark for key, mark in last_marks.items() if mark.excluded}
+        if spans == self.spans:
+            self._incomplete = {key: first for key, first in self._incomplete.items() if key in self._newest}
             return
-        holders = {key: holder for key in stream.keys if (holder := stream.held_by(key, stream.clock)) is not None}
-        marked_at = {key: mark.created_at for key, mark in stream.last_marks.items()}
-        noted = _noted_since(stream, holders, marked_at)
-        for key, holder in holders.items():
-            entry = _newest_about(entries, HOLDING, key)
-            began = _logged_since(entry, holder, marked_at.get(key, -1))
-            since = noted.get(key) if began is None else began
-            if since is not None:
-                self._held[key] = _Hold(holder, since, is_journaled=began is not None)
-                self._counts.hold(key, holder.writer, holder.state, now, since)
+        try:
+            found = _spans.decode(spans)
+        except msgspec.MsgspecError:  # nothing but an age depends on it
+            found = _Spans()
+        self.spans, self._changed = spans, False
+        self._incomplete = {}
+        for key, mark in self._newest.items():
+            seq, time, since = found.incomplete.get(key, (mark.seq, mark.time, mark.created_at))
+            self._incomplete[key] = replace(mark, seq=seq, time=time, created_at=since)
+        for key in self._held.keys() - found.held.keys():
+            del self._held[key]
+            self._counts.released(key, now)
+        for key, stored in found.held.items():
+            before, hold = self._held.get(key), _Hold(*stored)
+            self._held[key] = hold
+            if before is None or (before.writer, before.since) != (hold.writer, hold.since):
+                self._counts.hold(key, hold.writer, hold.state, now, hold.since)
+
+    def stored(self) -> str:
+        """What the store is to have, with the changes that were followed."""
+        if self._changed:
+            self._changed = False
+            held = {
+                key: (each.writer, each.state, each.time, each.since, each.is_journaled)
+                for key, each in self._held.items()
+            }
+            incomplete = {key: (each.seq, each.time, each.created_at) for key, each in self._incomplete.items()}
+            self.spans = _encoder.encode(_Spans(held, incomplete)).decode()
+        return self.spans
 
     def follow(self, changes: Changes, stream: Stream) -> None:
         """Adds the entries for these changes to the journal."""
@@ -122,7 +145,7 @@ class JournalRecorder:
                     times = _greatest_times(changes.writers, stream)
                 if key in times and (holder.time is None or times[key] > holder.time):
                     self._hold(key, holder, stream.clock)
-            elif holder is None or holder.writer != span.holder.writer:
+            elif holder is None or holder.writer != span.writer:
                 self._release(key, stream.clock, stream)
                 if holder is not None:
                     self._hold(key, holder, stream.clock)
@@ -137,7 +160,8 @@ class JournalRecorder:
         return {key for key_states in touched for key in key_states}
 
     def _hold(self, key: str, holder: Holder, now: int) -> None:
-        self._held[key] = _Hold(holder, now)
+        self._held[key] = _Hold(holder.writer, holder.state, holder.time, now)
+        self._changed = True
         self._counts.hold(key, holder.writer, holder.state, now)
 
     def _log_holding(self, key: str, span: _Hold, stream: Stream) -> None:
@@ -145,16 +169,16 @@ class JournalRecorder:
         now = stream.clock
         if span.is_journaled or not self._is_too_long(key, span, now, stream):
             return
-        span.is_journaled, holder = True, span.holder
-        details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
+        span.is_journaled = self._changed = True
+        details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
         self._journal.tell(HOLDING, "holding", now, {**details, "from": span.since})
 
     def _release(self, key: str, now: int, stream: Stream) -> None:
         span = self._held.pop(key)
+        self._changed = True
         self._counts.released(key, now)
         if span.is_journaled or self._is_too_long(key, span, now, stream):
-            holder = span.holder
-            details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
+            details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
             self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
 
     def _is_too_long(self, key: str, span: _Hold, now: int, stream: Stream) -> bool:
@@ -186,11 +210,13 @@ class JournalRecorder:
             details = {**_marks(first), "to": mark.created_at, "to_seq": newest.seq, "to_time": newest.time}
             self._journal.tell(INCOMPLETE, "incomplete_ended", mark.created_at, details)
             del self._incomplete[mark.key], self._newest[mark.key]
+            self._changed = True
             first = None
         if mark.excluded:
             self._newest[mark.key] = mark
             if first is None:
                 self._incomplete[mark.key] = mark
+                self._changed = True
                 self._journal.tell(INCOMPLETE, "incomplete", mark.created_at, _marks(mark))
 
 
@@ -205,41 +231,6 @@ def resume_cadence(cadence: Cadence, key: str, entries: Sequence[StoredEntry]) -
 def _newest_about(entries: Sequence[StoredEntry], topic: str, key: str) -> StoredEntry | None:
     """The first of these entries that is about a topic and a key."""
     return next((each for each in entries if each.topic == topic and each.details.get("key") == key), None)
-
-
-def _earlier(first: Mark, entry: StoredEntry | None) -> Mark:
-    """The first mark that leaves out the same writers: that of an entry, if it is the same span and earlier."""
-    if entry is None or entry.kind != "incomplete":
-        return first
-    details, now = entry.details, _marks(first)
-    same = all(details.get(name) == now[name] for name in ("excluded", "excluded_writers"))
-    seq, time, since = (details.get(name) for name in ("from_seq", "from_time", "from"))
-    if not (same and isinstance(seq, int) and isinstance(time, int) and isinstance(since, int) and 0 < seq < first.seq):
-        return first
-    return replace(first, seq=seq, time=time, created_at=since)
-
-
-def _logged_since(entry: StoredEntry | None, holder: Holder, marked_at: int) -> int | None:
-    """Since when a writer holds time back by an entry; None if that is about an earlier span."""
-    if entry is None or entry.details.get("writer") != holder.writer:
-        return None
-    since = entry.details.get("from")
-    return since if isinstance(since, int) and since >= marked_at else None
-
-
-def _noted_since(stream: Stream, holders: Mapping[str, Holder], marked_at: Mapping[str, int]) -> dict[str, int]:
-    """By key: of those that noted a later time than the holder since the newest mark, when the first was last heard."""
-    found: dict[str, int] = {}
-    for writer in stream.writers.values() if holders else ():
-        if writer.excluded_at is not None:
-            continue
-        for key, key_state in writer.key_states.items():
-            holder = holders.get(key)
-            if holder is None or key_state.time is None or writer.heard_at <= marked_at.get(key, -1):
-                continue
-            if holder.time is None or key_state.time > holder.time:
-                found[key] = min(writer.heard_at, found.get(key, writer.heard_at))
-    return found
 
 
 def _how_late(state: StateChange, stream: Stream) -> dict[str, object]:
@@ -265,7 +256,7 @@ def _marks(first: Mark) -> dict[str, object]:
 
 def _concerns(span: _Hold, changes: Changes) -> bool:
     """Whether the holder may have changed. A span without a writer may end with a change of any writer."""
-    return span.holder.writer is None or span.holder.writer in changes.writers
+    return span.writer is None or span.writer in changes.writers
 
 
 def _greatest_times(names: Iterable[str], stream: Stream) -> dict[str, int]:

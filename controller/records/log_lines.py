@@ -48,15 +48,14 @@ class RateLimits(logging.Filter):
 class _Bounded(QueueHandler):
     """Hands records to the writing thread; if too many wait, leaves records out and counts them."""
 
-    def __init__(self, lines: queue.Queue[Any], controller: str | None) -> None:
+    def __init__(self, lines: queue.Queue[Any]) -> None:
         super().__init__(lines)
         self._lines = lines
-        self._always = {} if controller is None else {"controller": controller}
         self._left_out = 0
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         """Adds the fields. The writing thread does not know the current request, so its id is added here."""
-        fields = {**self._always, **fields_of(record)}
+        fields = fields_of(record)
         if "request_id" not in fields and (current := request_id()) is not None:
             fields["request_id"] = current
         if self._left_out and not self._lines.full():
@@ -150,11 +149,10 @@ FORMATS: Final[dict[str, Callable[[], logging.Formatter]]] = {"text": TextLines,
 
 
 @contextmanager
-def log_lines(form: str, stream: TextIO | None = None, *, controller: str | None = None) -> Iterator[None]:
-    """Writes every line of the process to `stream`, standard error if none, in one of the FORMATS. The name of one
-    `controller` among several stands in each line."""
+def log_lines(form: str, stream: TextIO | None = None) -> Iterator[None]:
+    """Writes every line of the process to `stream`, standard error if none, in one of the FORMATS."""
     lines: queue.Queue[Any] = queue.Queue(LOG_LINES)
-    bounded, listener = _Bounded(lines, controller), QueueListener(lines, _handler(form, stream))
+    bounded, listener = _Bounded(lines), QueueListener(lines, _handler(form, stream))
     bounded.addFilter(RateLimits())
     listener.start()
     try:
@@ -162,13 +160,6 @@ def log_lines(form: str, stream: TextIO | None = None, *, controller: str | None
             yield
     finally:
         listener.stop()  # writes all waiting lines first
-
-
-@contextmanager
-def direct_log_lines(form: str) -> Iterator[None]:
-    """The same without a thread, for a process that forks: it waits until each of its lines is written."""
-    with _logged_by(_handler(form, None)):
-        yield
 
 
 def _handler(form: str, stream: TextIO | None) -> logging.Handler:

@@ -67,7 +67,7 @@ STATE = _gauge(
 )
 MARKS = _counter("stream_marks", "Marks ever made; it goes on over a restart.", "stream", "key")
 INCOMPLETE = _counter(
-    "stream_incomplete_marks", "Marks that left a writer out, since this controller serves the stream.", "stream", "key"
+    "stream_incomplete_marks", "Marks that left a writer out, made by this controller.", "stream", "key"
 )
 NOTES = _counter("stream_notes", "Notes taken (FLIP-33: numRecordsIn, of notes).", "stream")
 LATE_NOTES = _counter(
@@ -164,36 +164,8 @@ UNSERVED = _counter(
     "unserved_seconds", "Time in which nobody could be heard, since the store was made: it counts as no one's silence."
 )
 STREAMS = _gauge("streams", "Streams in memory.")
-STREAMS_SUMMED = _gauge("streams_summed_up", 'Of these, how many stand under the stream "_other".')
-COMPLETE = _gauge("streams_complete", "Whether every stream of the store was loaded, and is counted here.")
+STREAMS_SUMMED = _gauge("streams_summed_up", 'How many stand under the stream "_other".')
+COMPLETE = _gauge("streams_complete", "Whether the status of every stream of the store was read for this scrape.")
 BUILD = _gauge("build_info", "1, with the version.", "version")
 
-# -- several controllers on one store; a controller alone has none of these
-
-CONTROLLERS = _gauge(
-    "controllers", "Controllers that serve the store and have not ended, as this one sees them, itself among them."
-)
-SHARDS = _gauge("controller_shards", "Shards that this controller owns; each has some of the streams and groups.")
-TAKEN_OVER = _counter("controller_shards_taken_over", "Shards taken from controllers that had ended.")
-RELEASED = _counter("controller_shards_released", "Shards handed over to the other controllers.")
-ENDED = _counter("controller_others_ended", "Other controllers that this one ended because they stood still.")
-LEASE_AGE = _gauge(
-    "controller_lease_age_seconds",
-    "How long ago the last beat that the store answered was sent: about a second. From 3 seconds on this controller "
-    "holds no lease, and serves nothing.",
-)
-LEASES_LOST = _counter("controller_leases_lost", "How often this controller lost its lease, and had to begin anew.")
-PASSED_ON = _counter(
-    "controller_calls_passed_on",
-    "Requests to the owners of what calls were about, by outcome. Notes that went together are one request.",
-    "outcome",
-)
-NOT_OWNED = _counter(
-    "controller_calls_not_owned", "Calls that another controller passed on and that this one refused as not its own."
-)
-
 FAMILIES: Final = tuple(each for each in list(globals().values()) if isinstance(each, MetricFamily))
-# Those that only a controller has that serves its store together with others.
-AMONG_OTHERS: Final = frozenset(
-    {CONTROLLERS, SHARDS, TAKEN_OVER, RELEASED, ENDED, LEASE_AGE, LEASES_LOST, PASSED_ON, NOT_OWNED}
-)

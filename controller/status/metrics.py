@@ -1,9 +1,9 @@
-"""What a scrape of the metrics shows: the status of the streams in memory, and what the store has to tell.
+"""What a scrape of the metrics shows: the status of all streams, and what this controller counted.
 
 A bounded number of pairs of stream and key stand for themselves, the first by name: a choice that changes with each
 scrape makes series that begin and end. The others are one, `_other`, with the greatest of their lags, so that alerts
-see them too. What only the store can tell comes beside it: streams that nobody used since the start are loaded, a few
-with each scrape, and groups are asked for their windows. If the store is slow or away, a scrape does without.
+see them too. No stream is loaded for this: the store has the status of each. Groups are asked for their windows. If the
+store is slow or away, a scrape shows what is in memory.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -27,7 +26,7 @@ from controller.status.status_reader import CountedStatus, StatusReader
 from controller.streams.registry import Streams
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import SegmentRef
-from strandline.errors import NotOwner, StoreUnavailable, StrandlineError, UnknownGroup
+from strandline.errors import StoreUnavailable, StrandlineError, UnknownGroup
 from strandline.wire.groups import GroupWindow, StreamWindow
 from strandline.wire.status import KeyStatus, StreamStatus
 
@@ -36,7 +35,6 @@ METRICS_GROUPS: Final = 100  # the first by name
 METRICS_KEYS_OF_STREAM: Final = 16  # keys of one stream with labels of their own
 METRICS_PENDING_SEGMENTS: Final = 4_096  # of a group's stream; with more, its pending offsets are left out
 METRICS_SEGMENT_LAGS: Final = 20  # segments of a group with a lag of their own, those furthest behind
-METRICS_LOADED_STREAMS: Final = 50  # streams not used since the start that one scrape loads from the store
 METRICS_STORE_WAIT_MS: Final = 1_000  # how long a scrape waits for the store
 METRICS_FRESH_MS: Final = 500  # scrapes closer together get the same answer
 
@@ -165,7 +163,6 @@ class Metrics:
         self._asking: asyncio.Task[None] | None = None
         self._taken: tuple[float, Snapshot] | None = None
         self._measured: dict[str, GroupMetrics | None] = {}  # groups, as far as the store was asked
-        self._loaded_until: str | None = ""  # the name up to which streams of the store were loaded, None: all of them
 
     @property
     def waiting_calls(self) -> int:
@@ -201,16 +198,20 @@ class Metrics:
         if self._asking is None or self._asking.done():
             self._measured = {}
             self._asking = asyncio.create_task(self._ask_store(), name="measures-store")
-        await asyncio.wait([self._asking], timeout=METRICS_STORE_WAIT_MS / 1000)
-        snapshot = await self._snapshot(self._status.slices())
+        stored = asyncio.create_task(self._status.counted(stored=True))
+        await asyncio.wait([self._asking, stored], timeout=METRICS_STORE_WAIT_MS / 1000)
+        complete = stored.done() and stored.exception() is None
+        if not complete:  # the store is slow or away
+            stored.cancel()
+        found = stored.result() if complete else await self._status.counted(stored=False)
+        snapshot = await self._snapshot(found, self._status.slices())
+        snapshot.complete = complete
         snapshot.groups = dict(self._measured) if self._asking.done() else {}
         self._taken = (asyncio.get_running_loop().time(), snapshot)
         return snapshot
 
-    async def _snapshot(self, slices: Slices) -> Snapshot:
-        """Every stream in memory."""
-        found = await self._status.in_memory()
-        snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)
+    async def _snapshot(self, found: Mapping[str, CountedStatus], slices: Slices) -> Snapshot:
+        snapshot = Snapshot(in_memory=len(self._streams.in_memory()))
         room = self.keys
         for name, counted in found.items():
             measures = StreamMetrics.of(counted)
@@ -228,29 +229,19 @@ class Metrics:
     # -- what the store has to tell ------------------------------------------------------------------------------
 
     async def _ask_store(self) -> None:
-        """Loads streams that nobody used yet, and asks groups for their windows."""
+        """Asks groups for their windows."""
         try:
-            await self._load_some()
             for name in await self._groups.streams_by_name("", METRICS_GROUPS):
                 try:
                     self._measured[name] = await self._group(name)
-                except (UnknownGroup, NotOwner, StoreUnavailable):
-                    continue  # it is gone by now, or is in the metrics of another controller, or the store is away
+                except (UnknownGroup, StoreUnavailable):
+                    continue  # it is gone by now, or the store is away
                 except StrandlineError:
                     self._measured[name] = None
         except StrandlineError:
             return  # the store is away: counted where it failed, and the next scrape tries again
         except Exception:
             log.exception("reader groups could not be measured")
-
-    async def _load_some(self) -> None:
-        if self._loaded_until is None or len(self._streams.in_memory()) > self.keys:
-            return
-        names: Sequence[str] = await self._streams.names(self._loaded_until, METRICS_LOADED_STREAMS)
-        for name in names:
-            with suppress(StrandlineError):
-                await self._streams.get(name)
-        self._loaded_until = names[-1] if len(names) == METRICS_LOADED_STREAMS else None
 
     async def _group(self, name: str) -> GroupMetrics:
         window = await self._status.window_of_group(name)

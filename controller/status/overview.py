@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from controller.slices import Slices
 from controller.status.stream_status import by_trouble
-from strandline.wire.status import GroupStatus, State, StatusPart, StreamStatus
+from strandline.wire.status import GroupStatus, State, StreamStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +43,11 @@ class GroupsFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview(StreamsFound):
-    """All streams and groups at one moment, or those in memory; streams in trouble first, and groups in backlog.
-    `served_by` has the name of each stream's controller where several serve the store."""
+    """All streams and groups at one moment, or those in memory; streams in trouble first, and groups in
+    backlog."""
 
     at: int
     groups: GroupsFound
-    served_by: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +72,6 @@ def reading(
     """Of groups, each with its streams, those that read any of these streams, and those of these names."""
     wanted = set(streams)
     return {name: read for name, read in groups.items() if name in names or not wanted.isdisjoint(read)}
-
-
-def groups_of(part: StatusPart, groups: Mapping[str, Sequence[str]]) -> GroupsFound:
-    """The groups of a part; those without a status with the streams that they read by the store."""
-    unread = {name: UnreadGroup(code, groups[name]) for name, code in part.unread_groups.items() if name in groups}
-    return GroupsFound(groups=part.groups, unread=unread)
 
 
 async def in_order_of_trouble(streams: Sequence[StreamStatus], slices: Slices) -> tuple[StreamStatus, ...]:

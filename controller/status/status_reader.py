@@ -10,13 +10,11 @@ import asyncio
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
 from controller.clock import Clock
-from controller.cluster.records import Kind
 from controller.groups.service import Groups
 from controller.records.counts import StreamCounts
 from controller.slices import Slices
@@ -32,37 +30,27 @@ from controller.status.overview import (
     reading,
     summarize,
 )
-from controller.status.parts import PartAsked
 from controller.status.single_flight import SingleFlight, fresh_until
-from controller.status.status_view import Viewer
-from controller.status.stream_status import StreamDetails, details_steps, status_steps
+from controller.status.stream_status import StreamDetails, details_steps, status_of_stored, status_steps
 from controller.status.writer_status import WriterDetails, writer_details
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from strandline.access import EVERYTHING, fits
 from strandline.errors import (
-    NotOwner,
-    OwnerUndecided,
     Refused,
     StoreCorrupt,
     StoreUnavailable,
-    StrandlineError,
-    StreamAway,
     StreamLoading,
     UnknownGroup,
-    UnknownStream,
 )
 from strandline.wire.groups import GroupWindow
-from strandline.wire.status import GroupStatus, StatusPart, StreamStatus
+from strandline.wire.status import GroupStatus, StreamStatus
 
+NOTHING_COUNTED: Final = StreamCounts()  # here, of a stream that is not in memory
 STATUS_STREAMS: Final = 10_000  # the first by name
 STATUS_GROUPS: Final = 1_000  # the first by name
 
-STATUS_LOADS: Final = 100  # streams that are not in memory, read from the store for one answer
-STATUS_LOAD_WAIT_MS: Final = 500  # for each of these; one with very much in it is loaded for a later answer
 STATUS_PAGE_NAMES: Final = 1_000  # read from the store at a time
-STATUS_GROUPS_AT_ONCE: Final = 16  # groups for such a part, some of whose streams other controllers may own
-STATUS_GROUPS_WAIT_MS: Final = 700  # how long these are waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +83,7 @@ class StatusReader:
         self._walking = asyncio.Lock()  # two callers at once do not read the same writers twice
         self._overviews = SingleFlight(self._read_all, clock, stopwatch)
         self._summaries = SingleFlight(self._sum_up, clock, stopwatch)
-        self._in_memory = SingleFlight(self._read_loaded, clock, stopwatch)
+        self._counted = SingleFlight(self._read_counted, clock, stopwatch)
         self._details = SingleFlight(self._read_details, clock, stopwatch)
         self._group_names = SingleFlight(self._list_groups, clock, stopwatch)
         self._of_groups = SingleFlight(self._read_group, clock, stopwatch, most=STATUS_GROUPS)
@@ -111,9 +99,9 @@ class StatusReader:
         """The same in numbers, of the streams whose names fit a pattern, and of groups that read no others."""
         return await self._summaries.get((pattern, stored))
 
-    async def in_memory(self) -> Mapping[str, CountedStatus]:
-        """All streams in memory, sorted by name, with their counts. It never reads the store."""
-        return await self._in_memory.get(None)
+    async def counted(self, *, stored: bool) -> Mapping[str, CountedStatus]:
+        """All streams by name, with what this controller counted of each. Without `stored`, those in memory."""
+        return await self._counted.get(stored)
 
     async def of_streams(self, names: Iterable[str]) -> StreamsFound:
         """These streams, in this order, without those that do not exist. It does not raise if the store is away."""
@@ -169,22 +157,6 @@ class StatusReader:
         """The groups that read any of these streams, and those of these names. Raises StoreUnavailable."""
         return await self._read_groups(reading(await self.group_names(), streams, names))
 
-    async def part(self, asked: PartAsked) -> StatusPart:
-        """What this controller has of several streams and groups, for one of several controllers. It does not raise if
-        the store is away."""
-        with suppress(StoreUnavailable):
-            await self.group_names()  # a writer may be called as one
-        found = await self._read(asked.streams, self.slices(), must_read=False)
-        groups, unread_groups = await self._read_groups_at_once(asked.groups)
-        return StatusPart(streams=found.streams, unread=found.unread, groups=groups, unread_groups=unread_groups)
-
-    def seen_by(self, viewer: Viewer) -> StatusReader:
-        """Everybody sees the same: it is the pages and routes that leave out what the viewer may not see."""
-        return self
-
-    def served_by(self, kind: Kind, name: str) -> None:
-        """There is one controller, so that there is nothing to tell apart."""
-
     def slices(self) -> Slices:
         """Slices for further work on a result."""
         return Slices(self._stopwatch)
@@ -192,7 +164,7 @@ class StatusReader:
     def forget(self) -> None:
         """Drops all shared results, so that the next call computes new ones."""
         self._cached.clear()
-        for each in (self._overviews, self._summaries, self._in_memory, self._details, self._group_names):
+        for each in (self._overviews, self._summaries, self._counted, self._details, self._group_names):
             each.forget()
         self._of_groups.forget()
 
@@ -211,11 +183,11 @@ class StatusReader:
             groups=in_order_of_backlog(groups),
         )
 
-    async def _read_loaded(self, _: None, slices: Slices) -> Mapping[str, CountedStatus]:
-        found = {}
-        for loaded in sorted(self._streams.in_memory(), key=lambda each: each.name):
-            found[loaded.name] = CountedStatus(await self._status(loaded, slices), loaded.counts)
-        return found
+    async def _read_counted(self, stored: bool, slices: Slices) -> Mapping[str, CountedStatus]:
+        loaded = {each.name: each.counts for each in self._streams.in_memory()}
+        names = await self.names() if stored else sorted(loaded)
+        found = await self._read(names, slices, must_read=False)
+        return {each.stream: CountedStatus(each, loaded.get(each.stream, NOTHING_COUNTED)) for each in found.streams}
 
     async def names(self) -> list[str]:
         """The names of all streams that the store has, up to a bound. Raises StoreUnavailable."""
@@ -230,28 +202,33 @@ class StatusReader:
     async def _read(self, names: Iterable[str], slices: Slices, *, must_read: bool) -> StreamsFound:
         found: list[StreamStatus] = []
         unread: dict[str, str] = {}
-        loads, not_loaded = STATUS_LOADS, StreamLoading.code
-        for name in names:
-            loaded = self._streams.find_loaded(name)
-            if loaded is None and not loads:
-                unread[name] = not_loaded
-            elif loaded is None:
-                loads -= 1
-                try:
-                    loaded = await self._streams.get(name, wait_ms=STATUS_LOAD_WAIT_MS)
-                except UnknownStream:
-                    continue
-                except (StreamLoading, StoreCorrupt) as error:
-                    unread[name] = error.code
-                except NotOwner as error:
-                    loads, unread[name] = loads + 1, error.code  # nothing was loaded
-                except StoreUnavailable as error:
-                    if must_read:
-                        raise
-                    unread[name] = not_loaded = error.code
-                    loads = 0  # the store would fail for the others too
-            if loaded is not None:
-                found.append(await self._status(loaded, slices))
+        names = list(names)
+        try:
+            await self._streams.refresh()
+        except StoreUnavailable:
+            if must_read:
+                raise
+        for start in range(0, len(names), STATUS_PAGE_NAMES):
+            page = names[start : start + STATUS_PAGE_NAMES]
+            others = [each for each in page if self._streams.find_loaded(each) is None]
+            try:
+                stored = await self._streams.statuses(others)
+            except StoreUnavailable as error:
+                if must_read:
+                    raise
+                stored, unread = {}, unread | dict.fromkeys(others, error.code)
+            for name in page:
+                loaded = self._streams.find_loaded(name)
+                if loaded is not None:
+                    found.append(await self._status(loaded, slices))
+                elif name in self._streams.damaged:
+                    unread[name] = StoreCorrupt.code
+                elif name in stored:
+                    try:
+                        found.append(status_of_stored(stored[name], *self._clock.moment()))
+                    except ValueError:
+                        unread[name] = StoreCorrupt.code
+                    await slices.turn()
         return StreamsFound(streams=tuple(found), unread=unread)
 
     async def _status(self, loaded: LoadedStream, slices: Slices) -> StreamStatus:
@@ -299,39 +276,12 @@ class StatusReader:
                 found.append((await self._of_groups.get(name)).status)
             except UnknownGroup:
                 continue
-            except (StreamLoading, StoreCorrupt, NotOwner, StreamAway, Refused) as error:
+            except (StreamLoading, StoreCorrupt, Refused) as error:
                 unread[name] = UnreadGroup(error.code, streams)
         return GroupsFound(groups=tuple(found), unread=unread)
 
-    async def _read_groups_at_once(self, names: Sequence[str]) -> tuple[tuple[GroupStatus, ...], dict[str, str]]:
-        """Groups, and the codes of problems. Other controllers may own their streams: groups do not wait for each
-        other, and a group that takes long is not waited for."""
-        turns = asyncio.Semaphore(STATUS_GROUPS_AT_ONCE)
-
-        async def read_group(name: str) -> GroupStatus:
-            async with turns:
-                return (await self._of_groups.get(name)).status
-
-        found: list[GroupStatus] = []
-        unread: dict[str, str] = {}
-        asked = {name: asyncio.create_task(read_group(name), name="status") for name in names}
-        if asked:
-            await asyncio.wait(asked.values(), timeout=STATUS_GROUPS_WAIT_MS / 1000)
-        for name, task in asked.items():
-            if not task.done():
-                task.cancel()  # what it waits for goes on, for the next one who asks
-                unread[name] = OwnerUndecided.code
-                continue
-            try:
-                found.append(task.result())
-            except UnknownGroup:
-                continue
-            except StrandlineError as error:
-                unread[name] = error.code
-        return tuple(found), unread
-
     async def _read_group(self, name: str, _: Slices) -> GroupRead:
-        window = await self._groups.window_so_far(name)
+        window = await self._groups.window(name)
         membership = (await self._groups.get(name)).membership
         status = GroupStatus(
             group=name,

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from controller.records.cadence import NO_CADENCE
-from controller.slices import Steps
+from controller.records.counts import RATE_MS
+from controller.slices import Steps, next_step
 from controller.status.condition import COUNTING, Facts, condition, greatest
 from controller.status.condition_text import reason_of
-from controller.storage.counts import Totals
+from controller.storage.stream_status import Totals
 from controller.streams.loaded_stream import LoadedStream
 from controller.wording import is_epoch
 from strandline.core.aggregate import Holder
@@ -29,6 +31,7 @@ from strandline.wire.status import KeyStatus, StreamStatus, gravity_of
 from strandline.wire.streams import holder_reply
 
 PROGRAMS_SHOWN: Final = 64  # writers of a stream that are called as a reader group
+STORED_KEYS: Final = 100  # of a stream, in its stored status
 STATUS_EXCLUDED: Final = 16  # writers that a mark leaves out, named; all are counted
 
 
@@ -128,7 +131,7 @@ _RANKS: Final = {
 def status_steps(loaded: LoadedStream, now: int, groups: Set[str] = frozenset()) -> Steps[StreamStatus]:
     """The status of a stream; `groups` are the names of reader groups. A few writers are a step; nothing is changed."""
     writers = yield from _writers_of(loaded, None)
-    return _status(loaded, writers, now, groups)
+    return _status(loaded, writers, now, groups)[0]
 
 
 def details_steps(loaded: LoadedStream, now: int, groups: Set[str]) -> Steps[StreamDetails]:
@@ -142,7 +145,7 @@ def details_steps(loaded: LoadedStream, now: int, groups: Set[str]) -> Steps[Str
         writers[key] = [each.status for each in of_key]
         yield
     return StreamDetails(
-        stream=_status(loaded, found, now, groups),
+        stream=_status(loaded, found, now, groups)[0],
         last_entry=(loaded.origin.identity, loaded.journal.last_seq),
         writers=writers,
         noted=found.noted,
@@ -186,21 +189,98 @@ def _writers_of(loaded: LoadedStream, holders: Mapping[str, str | None] | None) 
     return found
 
 
-def _status(loaded: LoadedStream, writers: _Writers, now: int, groups: Set[str]) -> StreamStatus:
-    stream, totals = loaded.stream, loaded.counts.totals
-    keys = {key: _key(loaded, key, writers, now, totals) for key in sorted(stream.keys or {DEFAULT_KEY})}
+class StoredStatus(msgspec.Struct, frozen=True):
+    """The status of a stream at a moment, and what it depends on besides the clock."""
+
+    status: StreamStatus
+    facts: Mapping[str, Facts]  # by key
+    served: int  # the served time at that moment
+    rest_lag_ms: int | None  # how far behind the clock an idle stream of the ingestion domain goes on
+
+
+_stored = msgspec.json.Decoder(StoredStatus)
+_encoder = msgspec.json.Encoder()
+
+
+def stored_status(loaded: LoadedStream, now: int, served: int, groups: Set[str]) -> bytes:
+    """What the store is to have, as JSON. Of very many keys it has those in the gravest states."""
+    steps = _writers_of(loaded, None)
+    while (done := next_step(steps)) is None:
+        pass
+    status, facts = _status(loaded, done.result, now, groups)
+    if len(status.keys) > STORED_KEYS:
+        gravest = sorted(status.keys, key=lambda key: gravity_of(status.keys[key]))[-STORED_KEYS:]
+        facts = {key: facts[key] for key in gravest}
+        keys, held_by = ({key: each[key] for key in gravest} for each in (status.keys, status.held_by))
+        status = replace(status, keys=keys, held_by=held_by)
+    return _encoder.encode(StoredStatus(status, facts, served, loaded.stream.rest_lag_ms(now)))
+
+
+def status_of_stored(text: str, now: int, served: int) -> StreamStatus:
+    """A stored status at a later moment. Raises ValueError for what cannot be read."""
+    stored = _stored.decode(text)
+    now, silence = max(now, stored.status.seen_at), max(0, served - stored.served)
+    keys = {key: _key_at(stored, key, now, silence) for key in stored.status.keys}
+    return replace(stored.status, seen_at=now, **_of_keys(keys))
+
+
+def _key_at(stored: StoredStatus, name: str, now: int, silence: int) -> KeyStatus:
+    key, passed, sealed = stored.status.keys[name], now - stored.status.seen_at, stored.status.sealed
+    rest = None if stored.rest_lag_ms is None or name != DEFAULT_KEY else now - stored.rest_lag_ms
+    resting = None if rest is None or (key.mark_time is not None and rest <= key.mark_time) else rest
+    facts = stored.facts[name]
+    facts = facts._replace(silent_ms=facts.silent_ms + silence, resting=resting is not None)
+    state, began = condition(facts, now)
+    time, holder = greatest(key.mark_time, resting), key.held_by
+    if holder is not None and holder.last_heard_ms_ago is not None:
+        left = None if holder.released_in_ms is None else max(0, holder.released_in_ms - silence)
+        holder = replace(holder, last_heard_ms_ago=holder.last_heard_ms_ago + silence, released_in_ms=left)
+    peak_lag = key.event_time_lag_ms
+    is_quiet = key.marked_at is None or now - key.marked_at >= RATE_MS
+    found = replace(
+        key,
+        time=time,
+        resting=resting,
+        lag_ms=None if sealed else _lag(time, now),
+        event_time_lag_ms=None if peak_lag is None else peak_lag + passed,
+        marks_per_second=0.0 if is_quiet else key.marks_per_second,
+        state=state,
+        state_since=began,
+        held_by=holder,
+        held_since=facts.held_since if state.stands_still else None,
+        trouble=state.value if state.in_trouble else None,
+        since=began if state.in_trouble else None,
+    )
+    return replace(found, reason=reason_of(found, now))
+
+
+def _of_keys(keys: Mapping[str, KeyStatus]) -> dict[str, Any]:
+    """What follows for a stream from the status of its keys."""
     worst = max(keys.values(), key=gravity_of)
-    return StreamStatus(
+    return {
+        "state": worst.state,
+        "state_since": worst.state_since,
+        "reason": worst.reason,
+        "trouble": worst.trouble,
+        "since": worst.since,
+        "lag_ms": max((key.lag_ms for key in keys.values() if key.lag_ms is not None), default=None),
+        "held_by": {name: key.held_by for name, key in keys.items()},
+        "keys": keys,
+    }
+
+
+def _status(
+    loaded: LoadedStream, writers: _Writers, now: int, groups: Set[str]
+) -> tuple[StreamStatus, Mapping[str, Facts]]:
+    """The status, and by key what it depends on."""
+    stream, totals = loaded.stream, loaded.counts.totals
+    found = {key: _key(loaded, key, writers, now, totals) for key in sorted(stream.keys or {DEFAULT_KEY})}
+    keys, facts = {key: each for key, (each, _) in found.items()}, {key: each for key, (_, each) in found.items()}
+    status = StreamStatus(
         stream=loaded.name,
         seen_at=now,
-        state=worst.state,
-        state_since=worst.state_since,
-        reason=worst.reason,
-        trouble=worst.trouble,
-        since=worst.since,
         sealed=loaded.sealed,
         time_domain=stream.config.time_domain,
-        lag_ms=max((key.lag_ms for key in keys.values() if key.lag_ms is not None), default=None),
         segments=len(stream.graph),
         writers={str(state): count for state, count in sorted(writers.states.items())},
         writer_count=len(stream.writers),
@@ -209,12 +289,12 @@ def _status(loaded: LoadedStream, writers: _Writers, now: int, groups: Set[str])
         notes=totals.notes,
         late_notes=totals.late_notes,
         refusals=totals.refusals,
-        held_by={name: key.held_by for name, key in keys.items()},
-        keys=keys,
+        **_of_keys(keys),
     )
+    return status, facts
 
 
-def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: Totals) -> KeyStatus:
+def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: Totals) -> tuple[KeyStatus, Facts]:
     stream, counts, sealed = loaded.stream, loaded.counts, loaded.sealed
     of_key, cadence = writers.by_key.get(key, _NOBODY), counts.cadences.get(key, NO_CADENCE)
     chain, peak, held = loaded.chains.get(key), of_key.peak, counts.held.get(key)
@@ -259,7 +339,7 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int, totals: To
         trouble=state.value if state.in_trouble else None,
         since=began if state.in_trouble else None,
     )
-    return replace(status, reason=reason_of(status, now))
+    return replace(status, reason=reason_of(status, now)), facts
 
 
 def _facts(

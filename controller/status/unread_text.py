@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from strandline.errors import (
-    NotOwner,
-    OwnerUndecided,
     StoreCorrupt,
-    StreamAway,
     StreamLoading,
     StreamRecreated,
     UnknownStream,
@@ -17,11 +14,8 @@ from strandline.errors import (
 _WHY: Final = {
     StreamLoading.code: "is being read from the store",
     StoreCorrupt.code: "cannot be read: `strandline check` says where",
-    NotOwner.code: "not known: no controller that can be reached serves it at this moment",
-    OwnerUndecided.code: "not known: its controller does not answer",
     UnknownStream.code: "cannot be read: one of its streams was deleted",
     StreamRecreated.code: "cannot be read: one of its streams was deleted and created again",
-    StreamAway.code: "not known: the controller of one of its streams does not answer",
 }
 
 

@@ -3,8 +3,8 @@
 SQLite       a file with a snapshot of the store (`VACUUM INTO`); a controller may serve meanwhile
 PostgreSQL   a file in pg_dump's custom format, also a snapshot
 
-A restored store is older than what its writers and readers know. `terms.start_over` makes sure that no epoch or fence
-is given out twice, and that every earlier registration is fenced.
+A restored store is older than what its writers and readers know. `heads.start_over` makes sure that no epoch is
+given out twice, and that every earlier registration is fenced.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, func, inspect, select
 
 from controller.storage import schema, upgrade
-from controller.storage.cluster import restore_shards
 from controller.storage.files import new_file
+from controller.storage.heads import start_over
 from controller.storage.inspection import reading
 from controller.storage.kinds import kind_of, parse_url
+from controller.storage.presence import check_nobody_serves
 from controller.storage.refusals import NoBackup, WrongSchema, shown
-from controller.storage.terms import start_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,12 @@ def restore(url: str, file: Path | None, now: int) -> Restored:
     if file is not None and not file.is_file():
         raise NoBackup(path=str(file), reason="the file does not exist")
     with kind_of(parsed).restored(parsed, file) as connection:
+        check_nobody_serves(connection, shown(parsed))
         return _finish_restore(connection, now)
 
 
 def _finish_restore(connection: Connection, now: int) -> Restored:
     served_until = start_over(connection, now)
-    if kind_of(connection).serves_many:
-        together = restore_shards(connection, now)
-        served_until = max((each for each in (served_until, together) if each is not None), default=None)
     return Restored(
         streams=connection.execute(select(func.count()).select_from(schema.stream)).scalar_one(),
         groups=connection.execute(select(func.count()).select_from(schema.reader_group)).scalar_one(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,23 +11,12 @@ from sqlalchemy import URL, Connection, Engine
 
 from controller.storage import upgrade
 from controller.storage.kinds import kind_of, parse_url
-from controller.storage.postgresql import (
-    Timeline,
-    joint_engine,
-    reading_engine,
-)
-from controller.storage.refusals import (
-    NoStore,
-    OneController,
-    StoreAway,
-    shown,
-)
-from controller.storage.rewind import Rewound, rewind
+from controller.storage.presence import check_nobody_serves
+from controller.storage.refusals import shown
 from controller.storage.schema import REVISION
-from controller.storage.session import Sessions, StoreSession, sessions_of
+from controller.storage.session import Sessions
 from controller.storage.sqlite import ServedFiles
 from controller.storage.transaction import refusing, transaction
-from strandline.errors import StoreCorrupt
 
 
 @dataclass(slots=True)
@@ -75,6 +64,7 @@ def open_database(url: str) -> Database:
         writer = opened.enter_context(engines.writing.connect())
         with transaction(writer):
             kind.check(writer, parsed)
+            kind.reserve(writer, ["schema"])  # several controllers may begin at once
             fresh = _make_if_empty(writer, parsed)
         reader = opened.enter_context(engines.reading.connect())
         files = kind.files(parsed)
@@ -91,69 +81,12 @@ def _make_if_empty(writer: Connection, url: URL) -> bool:
     return fresh
 
 
-@dataclass(slots=True)
-class JointSessions:
-    """The connections of a controller that serves a store together with others: for its beats, and for its other
-    requests about shards. Each is used by one thread."""
-
-    beat_connection: Connection
-    request_connection: Connection
-    beats: StoreSession
-    requests: StoreSession
-    timeline: Timeline
-    _others: Sequence[StoreSession]  # all but that of the beats
-    _open: ExitStack
-
-    def renew(self) -> None:
-        """Ends all sessions: the store is on another timeline, or an old one lives on beside it. Call it in the thread
-        of the beats."""
-        self.timeline.leave()
-        for session in self._others:
-            session.cut()
-        self.beat_connection.invalidate()
-
-    def close(self) -> None:
-        self._open.close()
-
-
-def open_joint(url: str) -> tuple[Database, JointSessions]:
-    """Opens a PostgreSQL store to serve it together with other controllers; creates its schema if it is empty.
-
-    Raises what `open_database` raises, and OneController for a store that takes no second one.
-    """
-    parsed = parse_url(url)
-    if not kind_of(parsed).serves_many:
-        raise OneController(store=shown(parsed))
-    with ExitStack() as opened, ExitStack() as joint, refusing(parsed):
-        timeline = Timeline()
-        engines = joint_engine(parsed, timeline, leading=True), joint_engine(parsed, timeline)
-        beats, requests = sessions_of(engines, joint)
-        first, second = (joint.enter_context(engine.connect()) for engine in engines)
-        writing = joint_engine(parsed, timeline)
-        reading, loading = (reading_engine(parsed, timeline=timeline) for _ in range(2))
-        sessions = Sessions(*sessions_of((writing, reading, loading), opened))
-        writer = opened.enter_context(writing.connect())
-        with transaction(writer):
-            upgrade.one_at_a_time(writer)
-            fresh = _make_if_empty(writer, parsed)
-        reader = opened.enter_context(reading.connect())
-        database = Database(writer, reader, loading, opened.pop_all(), fresh, sessions)
-        others = (requests, *sessions)
-        return database, JointSessions(first, second, beats, requests, timeline, others, joint.pop_all())
-
-
-def check_store(url: str, *, joint: bool = False) -> bool:
-    """Opens and closes a store, to report its errors before serving begins. Raises what `open_database` raises, or what
-    `open_joint` raises if it is to be served together with other controllers.
+def check_store(url: str) -> bool:
+    """Opens and closes a store, to report its errors before serving begins. Raises what `open_database` raises.
 
     Returns whether the store was empty, and its schema was created.
     """
-    if joint:
-        database, sessions = open_joint(url)
-        sessions.close()
-    else:
-        database = open_database(url)
-    with database:
+    with open_database(url) as database:
         return database.fresh
 
 
@@ -165,9 +98,8 @@ def migrating(url: str) -> Iterator[Connection]:
     with ExitStack() as opened, refusing(parsed):
         engines = kind.serving(parsed, opened, statement_timeout_ms=0)  # a step may take its time
         with engines.writing.connect() as connection, transaction(connection):
-            if kind.serves_many:
-                upgrade.one_at_a_time(connection)
             upgrade.check_ours(connection, shown(parsed))
+            check_nobody_serves(connection, shown(parsed))
             yield connection
 
 
@@ -178,25 +110,5 @@ def migrate(url: str) -> tuple[str | None, str]:
         if upgrade.is_empty(connection):
             upgrade.make(connection)
         elif before != REVISION:
-            if kind_of(connection).serves_many:
-                upgrade.end_all(connection)
             upgrade.upgrade(connection)
         return before, REVISION
-
-
-def set_clock_back(url: str, now: int) -> Rewound:
-    """Sets a store's clock back to `now`, the host's time, if it ran ahead; to the database server's time where several
-    controllers have served the store. Raises StoreRefused, also CannotRewind."""
-    parsed = parse_url(url)
-    kind = kind_of(parsed)
-    if not kind.exists(parsed):
-        raise NoStore(store=shown(parsed))
-    with ExitStack() as opened, refusing(parsed):
-        engines = kind.serving(parsed, opened, statement_timeout_ms=0)
-        try:
-            with engines.writing.connect() as connection, transaction(connection):
-                upgrade.check_ours(connection, shown(parsed))
-                upgrade.check(connection)
-                return rewind(connection, shown(parsed), now)
-        except StoreCorrupt as error:
-            raise StoreAway(store=shown(parsed), reason=f"{error}: run `strandline check`") from error

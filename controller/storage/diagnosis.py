@@ -29,7 +29,6 @@ class Cause(StrEnum):
     SILENT = "silent"
     AWAY = "away"
     REFUSED = "refused"
-    TAKEN_OVER = "taken_over"
     OTHER = "other"
 
 
@@ -61,17 +60,6 @@ class StoreSilent(StoreTrouble):
     cause = Cause.SILENT
     says = "the store has not answered for {seconds:g} s"
     seconds: float
-
-
-class LockHeld(StoreTrouble):
-    """A session other than the controller's current one holds the lock of the store."""
-
-    cause = Cause.LOCKED
-
-    says = (
-        "another session holds the lock of the store: an earlier one of this controller that the server has not "
-        "ended yet, or a command that works on the store"
-    )
 
 
 _SYSTEM: Final[Mapping[int, Diagnosis]] = {
@@ -106,3 +94,8 @@ def diagnose(error: BaseException) -> Diagnosis:
         case _:
             found = (of_driver(error) for of_driver in OF_DRIVERS)
             return next(filter(None, found), Diagnosis(Cause.OTHER, type(error).__name__))
+
+
+def is_locked(error: BaseException) -> bool:
+    """Whether the store failed because somebody else holds a lock."""
+    return diagnose(error).cause is Cause.LOCKED

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Table, select
 
 from controller.storage import schema
-from controller.storage.journal import JOURNAL_OF_GROUP, Ends, ends_of
-from controller.storage.rows import AnyRow, InShard, Values, to_json
-from controller.storage.unreadable import check_name_of, decoded, made_of_rows
+from controller.storage.heads import Head, head_of
+from controller.storage.rows import AnyRow, Values, to_json
+from controller.storage.subjects import Kind, Subject
+from controller.storage.unreadable import check_name_of, decoded
 from strandline.access import EVERYTHING
 
 
@@ -26,13 +27,12 @@ class StoredGroup:
     epochs: int
     caught_up: bool
     created_at: int
-    fence: int
+    head: Head
     readers: dict[str, tuple[int, int, int]]  # epoch, heard_at, served_at
     offsets: dict[tuple[str, str], int]
     unsettled: dict[tuple[str, str], int]  # the settled offset, if it is below the one that was read
     owners: dict[tuple[str, str], str]
     held: dict[str, int]  # by key, the watermark that was reported
-    journal: Ends
 
 
 def group_values(
@@ -43,9 +43,6 @@ def group_values(
     caught_up: bool,
     held: dict[str, int],
     created_at: int,
-    owner: str,
-    fence: int,
-    place: InShard,
 ) -> Values:
     return {
         "name": name,
@@ -54,24 +51,26 @@ def group_values(
         "epochs": epochs,
         "caught_up": caught_up,
         "created_at": created_at,
-        "owner": owner,
-        "fence": fence,
         "held": to_json(held) if held else None,
-        **asdict(place),
     }
 
 
 def load_group(connection: Connection, name: str) -> StoredGroup | None:
     """Loads a group by its name; None if it does not exist."""
-    group, reader, place = schema.reader_group, schema.reader, schema.reader_position
     with connection.begin():
-        row = connection.execute(select(group).where(group.c.name == name)).one_or_none()
-        if row is None:
-            return None
-        settings, identities, held = decoded(group, row, parts_of)
-        readers = _all_of(connection, reader, reader.c.group == name)
-        places = _all_of(connection, place, place.c.group == name)
-        journal = ends_of(connection.execute(JOURNAL_OF_GROUP.ends, {"owner": name}))
+        return group_of_rows(connection, name)
+
+
+def group_of_rows(connection: Connection, name: str) -> StoredGroup | None:
+    """The same within the caller's transaction."""
+    group, reader, place = schema.reader_group, schema.reader, schema.reader_position
+    row = connection.execute(select(group).where(group.c.name == name)).one_or_none()
+    head = head_of(connection, Subject(Kind.GROUP, name))
+    if row is None or head is None:
+        return None
+    settings, identities, held = decoded(group, row, parts_of)
+    readers = _all_of(connection, reader, reader.c.group == name)
+    places = _all_of(connection, place, place.c.group == name)
     return StoredGroup(
         name=name,
         settings=settings,
@@ -79,13 +78,12 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         epochs=row.epochs,
         caught_up=row.caught_up,
         created_at=row.created_at,
-        fence=row.fence,
+        head=head,
         readers={each.name: (each.epoch, each.heard_at, each.served_at) for each in readers},
         offsets={(each.stream, each.segment): each.offset for each in places},
         unsettled={(each.stream, each.segment): each.settled for each in places if each.settled is not None},
         owners={(each.stream, each.segment): each.reader for each in places if each.reader is not None},
         held=held,
-        journal=journal,
     )
 
 
@@ -126,17 +124,12 @@ def parts_of(row: AnyRow) -> tuple[dict[str, Any], dict[str, str], dict[str, int
     return msgspec.json.decode(row.settings, type=dict[str, Any]), identities, held
 
 
-def progress_in(connection: Connection, group: str, stream: str) -> tuple[str | None, int | None, dict[str, int]]:
-    """The identity of the stream that a group reads under this name, None if it reads none; when a reader of the group
-    was last heard, None if it has none; and how far each segment is settled."""
-    table, reader, place = schema.reader_group, schema.reader, schema.reader_position
-    with connection.begin(), made_of_rows(group=group):
-        found = connection.execute(select(table.c.identities).where(table.c.name == group)).scalar_one_or_none()
-        heard_at = connection.execute(select(func.max(reader.c.heard_at)).where(reader.c.group == group)).scalar_one()
-        rows = _all_of(connection, place, (place.c.group == group) & (place.c.stream == stream))
-        identities = {} if found is None else msgspec.json.decode(found, type=dict[str, str])
-    settled = {each.segment: each.offset if each.settled is None else each.settled for each in rows}
-    return identities.get(stream), heard_at, settled
+def groups_with(connection: Connection, stream: str) -> Sequence[str]:
+    """The groups whose settings name a stream."""
+    table = schema.reader_group
+    query = select(table).where(table.c.settings.contains(to_json(stream), autoescape=True)).order_by(table.c.name)
+    with connection.begin():
+        return [row.name for row in connection.execute(query) if stream in _streams_of(row)]
 
 
 def groups_that_read(connection: Connection, stream: str) -> Sequence[str]:

@@ -4,8 +4,7 @@
     each row       it can be read
     marks          no seq is missing, times rise, cuts never go back and stay within the segments
     writers        positions are within the segments, epochs were given out, no floor is above the last mark
-    shards         none is missing or behind its streams, and each stream and group is in the one that its name gives
-    all of them    every fence was given out
+    all of them    a head, and a log that reaches to its version
 
 All checks see one snapshot. Memory holds a few rows at once, and the segments of one stream at a time.
 """
@@ -18,18 +17,19 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import URL, Column, Connection, Select, Table, func, select
+from sqlalchemy import URL, Column, Connection, Select, Table, select
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage import schema, upgrade
 from controller.storage.diagnosis import diagnose
 from controller.storage.groups import parts_of
+from controller.storage.heads import Head, head_of
 from controller.storage.kinds import kind_of, parse_url
 from controller.storage.load import stream_of
 from controller.storage.marks import MarkRows
 from controller.storage.refusals import shown
 from controller.storage.rows import AnyRow, segment_of
-from controller.storage.shards import KINDS, shard_of
+from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import refusing
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, printable
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
@@ -111,11 +111,8 @@ class Inspection:
         snapshot = self._connection.begin()
         try:
             yield from self._guarded(self._database())
-            newest = self._connection.execute(select(func.max(schema.served.c.fence))).scalar_one() or 0
-            shards = self._shards_served()
-            yield from self._guarded(self._shards())
-            yield from self._guarded(self._every(schema.stream, newest, shards))
-            yield from self._guarded(self._every(schema.reader_group, newest, shards))
+            yield from self._guarded(self._every(schema.stream))
+            yield from self._guarded(self._every(schema.reader_group))
         finally:
             snapshot.rollback()  # nothing was changed, and in a damaged file of SQLite COMMIT fails
 
@@ -145,49 +142,10 @@ class Inspection:
         column = next(iter(table.primary_key))
         return self._rows(select(table).where(column == owner).order_by(*(order or table.primary_key)))
 
-    # -- shards --------------------------------------------------------------------------------------------------
-
-    def _shards(self) -> Iterator[StoreFault]:
-        """Checks that all shards are there, and that each stream and group is in the one that its name gives."""
-        table = schema.shard
-        counts = self._connection.execute(select(schema.cluster.c.shards)).scalars().all()
-        if len(counts) != 1:
-            reason = f"it has {len(counts)} rows, and must have one"
-            yield StoreFault(kind=FaultKind.MISSING, table=schema.cluster.name, reason=reason)
-            return
-        there = set(self._connection.execute(select(table.c.id)).scalars())
-        for number in sorted(there.symmetric_difference(range(counts[0]))):
-            reason = "it is one too many" if number in there else MISSING
-            yield StoreFault(kind=FaultKind.MISSING, table=table.name, row=f"id {number}", reason=reason)
-        for row in self._connection.execute(select(table).order_by(table.c.id)):
-            for reason in _contradictions(row):
-                yield StoreFault(kind=FaultKind.ORDER, table=table.name, row=f"id {row.id}", reason=reason)
-        for of_kind in (schema.stream, schema.reader_group):
-            placed: Select[Any] = select(of_kind.c.name, of_kind.c.shard).where(of_kind.c.shard.is_not(None))
-            for row in self._connection.execute(placed.execution_options(yield_per=CHECK_ROWS)):
-                expected = shard_of(KINDS[of_kind.name], row.name, counts[0])
-                if row.shard != expected:
-                    yield _of_row(of_kind, row, f"it is in shard {row.shard}, its name belongs to shard {expected}")
-
     # -- streams and groups --------------------------------------------------------------------------------------
 
-    def _shards_served(self) -> dict[int, _ServedShard]:
-        """The shards that controllers have served together, by id."""
-        table, owner = schema.shard, schema.controller
-        query = (
-            select(table.c.id, table.c.fence, table.c.clock_floor, owner.c.clock_bound)
-            .join_from(table, owner, table.c.owner == owner.c.id, isouter=True)
-            .where(table.c.fence > 0)
-        )
-        found = {}
-        for row in self._connection.execute(query):
-            # What is no number is damage, which other checks tell: here it must not end the whole inspection.
-            clocks = [clock for clock in (row.clock_floor, row.clock_bound) if isinstance(clock, int)]
-            found[row.id] = _ServedShard(row.fence, max(clocks, default=0))
-        return found
-
-    def _every(self, table: Table, alone: int, shards: Mapping[int, _ServedShard]) -> Iterator[StoreFault]:
-        """Checks all streams or groups. `alone` is the newest fence of a controller that served alone."""
+    def _every(self, table: Table) -> Iterator[StoreFault]:
+        """Checks all streams or groups."""
         of_one = self._stream if table is schema.stream else self._group
         for row in self._rows(select(table).order_by(table.c.name)):
             try:
@@ -196,24 +154,21 @@ class Inspection:
             except StoreCorrupt as error:
                 yield _fault(error)
                 continue
-            shard = shards.get(row.shard)
-            newest = alone if shard is None else shard.fence
-            if row.fence > newest:
-                yield _of_row(table, row, _not_given_out(f"its fence {row.fence}", newest))
-            if shard is None and shards:
-                yield _of_row(table, row, f"it is in shard {row.shard}, which no controller served")
-            if shard is not None and table is schema.stream and row.clock > shard.clock_bound:
-                reason = f"its clock {row.clock} is ahead of the one of its shard, {shard.clock_bound}"
-                yield _of_row(table, row, reason)
-            yield from self._guarded(of_one(row))
+            kind = Kind.STREAM if table is schema.stream else Kind.GROUP
+            head = head_of(self._connection, Subject(kind, row.name))
+            if head is None:
+                missing = corrupt(schema.head, {"kind": kind.value, "name": row.name}, MISSING)
+                yield replace(_fault(missing), kind=FaultKind.MISSING, **{kind.value: row.name})
+                continue
+            yield from self._guarded(of_one(row, head))
 
-    def _stream(self, row: AnyRow) -> Iterator[StoreFault]:
+    def _stream(self, row: AnyRow, head: Head) -> Iterator[StoreFault]:
         self.streams += 1
         known = _Known(row.name, row.epochs)
         yield from self._segments(known, row)
         yield from self._marks(known)
         yield from self._writers(known)
-        yield from self._changes(known)
+        yield from self._changes(known, head)
 
     def _segments(self, known: _Known, stream: AnyRow) -> Iterator[StoreFault]:
         segments, whole = [], True
@@ -274,7 +229,7 @@ class Inspection:
                 yield _of_row(table, row, f"it holds the state of another writer, {writer.name!r}")
             yield from known.writer_faults(table, row, writer)
 
-    def _changes(self, known: _Known) -> Iterator[StoreFault]:
+    def _changes(self, known: _Known, head: Head) -> Iterator[StoreFault]:
         table = schema.writer_change
         before: int | None = None
         for row in self._rows_of(table, known.stream):
@@ -289,8 +244,11 @@ class Inspection:
             before = row.seq
             for writer in writers:
                 yield from known.writer_faults(table, row, writer)
+        if before != head.version:
+            reason = f"the log ends at {before}, and the stream has version {head.version}"
+            yield StoreFault(kind=FaultKind.MISSING, stream=known.stream, table=table.name, reason=reason)
 
-    def _group(self, row: AnyRow) -> Iterator[StoreFault]:
+    def _group(self, row: AnyRow, _head: Head) -> Iterator[StoreFault]:
         self.groups += 1
         for table in (schema.reader, schema.reader_position):
             for each in self._rows_of(table, row.name):
@@ -301,24 +259,6 @@ class Inspection:
                     continue
                 if table is schema.reader and each.epoch > row.epochs:
                     yield _of_row(table, each, _not_given_out(f"its epoch {each.epoch}", row.epochs))
-
-
-@dataclass(frozen=True, slots=True)
-class _ServedShard:
-    """What streams and groups of a shard must not be ahead of."""
-
-    fence: int
-    clock_bound: int
-
-
-def _contradictions(shard: AnyRow) -> Iterator[str]:
-    """What is impossible in the row of a shard."""
-    if shard.fence == 0 and shard.owner is not None:
-        yield f"the controller {shard.owner} owns it, and it was never taken"
-    if (shard.restored_fence is None) != (shard.restored_at is None):
-        yield "of its last restore only the fence or the time is there"
-    if shard.restored_fence is not None and shard.restored_fence > shard.fence:
-        yield f"its fence {shard.fence} is below the one of its last restore, {shard.restored_fence}"
 
 
 @dataclass(slots=True)

@@ -1,10 +1,10 @@
-"""Journals as rows and back. Each topic has a ring of slots of its own, so a flood of one displaces no other."""
+"""Journals as rows and back. The newest entries of each topic are kept, so a flood of one displaces no other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from sqlalchemy import (
@@ -13,7 +13,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
-    func,
+    delete,
     literal,
     or_,
     select,
@@ -27,14 +27,12 @@ from controller.storage.unreadable import corrupt
 from strandline.access import EVERYTHING
 from strandline.errors import StoreCorrupt
 
-JOURNAL_ENTRIES: Final = 500  # of each topic; a further one replaces the oldest
+JOURNAL_ENTRIES: Final = 500  # of each topic; with a further one the oldest goes
 
 JOURNAL_RESUMED: Final = 64  # newest entries from which a stream that is loaded knows since when what holds
 
 # Topics that say since when something holds: a stream that is loaded goes on from their newest entries.
 RESUMED: Final = ("holding", "incomplete", "pause")
-# By topic: the slot and the seq of its newest entry.
-Ends: TypeAlias = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +75,27 @@ class JournalTable:
         self.table = table
         self.owner = owner
         column, whose = table.c, table.c[owner] == bindparam("owner")
-        newest = (
-            select(column.topic, func.max(column.seq).label("seq"))
-            .where(whose)
-            .group_by(column.topic)
-            .subquery("newest")
+        oldest = (
+            select(column.seq)
+            .where(whose, column.topic == bindparam("topic"))
+            .order_by(column.seq.desc())
+            .offset(JOURNAL_ENTRIES)
+            .limit(1)
         )
-        ends = select(column.topic, column.slot, column.seq)
-        self.ends = ends.join(newest, column.seq == newest.c.seq).where(whose)
+        # Without such an entry the comparison is with NULL, and nothing is deleted.
+        self.shorten = delete(table).where(whose, column.topic == bindparam("topic"))
+        self.shorten = self.shorten.where(column.seq <= oldest.scalar_subquery())
         resumed = or_(*(column.topic == topic for topic in RESUMED))
         self.resumed = select(table).where(whose, resumed).order_by(column.seq.desc()).limit(JOURNAL_RESUMED)
         after = column.seq > bindparam("after")
         self.newest = select(table).where(whose).order_by(column.seq.desc()).limit(bindparam("entries"))
         self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))
 
-    def values(self, name: str, slot: int, entry: StoredEntry) -> Values:
+    def values(self, name: str, entry: StoredEntry) -> Values:
         return {
             self.owner: name,
-            "topic": entry.topic,
-            "slot": slot,
             "seq": entry.seq,
+            "topic": entry.topic,
             "at": entry.at,
             "kind": entry.kind,
             "by": entry.by,
@@ -106,16 +105,6 @@ class JournalTable:
 
 JOURNAL_OF_STREAM: Final = JournalTable(schema.journal, "stream")
 JOURNAL_OF_GROUP: Final = JournalTable(schema.group_journal, "group")
-
-
-def next_slot(ends: Ends, topic: str) -> int:
-    """The slot of a topic's next entry. Once the ring is full, that is the slot of the oldest entry."""
-    return (ends[topic][0] + 1) % JOURNAL_ENTRIES if topic in ends else 0
-
-
-def ends_of(rows: Iterable[AnyRow]) -> Ends:
-    """The newest slot and seq of each topic."""
-    return {row.topic: (row.slot, row.seq) for row in rows}
 
 
 def resumed_entries(rows: Iterable[AnyRow]) -> Sequence[StoredEntry]:

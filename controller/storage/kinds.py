@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from sqlalchemy import URL, Connection, Engine, Table, make_url
+from sqlalchemy import URL, ColumnElement, Connection, Engine, Select, Table, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from controller.storage.diagnosis import OF_DRIVERS, Diagnosis
 from controller.storage.postgresql import PostgresqlStore
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown
+from controller.storage.rows import Columns
 from controller.storage.session import Engines
 from controller.storage.sqlite import ServedFiles, SqliteStore
 
@@ -27,7 +28,7 @@ class StoreKind(Protocol):
 
     @property
     def serves_many(self) -> bool:
-        """Whether several controllers may serve one store."""
+        """Whether several controllers may serve one store: then a cache may be behind it."""
 
     def exists(self, url: URL) -> bool:
         """Whether the store may exist."""
@@ -58,6 +59,22 @@ class StoreKind(Protocol):
 
     def rows(self, rows: list[dict[str, Any]]) -> Any:
         """Rows as the parameters of that insert."""
+
+    @property
+    def now(self) -> ColumnElement[Any]:
+        """The time of the database's clock in milliseconds, NULL if it has none of its own."""
+
+    def listed(self, name: str) -> Select[tuple[str]]:
+        """The texts of the parameter `name`, which is a list of them as JSON."""
+
+    def given(self, name: str, columns: Columns) -> Select[Any]:
+        """The rows of the parameter `name`, which is a list of them as JSON, with these columns."""
+
+    def reserve(self, connection: Connection, names: Sequence[str]) -> None:
+        """Waits until nobody else creates anything under these names, and lets nobody before the transaction ends."""
+
+    def end_stopped(self, connection: Connection) -> None:
+        """Ends the sessions of controllers that have stopped within a transaction, and with them their locks."""
 
     def back_up(self, url: URL, part: Path, file: Path) -> bool:
         """Writes a snapshot of the store to `part`, which becomes `file`; a controller may go on serving. Returns

@@ -6,15 +6,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
 
-from controller.cluster.records import Kind
 from controller.slices import Steps, next_step
 from controller.storage import schema
-from controller.storage.counts import StoredCounts, counts_of
-from controller.storage.journal import JOURNAL_OF_STREAM, RESUMED, Ends, StoredEntry, ends_of, resumed_entries
+from controller.storage.heads import Head, head_of
+from controller.storage.journal import JOURNAL_OF_STREAM, StoredEntry, resumed_entries
 from controller.storage.marks import MarkRows
 from controller.storage.paged_reads import FIRST_STEPS, ITEM_CHARACTERS, Step, pages
 from controller.storage.rows import (
@@ -23,12 +22,14 @@ from controller.storage.rows import (
     config_of,
     cut_of,
     numbers_of,
-    origin_of,
+    original_of,
     page_of,
     remainders_of,
     rows_of,
     segment_of,
 )
+from controller.storage.stream_status import StoredCounts, counts_of
+from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import MISSING, check_name_of, corrupt, decoded, made_of_rows
 from controller.storage.writer_states import StoredLog, writer_steps
 from strandline.core.aggregate import Remainder
@@ -47,10 +48,10 @@ MARK_ITEMS: Final = 8  # the work of loading a mark
 QUERY_ITEMS: Final = 32  # the work of running a query
 
 # Built once: building a query costs more than running it.
-_of_counts = schema.stream_counts.c
+_of_counts = schema.stream_status.c
 _STREAM: Final = (
     select(schema.stream, _of_counts.counts)
-    .outerjoin(schema.stream_counts, _of_counts.stream == schema.stream.c.name)
+    .outerjoin(schema.stream_status, _of_counts.stream == schema.stream.c.name)
     .where(schema.stream.c.name == bindparam("stream"))
 )
 _segment = schema.segment.c
@@ -86,13 +87,12 @@ class StoredStream:
 
     stream: Stream
     origin: StreamOrigin
-    fence: int
+    head: Head
     chains: dict[str, MarkChain]
     heads: dict[str, list[Mark]]  # the same marks without their cuts
     first_seqs: dict[str, int]
     places: dict[str, int]  # of the segments; a dropped one leaves a gap
     noted_at: dict[str, int]  # when each segment was last noted, if that was stored
-    journal: Ends
     counts: StoredCounts
     since: Sequence[StoredEntry]  # entries that say since when something holds, newest first
     log: StoredLog
@@ -141,9 +141,10 @@ def _ready_stream(connection: Connection, name: str, unserved: Unserved, steps_l
 
 def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps[StoredStream | None]:
     row = connection.execute(_STREAM, {"stream": name}).one_or_none()
-    if row is None:
+    head = head_of(connection, Subject(Kind.STREAM, name))
+    if row is None or head is None:
         return None
-    config, origin, head, remainders, passed = decoded(schema.stream, row, stream_of)
+    found = decoded(schema.stream, row, stream_of)
     step = Step()
     chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
     last_marks = [chain.last for chain in chains.values() if chain.last is not None]
@@ -151,21 +152,19 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
     stored = yield from writer_steps(connection, name)
     stream = Stream.restored(
         name,
-        config,
+        found.config,
         graph,
         sealed=row.sealed,
         epochs=row.epochs,
-        head=head,
-        clock=row.clock,
+        head=found.head,
+        clock=head.clock,
         writers=(),
         last_marks=last_marks,
-        remainders=remainders,
-        passed=passed,
+        remainders=found.remainders,
+        passed=found.passed,
         unserved=unserved,
     )
     last_times = {mark.key: mark.time for mark in last_marks}
-    journal = ends_of(connection.execute(JOURNAL_OF_STREAM.ends, {"owner": name}))
-    resumes = not journal.keys().isdisjoint(RESUMED)
     for writer in stored.writers.values():
         _forget_passed(writer, last_times)
         stream.restore_writer(writer)
@@ -173,23 +172,37 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
             yield
     return StoredStream(
         stream=stream,
-        origin=origin,
-        fence=row.fence,
+        origin=StreamOrigin(head.identity, row.created_at, found.original),
+        head=head,
         chains=chains,
         heads=heads,
         first_seqs=first_seqs,
         places=places,
         noted_at=noted_at,
-        journal=journal,
         counts=counts_of(row.counts),
-        since=resumed_entries(connection.execute(JOURNAL_OF_STREAM.resumed, {"owner": name})) if resumes else (),
+        since=resumed_entries(connection.execute(JOURNAL_OF_STREAM.resumed, {"owner": name})) if head.journaled else (),
         log=stored.log,
     )
 
 
-def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, Remainder], dict[str, int]]:
-    remainders, passed = remainders_of(row.remainders), numbers_of(row.passed)
-    return config_of(row.config), origin_of(row), cut_of(row.head), remainders, passed
+class StreamRow(NamedTuple):
+    """What the row of a stream has, besides plain columns."""
+
+    config: StreamConfig
+    original: tuple[tuple[str, float, float], ...] | None
+    head: Cut
+    remainders: dict[str, Remainder]
+    passed: dict[str, int]
+
+
+def stream_of(row: AnyRow) -> StreamRow:
+    return StreamRow(
+        config_of(row.config),
+        original_of(row.original),
+        cut_of(row.head),
+        remainders_of(row.remainders),
+        numbers_of(row.passed),
+    )
 
 
 def _forget_passed(writer: StreamWriter, last_times: dict[str, int]) -> None:
@@ -259,14 +272,15 @@ def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str
     return names
 
 
-def deleted_epochs(connection: Connection, kind: Kind, name: str) -> int:
-    """The greatest epoch that deleted streams or groups of this name gave out, 0 without any."""
-    with connection.begin():
-        return greatest_deleted_epoch(connection, kind, name)
+def epochs_before(connection: Connection, subject: Subject) -> int:
+    """An epoch that nothing of this name has passed, be it deleted, or lost when the store was restored. Runs within
+    the caller's transaction."""
+    restored_at = connection.execute(select(schema.service.c.restored_at)).scalar_one()
+    return max(greatest_deleted_epoch(connection, subject.kind, subject.name), restored_at or 0)
 
 
 def greatest_deleted_epoch(connection: Connection, kind: Kind, name: str) -> int:
-    """The same within a transaction."""
+    """The greatest epoch that deleted streams or groups of this name gave out, 0 without any."""
     table = schema.deleted
     query = select(table.c.epochs).where(table.c.kind == kind.value, table.c.name == name)
     return connection.execute(query).scalar_one_or_none() or 0

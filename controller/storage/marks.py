@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, bindparam
+from sqlalchemy import Connection, FromClause, Row, Select, and_, bindparam, func, select
 
 from controller.storage import schema
-from controller.storage.rows import mark_of, names_of, rows_of
+from controller.storage.given_rows import NUMBER, TEXT, given_rows, with_given_rows
+from controller.storage.rows import Values, mark_of, names_of, rows_of
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.mark import Mark
 from strandline.errors import StoreCorrupt
@@ -76,6 +77,51 @@ class MarkRows:
             raise corrupt(schema.excluded, of_row, MISSING)
         writers = decoded(schema.excluded, row, lambda row: names_of(row.writers))
         return tuple([self._names.setdefault(name, name) for name in writers])
+
+
+def marks_since(connection: Connection, since: Mapping[str, Mapping[str, int]]) -> dict[str, list[Mark]]:
+    """The marks of each of these streams that follow the given seqs, by key and in order, in one statement: of a key
+    that is not given, all. Runs within the caller's transaction."""
+    found: dict[str, list[Mark]] = {stream: [] for stream in since}
+    rows: list[Values] = [{"stream": stream, "key": None, "seq": None} for stream in since]
+    rows += [{"stream": stream, "key": key, "seq": seq} for stream, seqs in since.items() for key, seq in seqs.items()]
+    since_row: tuple[object, ...] = ()
+    excluded: tuple[str, ...] = ()
+    for row in connection.execute(_MARKS_SINCE[connection.dialect.name], given_rows(rows)):
+        mark = decoded(schema.mark, row, mark_of)
+        if row.excluded_since is not None:
+            if since_row != (since_row := (row.stream, row.key, row.excluded_since)):
+                excluded = _excluded_of(row)
+            mark = replace(mark, excluded=excluded)
+        found[row.stream].append(mark)
+    return found
+
+
+def _excluded_of(row: Row[Any]) -> tuple[str, ...]:
+    of_row = {"stream": row.stream, "key": row.key, "seq": row.excluded_since}
+    if row.writers is None:
+        raise corrupt(schema.excluded, of_row, MISSING)
+    try:
+        return tuple(names_of(row.writers))
+    except ValueError as error:
+        raise corrupt(schema.excluded, of_row, f"it cannot be read: {error}") from error
+
+
+def _marks_since(given: FromClause) -> Select[Any]:
+    """It looks up each key of the streams, whether it is given or not: there may be millions of marks."""
+    of_stream = select(func.min(_mark.key)).where(_mark.stream == given.c.stream).scalar_subquery()
+    keys = select(given.c.stream, of_stream.label("key")).where(given.c.key.is_(None)).cte("keys", recursive=True)
+    next_key = select(func.min(_mark.key)).where(_mark.stream == keys.c.stream, _mark.key > keys.c.key)
+    keys = keys.union_all(select(keys.c.stream, next_key.scalar_subquery()).where(keys.c.key.is_not(None)))
+    seq = select(given.c.seq).where(given.c.stream == keys.c.stream, given.c.key == keys.c.key).scalar_subquery()
+    of_key = and_(_mark.stream == keys.c.stream, _mark.key == keys.c.key, _mark.seq > func.coalesce(seq, 0))
+    excluded = schema.excluded.c
+    of_mark = and_(excluded.stream == _mark.stream, excluded.key == _mark.key, excluded.seq == _mark.excluded_since)
+    query = select(schema.mark, excluded.writers).select_from(keys).join(schema.mark, of_key)
+    return query.outerjoin(schema.excluded, of_mark).order_by(_mark.stream, _mark.key, _mark.seq)
+
+
+_MARKS_SINCE: Final = with_given_rows({"stream": TEXT, "key": TEXT, "seq": NUMBER}, _marks_since)
 
 
 class StoredMarks:

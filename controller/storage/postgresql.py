@@ -1,10 +1,10 @@
-"""PostgreSQL as a store: one controller for a database, by an advisory lock of the writing session."""
+"""PostgreSQL as a store, for any number of controllers."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +14,10 @@ from sqlalchemy import (
     URL,
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Engine,
+    Select,
     String,
     Table,
     bindparam,
@@ -26,15 +28,15 @@ from sqlalchemy import (
     func,
     inspect,
     select,
+    text,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
 from controller.storage import schema
-from controller.storage.diagnosis import Cause, Diagnosis, StoreTrouble, diagnose
+from controller.storage.diagnosis import Cause, Diagnosis, diagnose
 from controller.storage.refusals import (
-    AlreadyServed,
     DriverMissing,
     InTheWay,
     ProgramFailed,
@@ -44,23 +46,19 @@ from controller.storage.refusals import (
     WrongSchema,
     shown,
 )
-from controller.storage.rows import to_json
+from controller.storage.rows import Columns, to_json
 from controller.storage.session import Engines, Sessions, sessions_of
 from strandline.redaction import redact
 
 CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
-TAKE_OVER_WAIT_MS: Final = 3_000  # PostgreSQL: the wait for the session of a controller that was killed to end
+LOCK_WAIT_MS: Final = 1_000  # PostgreSQL: the wait for a lock, until stopped sessions are ended that may have it
 STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
-IDLE_COMMIT_MS: Final = 1_000  # PostgreSQL: from the check of a commit to its rows; past it the server ends the session
+IDLE_COMMIT_MS: Final = 2_000  # PostgreSQL: from a lock to its rows; past it the server ends the session
 VANISHED_CLIENT_MS: Final = 500  # PostgreSQL: how often the server looks whether who sent a statement is still there
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, after which either side counts it as lost
 
-LOCK: Final = int.from_bytes(b"strand")  # the key of the advisory lock
 STORE_NOW: Final = cast(func.floor(extract("epoch", func.clock_timestamp()) * 1000), BigInteger)  # the server's clock
-NOT_IN_TIME: Final = "55P03"  # lock_not_available
-_TIMELINE: Final = """
-SELECT CASE WHEN NOT pg_is_in_recovery()
-THEN system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END FROM pg_control_system()"""
+RESERVED: Final = 2  # of advisory locks: the namespace of names under which something is created
 
 # By SQLSTATE, or by its first characters, the class.
 _DIAGNOSES: Final[Mapping[str, Diagnosis]] = {
@@ -68,6 +66,7 @@ _DIAGNOSES: Final[Mapping[str, Diagnosis]] = {
     "58030": Diagnosis(Cause.DISK, "the disk of the database server failed to read or write"),
     "25006": Diagnosis(Cause.READ_ONLY, "the database takes no writes: the server is a standby, or set to read-only"),
     "55P03": Diagnosis(Cause.LOCKED, "another session has locked the rows to be written"),
+    "25P03": Diagnosis(Cause.SILENT, "the database server ended the session: this controller did nothing for too long"),
     "57014": Diagnosis(Cause.SILENT, "the database server cancelled a statement that took too long"),
     "57P03": Diagnosis(Cause.AWAY, "the database server is starting or shutting down"),
     "57P": Diagnosis(Cause.AWAY, "the database server ended the session"),
@@ -82,122 +81,45 @@ _DIAGNOSES: Final[Mapping[str, Diagnosis]] = {
 _CONNECTION: Final = Diagnosis(Cause.AWAY, "the database server cannot be reached, or the connection to it was lost")
 
 
-class TimelineLeft(StoreTrouble):
-    """PostgreSQL has failed over: a new session is not on the timeline on which this controller serves."""
-
-    cause = Cause.AWAY
-    says = "PostgreSQL has failed over to another server, and this controller restarts there"
-
-
-class Timeline:
-    """The timeline of PostgreSQL on which one of several controllers serves. All of its sessions are there.
-
-    A standby that was promoted is on another timeline, and may lack what the controller has in memory. The session of
-    the beats says which timeline it is; for every other one on another timeline connecting raises TimelineLeft.
-    """
-
-    def __init__(self) -> None:
-        self.when_left: Callable[[], object] = lambda: None  # called in the thread that found it
-        self._present: str | None = None
-
-    def leave(self) -> None:
-        """The next session of the beats says which timeline it is."""
-        self._present = None
-
-    def enter(self, connection: Any, *, leading: bool) -> None:  # a connection of psycopg
-        """Checks a new session; `leading` is that of the beats."""
-        ((found,),) = connection.execute(_TIMELINE).fetchall()
-        connection.commit()
-        present = self._present
-        if leading and present is None:
-            self._present = found
-        elif found is None or found != present:
-            if present is not None:
-                self.when_left()
-            raise TimelineLeft
-
-
-def reading_engine(
-    url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS, timeline: Timeline | None = None
-) -> Engine:
+def reading_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
     """An engine for read-only transactions, each on one snapshot of the store."""
     engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms)
-    if timeline is not None:
-        _follow(timeline, engine, leading=False)
     return engine.execution_options(postgresql_readonly=True)
 
 
 def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
-    """An engine whose connections hold the controller's lock; connecting raises AlreadyServed if another one has it.
+    """An engine for the session that writes.
 
-    The server releases the lock when it ends the session, not before. So a connection made after a lost one sees
-    everything that the lost one did, including a last COMMIT without an answer.
-    """
-    return _holding("pg_advisory_lock", url, statement_timeout_ms, {})
-
-
-def joint_engine(url: URL, timeline: Timeline, *, leading: bool = False, idle_ms: int = IDLE_COMMIT_MS) -> Engine:
-    """An engine for the sessions of one of several controllers that serve a store together.
-
-    They share the lock, so that no session of `writing_engine` is there beside them. The server ends a session that
-    says nothing for `idle_ms` within a transaction: a controller that stopped between the check of a commit and
-    its rows would keep everybody from its shards.
+    Its locks are those of rows. The server ends them with the session, not before: so whoever has such a lock sees
+    everything that the session before did, including a last COMMIT without an answer.
     """
     settings = {
-        "idle_in_transaction_session_timeout": idle_ms,
+        "idle_in_transaction_session_timeout": IDLE_COMMIT_MS,
+        "lock_timeout": LOCK_WAIT_MS,
         "client_connection_check_interval": VANISHED_CLIENT_MS,
     }
-    engine = _holding("pg_advisory_lock_shared", url, STATEMENT_TIMEOUT_MS, settings)
-    _follow(timeline, engine, leading=leading)
-    return engine
 
+    def prepare(connection: Any, _record: Any) -> None:  # a connection of psycopg, which may not be installed
+        with connection.cursor() as cursor:
+            # A database may be set to answer before a commit is durable, here and on the standbys that it waits for:
+            # never for this session.
+            cursor.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
+            )
+            for name, value in settings.items():  # of those that the server knows
+                chosen = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = %s"
+                cursor.execute(chosen, [str(value), name])
+        connection.commit()
 
-def _follow(timeline: Timeline, engine: Engine, *, leading: bool) -> None:
-    def enter(connection: Any, _record: Any) -> None:  # a connection of psycopg, which may not be installed
-        try:
-            timeline.enter(connection, leading=leading)
-        except BaseException:
-            connection.close()
-            raise
-
-    event.listen(engine, "connect", enter)
-
-
-def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str, int]) -> Engine:
-    """An engine for sessions that write, each of which holds the controller's lock, with those of the settings that the
-    server knows."""
-    store = redact(url.render_as_string(hide_password=True))
-
-    def take_lock(connection: Any, _record: Any) -> None:  # a connection of psycopg, which may not be installed
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET lock_timeout = {TAKE_OVER_WAIT_MS}")
-                cursor.execute(f"SELECT {lock}({LOCK})")
-                cursor.execute("RESET lock_timeout")
-                # A database may be set to answer before a commit is durable, here and on the standbys that it waits
-                # for: never for this session.
-                cursor.execute(
-                    "SELECT set_config('synchronous_commit', 'on', false) "
-                    "WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
-                )
-                for name, value in settings.items():
-                    chosen = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = %s"
-                    cursor.execute(chosen, [str(value), name])
-            connection.commit()
-        except Exception as error:
-            connection.close()
-            if getattr(error, "sqlstate", None) == NOT_IN_TIME:
-                raise AlreadyServed(store=store) from None
-            raise
-
-    # Statements that compare fences must see every earlier commit, so no higher isolation level will do.
+    # What has waited for a lock must see what was committed meanwhile, so no higher isolation level will do.
     engine = _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
-    event.listen(engine, "connect", take_lock)
+    event.listen(engine, "connect", prepare)
     return engine
 
 
 def sharing_engine(url: URL) -> Engine:
-    """An engine for commands that write while a controller serves: it does not take the controller's lock."""
+    """An engine for commands that write while controllers serve."""
     return _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=STATEMENT_TIMEOUT_MS)
 
 
@@ -209,12 +131,15 @@ def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int) -> Eng
         "tcp_keepalives_count": 2,
         "tcp_user_timeout": LOST_PEER_S * 1000,
     }
+    prepared = str(url.query.get("prepare_threshold", ""))
     try:
         return create_engine(
-            url.set(drivername="postgresql+psycopg"),
+            url.set(drivername="postgresql+psycopg").difference_update_query(["prepare_threshold"]),
             poolclass=NullPool,
             isolation_level=isolation_level,
             connect_args={
+                # For a pooler that gives transactions to sessions: `?prepare_threshold=none`.
+                **({"prepare_threshold": int(prepared) if prepared.isdigit() else None} if prepared else {}),
                 "application_name": "strandline",
                 "connect_timeout": CONNECT_TIMEOUT_S,
                 "keepalives_idle": LOST_PEER_S // 2,
@@ -226,6 +151,14 @@ def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int) -> Eng
         )
     except (ImportError, NoSuchModuleError):
         raise DriverMissing(package="psycopg", extra="postgres") from None
+
+
+# Sessions of controllers that hold locks and do nothing: their processes are stopped, or very slow.
+_END_STOPPED: Final = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND usename = current_user AND application_name = 'strandline' AND state = 'idle in transaction' "
+    f"AND state_change < clock_timestamp() - interval '{LOCK_WAIT_MS} ms' AND pid <> pg_backend_pid()"
+)
 
 
 class PostgresqlStore:
@@ -295,14 +228,33 @@ class PostgresqlStore:
         finally:
             driver.remove_notice_handler(collect)
 
+    now: ColumnElement[Any] = STORE_NOW
+
+    def listed(self, name: str) -> Select[tuple[str]]:
+        document = cast(bindparam(name, type_=String), JSON)
+        return select(func.json_array_elements_text(document).table_valued("value").c.value)
+
+    def given(self, name: str, columns: Columns) -> Select[Any]:
+        document = func.json_to_recordset(cast(bindparam(name, type_=String), JSON))
+        named: list[Column[Any]] = [Column(each, kind) for each, kind in columns.items()]
+        return select(document.table_valued(*named).render_derived(with_types=True))
+
+    def reserve(self, connection: Connection, names: Sequence[str]) -> None:
+        for name in sorted(names):
+            connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(name), RESERVED)))
+
+    def end_stopped(self, connection: Connection) -> None:
+        connection.execute(_END_STOPPED)
+
     def back_up(self, url: URL, part: Path, file: Path) -> bool:
         """In pg_dump's custom format."""
-        _run("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
+        without = f"--exclude-table-data={schema.controller.name}"  # who serves the store that it is taken of
+        _run("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", without, f"--file={part}")
         return False
 
     @contextmanager
     def restored(self, url: URL, file: Path | None) -> Iterator[Connection]:
-        engine = writing_engine(url, statement_timeout_ms=0)  # holds the lock: no controller serves it meanwhile
+        engine = writing_engine(url, statement_timeout_ms=0)
         try:
             with engine.connect() as connection:
                 with connection.begin():

@@ -11,7 +11,6 @@ from strandline.redaction import redact
 if TYPE_CHECKING:
     from sqlalchemy import URL  # which takes long, and commands show refusals without it
 
-STREAMS_NAMED: Final = 10  # in the message that a store's clock cannot be set back
 TABLES_SHOWN: Final = 5  # in the message that a database is not Strandline's
 
 
@@ -57,36 +56,6 @@ class NoStore(StoreRefused):
 
     says = "there is no store at {store}: with --database, name the store that the controller serves"
     store: str
-
-
-class CannotRewind(StoreRefused):
-    """Setting the clock back would break the promise of marks in the store."""
-
-    store: str
-    streams: Sequence[str]
-
-    @property
-    def detail(self) -> str:
-        named = ", ".join(map(repr, self.streams[:STREAMS_NAMED]))
-        more = f" and {len(self.streams) - STREAMS_NAMED} more" if len(self.streams) > STREAMS_NAMED else ""
-        return (
-            f"the clock of {self.store} cannot be set back: streams in the ingestion time domain have marks ahead of "
-            f"the host's clock, and new events would be older than these marks ({named}{more}): seal or "
-            f"delete these streams first, and continue in new ones"
-        )
-
-
-class OneController(StoreRefused):
-    """More than one controller was to serve a store that takes only one."""
-
-    says = "{store} is an SQLite file, which one controller serves alone: several need PostgreSQL"
-    store: str
-
-
-class ServedTogether(StoreRefused):
-    """One controller was to serve alone a store that controllers have served together."""
-
-    says = "controllers serve this store together: give this one a --name and an --address too"
 
 
 class StoreAway(StoreRefused):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from sqlalchemy import Row, Select, Table, bindparam, select
+from sqlalchemy.types import TypeEngine
 
 from strandline.core.aggregate import Remainder
 from strandline.core.config import StreamConfig
@@ -20,6 +22,7 @@ CONFIGS_REMEMBERED: Final = 1_024  # settings of streams as the store has them; 
 
 Values: TypeAlias = dict[str, Any]
 AnyRow: TypeAlias = Row[Any]
+Columns: TypeAlias = Mapping[str, TypeEngine[Any]]
 
 
 def _plain(value: object) -> dict[str, int]:
@@ -89,20 +92,7 @@ def cut_of(text: str) -> Cut:
 # -- streams -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class InShard:
-    """What controllers that share a store keep with a stream or group; a controller that serves alone keeps nothing."""
-
-    shard: int | None = None
-    unserved_ms: int | None = None
-
-
-ALONE: Final = InShard()
-
-
-def stream_values(
-    stream: Stream, origin: StreamOrigin, owner: str, fence: int, place: InShard, wake_at: int | None
-) -> Values:
+def stream_values(stream: Stream, origin: StreamOrigin) -> Values:
     return {
         "name": stream.name,
         "open": stream.graph.open,
@@ -113,13 +103,7 @@ def stream_values(
         "head": cut_json(stream.head),
         "remainders": to_json(stream.remainders),
         "passed": to_json(stream.passed),
-        "clock": stream.clock,
         "created_at": origin.created_at,
-        "identity": origin.identity,
-        "owner": owner,
-        "fence": fence,
-        **asdict(place),
-        "wake_at": wake_at,
     }
 
 
@@ -137,8 +121,10 @@ def remainders_of(text: str) -> dict[str, Remainder]:
     return _remainders.decode(text)
 
 
-def origin_of(row: AnyRow) -> StreamOrigin:
-    return StreamOrigin(identity=row.identity, created_at=row.created_at, segments=_original.decode(row.original))
+def original_of(text: str) -> tuple[tuple[str, float, float], ...] | None:
+    """The segments with which a stream was created."""
+    segments: tuple[tuple[str, float, float], ...] | None = _original.decode(text)
+    return segments
 
 
 def segment_values(stream: str, place: int, segment: Segment, noted_at: int | None) -> Values:
@@ -169,7 +155,7 @@ def segment_of(row: AnyRow) -> Segment:
 # -- marks ---------------------------------------------------------------------------------------------------------
 
 
-def mark_values(stream: str, mark: Mark, excluded_since: int | None, fence: int) -> Values:
+def mark_values(stream: str, mark: Mark, excluded_since: int | None) -> Values:
     return {
         "stream": stream,
         "key": mark.key,
@@ -180,7 +166,6 @@ def mark_values(stream: str, mark: Mark, excluded_since: int | None, fence: int)
         "newest": mark.newest,
         "excluded_since": excluded_since,
         "created_at": mark.created_at,
-        "fence": fence,
     }
 
 

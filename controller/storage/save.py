@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from sqlalchemy import (
     Connection,
@@ -19,38 +18,16 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import DBAPIError
 
-from controller.cluster.records import Kind
 from controller.storage import schema
+from controller.storage.heads import Head, head_values
+from controller.storage.journal import JournalTable
 from controller.storage.kinds import KINDS, kind_of
 from controller.storage.load import greatest_deleted_epoch
 from controller.storage.rows import Values, cut_json, mark_of
-from controller.storage.tenure import Tenure
-from controller.storage.transaction import transaction
+from controller.storage.subjects import Kind, Subject
 from controller.storage.unreadable import decoded
 from strandline.errors import StoreCorrupt
-
-
-@dataclass(slots=True)
-class Claim:
-    """That a stream or reader group is written under a tenure."""
-
-    tenure: Tenure
-    kind: Kind
-    name: str
-    stored_fence: int | None  # with which it was written last; None if it was never written, or that is not known
-
-
-class ServingCheck(Protocol):
-    """A controller's right to serve, as a commit finds it in the store."""
-
-    def check(self, connection: Connection, claims: Sequence[Claim]) -> None:
-        """Raises unless the controller may write these claims. If it may, that cannot change before the transaction of
-        the connection ends."""
-
-    def finish(self, connection: Connection) -> None:
-        """Writes what follows the rows of the commit."""
 
 
 @dataclass(slots=True)
@@ -58,19 +35,21 @@ class Commit:
     """Everything that one transaction changes. It removes rows before it puts and adds any; of several rows that it
     puts under one key, the last one counts."""
 
-    serving: ServingCheck
-    claims: list[Claim] = field(default_factory=list)
+    stamp: int  # of this commit, and of no other
+    versions: dict[Subject, int] = field(default_factory=dict)  # that streams and groups have with it
     logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to keep
     pruned: list[Values] = field(default_factory=list)  # marks to remove: stream, key, seq of the first to keep
     dropped: list[tuple[str, str]] = field(default_factory=list)  # stream, segment that the log does not have
     deleted: dict[tuple[Kind, str], int] = field(default_factory=dict)  # what is deleted, with its greatest epoch
+    shortened: list[tuple[JournalTable, Values]] = field(default_factory=list)
     removed: dict[tuple[Table, tuple[str, ...]], list[Values]] = field(default_factory=dict)  # by table and columns
     put: dict[Table, list[Values]] = field(default_factory=dict)
     added: dict[Table, list[Values]] = field(default_factory=dict)
 
-    def under(self, tenure: Tenure, kind: Kind, name: str, stored_fence: int | None) -> None:
-        """Says under which tenure a stream or reader group is written. Each says so once, before its rows."""
-        self.claims.append(Claim(tenure, kind, name, stored_fence))
+    def put_head(self, subject: Subject, head: Head) -> None:
+        """Writes the head that a stream or a group has with this commit."""
+        self.versions[subject] = head.version
+        self.put_row(schema.head, head_values(subject, head))
 
     def remove(self, table: Table, key: Values) -> None:
         """Removes the rows with these values: a primary key, or the first columns of one."""
@@ -81,6 +60,11 @@ class Commit:
         name gives out greater ones."""
         self.deleted[kind, name] = epochs
         self.remove(_TABLE_OF[kind], {"name": name})
+        self.remove(schema.head, {"kind": kind.value, "name": name})
+
+    def shorten(self, journal: JournalTable, name: str, topic: str) -> None:
+        """Removes the oldest entries of a topic, if it has too many with those of this commit."""
+        self.shortened.append((journal, {"owner": name, "topic": topic}))
 
     def put_row(self, table: Table, values: Values) -> None:
         """Writes a whole row, over any with the same key."""
@@ -93,17 +77,10 @@ class Commit:
 
 _TABLE_OF: Final = {Kind.STREAM: schema.stream, Kind.GROUP: schema.reader_group}
 
-# Changes no value, but is a commit like any other: when it is durable, so is every earlier commit.
-_TOUCH: Final = (
-    update(schema.served)
-    .where(schema.served.c.fence == select(func.max(schema.served.c.fence)).scalar_subquery())
-    .values(served_until=schema.served.c.served_until)
-)
-
 
 def _putting(statement: Any, table: Table) -> Any:  # an insert of either database
     """The insert, which also overwrites rows with the same key."""
-    fixed = {*table.primary_key.columns.keys(), schema.SHARD}
+    fixed = set(table.primary_key.columns.keys())
     replaced = {each.name: statement.excluded[each.name] for each in table.columns if each.name not in fixed}
     return statement.on_conflict_do_update(index_elements=table.primary_key.columns, set_=replaced)
 
@@ -142,37 +119,8 @@ _PRUNE_EXCLUDED: Final = _removing(schema.excluded, ("stream", "key"), below="se
 )
 
 
-def write_commit(connection: Connection, commit: Commit, may_commit: Callable[[], None] = lambda: None) -> None:
-    """Writes everything; or writes nothing and raises what the check of serving does, or an error of SQLAlchemy.
-
-    Raises CommitUnknown if either may be so. Reconnects once if the connection was lost before COMMIT was sent.
-    `may_commit` is called before that, and prevents it by raising.
-    """
-    try:
-        _write(connection, commit, may_commit)
-    except DBAPIError as error:
-        if not error.connection_invalidated:
-            raise
-        _write(connection, commit, may_commit)
-
-
-def settle(connection: Connection) -> None:
-    """Returns once every commit that was ever sent is durable or undone, so that a read shows which.
-
-    Raises CommitUnknown or an error of SQLAlchemy if that cannot be found out now.
-    """
-    with transaction(connection):  # a lost connection is made again, and waits for the lock of the old one
-        connection.execute(_TOUCH)
-
-
-def _write(connection: Connection, commit: Commit, may_commit: Callable[[], None]) -> None:
-    with transaction(connection, may_commit):
-        commit.serving.check(connection, commit.claims)
-        _write_rows(connection, commit)
-        commit.serving.finish(connection)
-
-
-def _write_rows(connection: Connection, commit: Commit) -> None:
+def write_rows(connection: Connection, commit: Commit) -> None:
+    """Writes everything, within the transaction that has locked the heads."""
     for stream, segment in commit.dropped:
         _drop_from_marks(connection, stream, segment)
     for (deleted_kind, name), epochs in commit.deleted.items():
@@ -191,6 +139,8 @@ def _write_rows(connection: Connection, commit: Commit) -> None:
             connection.execute(putting[table], kind.rows(_last_of_each(table, commit.put[table])))
         if table in commit.added:
             connection.execute(adding[table], kind.rows(commit.added[table]))
+    for journal, of_topic in commit.shortened:
+        connection.execute(journal.shorten, of_topic)
 
 
 def _last_of_each(table: Table, rows: list[Values]) -> list[Values]:

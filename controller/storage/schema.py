@@ -1,13 +1,9 @@
 """The tables of a store. A new one gets them at once; `migrations/` brings an older one to them.
 
-A row that the owner of a stream writes has its `fence`: the number of the term of serving that wrote it. A term begins
-when a controller starts, and has a greater number than all before it.
+Whoever writes a stream or a reader group locks its row in `head`, and writes the others under that lock.
 
 Numbers are BIGINT and maps are JSON text: cuts are read whole and never searched by the database. Whether the bytes of
 a row are still those that were written is the database's to know: rows have no checksums of ours.
-
-A stream, or a reader group, belongs to a shard, and a shard to one of the controllers that serve the store together
-(`cluster.py`, PostgreSQL only). A store in SQLite has one shard, which its controller does not look at.
 """
 
 from __future__ import annotations
@@ -50,28 +46,35 @@ def _of_stream() -> Column[str]:
     return Column("stream", _NAME, ForeignKey("stream.name", ondelete="CASCADE"), primary_key=True)
 
 
-SHARD: Final = "shard"  # the column that follows from a row's name: it is never overwritten
-
-
-def _of_shard() -> list[Column[int]]:
-    """What controllers that share a store keep of a stream or group. A row that one controller alone wrote has none."""
-    return [
-        Column(SHARD, Integer),
-        Column("unserved_ms", BigInteger),  # of the shard, when this row was written
-    ]
-
-
-# One row for each term of serving.
-served = Table(
-    "served",
+# One row: up to when any controller served the store, for how long nobody could be heard until then, and the last
+# restore.
+service = Table(
+    "service",
     metadata,
-    Column("fence", Integer, primary_key=True, autoincrement=False),
-    Column("owner", String(NAME_CHARACTERS), nullable=False),
-    Column("started_at", BigInteger, nullable=False),
+    Column("id", Integer, primary_key=True, autoincrement=False),
     Column("served_until", BigInteger, nullable=False),
-    Column("clock_bound", BigInteger, nullable=False),
-    Column("unserved_ms", BigInteger, nullable=False),  # how long, until served_until, no caller could be heard
-    Column("ended", Boolean, nullable=False),  # a later term has begun
+    Column("unserved_ms", BigInteger, nullable=False),
+    Column("restored_at", BigInteger),
+)
+
+NOT_SERVED: Final = {"id": 1, "served_until": 0, "unserved_ms": 0}  # the row of a new store
+
+# One row for each stream and reader group, see `heads.py`. It changes with each commit, so it is narrow.
+head = Table(
+    "head",
+    metadata,
+    Column("kind", String(8), primary_key=True),
+    Column("name", _NAME, primary_key=True),
+    Column("identity", String(32), nullable=False),  # another one for what is created again under its name
+    Column("version", BigInteger, nullable=False),
+    Column("stamp", BigInteger, nullable=False),
+    Column("structure", BigInteger, nullable=False),
+    Column("clock", BigInteger, nullable=False),
+    Column("wake_at", BigInteger, nullable=False),  # time alone changes nothing before it
+    Column("journaled", BigInteger, nullable=False),  # the seq of the newest entry of its journal
+    Column("spans", Text, nullable=False),
+    Column("restored_at", BigInteger),
+    Index("ix_head_kind_wake_at", "kind", "wake_at"),
 )
 
 stream = Table(
@@ -84,16 +87,9 @@ stream = Table(
     Column("sealed", Boolean, nullable=False),
     Column("epochs", BigInteger, nullable=False),
     Column("head", Text, nullable=False),
-    Column("clock", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    Column("identity", String(32), nullable=False),  # another one for a stream that is created again under its name
-    Column("owner", String(NAME_CHARACTERS), nullable=False),
-    Column("fence", Integer, nullable=False),
     Column("remainders", Text, nullable=False),  # by key, what remains of forgotten writers
     Column("passed", Text, nullable=False),  # by key, how far reader groups went on that left it out
-    *_of_shard(),
-    Column("wake_at", BigInteger),  # time alone changes nothing before it; null: that is not known
-    Index("ix_stream_shard_wake_at", SHARD, "wake_at"),
 )
 
 # The greatest epoch of streams and reader groups that were deleted: one of the same name gives out greater ones.
@@ -119,13 +115,14 @@ segment = Table(
     Column("last_noted_at", BigInteger),  # to within a minute, exact after an orderly stop
 )
 
-# What was counted of a stream since it was made, to within a minute, exact after an orderly stop. No mark, window or
-# group depends on it.
-stream_counts = Table(
-    "stream_counts",
+# What was counted of a stream since it was made, and its status, to within a second. No mark, window or group depends
+# on it.
+stream_status = Table(
+    "stream_status",
     metadata,
     _of_stream(),
     Column("counts", Text, nullable=False),
+    Column("status", Text, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -137,18 +134,17 @@ writer_state = Table(
     Column("name", _NAME, primary_key=True),
     Column("state", Text, nullable=False),
     Column("through", BigInteger, nullable=False),
-    Column("fence", Integer, nullable=False),
     sqlite_with_rowid=False,  # one tree to write instead of two
 )
 
-# The log: what a commit changed in the writers of a stream, one row for all of them.
+# The log: what each commit changed in the writers of a stream, one row for all of them. Its seq is the version.
 writer_change = Table(
     "writer_change",
     metadata,
     _of_stream(),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("writers", Text, nullable=False),
-    Column("fence", Integer, nullable=False),
+    Column("stamp", BigInteger, nullable=False),
 )
 
 mark = Table(
@@ -163,7 +159,6 @@ mark = Table(
     Column("newest", BigInteger),
     Column("excluded_since", BigInteger),  # the seq under which `excluded` has whom it leaves out; null: nobody
     Column("created_at", BigInteger, nullable=False),
-    Column("fence", Integer, nullable=False),
     Index("ix_mark_stream_key_time", "stream", "key", "time", unique=True),
     sqlite_with_rowid=False,
 )
@@ -188,10 +183,7 @@ reader_group = Table(
     Column("epochs", BigInteger, nullable=False),
     Column("caught_up", Boolean, nullable=False),  # the group was found not to be in backlog
     Column("created_at", BigInteger, nullable=False),
-    Column("owner", String(NAME_CHARACTERS), nullable=False),
-    Column("fence", Integer, nullable=False),
     Column("held", Text),  # by key, the watermark that was reported, if the streams now show a lesser one
-    *_of_shard(),
 )
 
 
@@ -223,18 +215,18 @@ reader_position = Table(
 
 
 def _journal(name: str, owner: Column[str], *further: Index) -> Table:
-    """A ring for each topic: when it is full, the newest entry replaces the oldest."""
+    """The newest entries of each topic."""
     return Table(
         name,
         metadata,
         owner,
-        Column("topic", String(16), primary_key=True),
-        Column("slot", Integer, primary_key=True, autoincrement=False),
-        Column("seq", BigInteger, nullable=False),  # one sequence for all topics
+        Column("seq", BigInteger, primary_key=True, autoincrement=False),  # one sequence for all topics
+        Column("topic", String(16), nullable=False),
         Column("at", BigInteger, nullable=False),
         Column("kind", String(32), nullable=False),
         Column("by", _NAME),  # the name of the caller's token
         Column("details", Text, nullable=False),
+        Index(f"ix_{name}_topic_seq", owner.name, "topic", "seq"),
         *further,
         sqlite_with_rowid=False,
     )
@@ -259,42 +251,13 @@ token = Table(
 journal = _journal("journal", _of_stream(), Index("ix_journal_at_stream_seq", "at", "stream", "seq"))
 group_journal = _journal("group_journal", _of_group())
 
-# One row for each run of a controller that serves the store together with others.
+# One row for each controller that serves the store, see `presence.py`.
 controller = Table(
     "controller",
     metadata,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),  # random, and never used again
+    Column("id", String(16), primary_key=True),
     Column("name", String(NAME_CHARACTERS), nullable=False),
-    Column("address", Text, nullable=False),  # for other controllers
-    Column("client_address", Text),  # for clients, if they may call it directly
     Column("version", String(64), nullable=False),
-    Column("beat", BigInteger, nullable=False),
-    Column("clock_bound", BigInteger, nullable=False),  # it shows no time that is not below
-    Column("served_until", BigInteger, nullable=False),  # callers could be heard until then
-    Column("draining", Boolean, nullable=False),
-    Column("ended_at", BigInteger),  # null while it may write
-    Column("began_at", BigInteger, nullable=False),
-)
-
-# Which controller owns which streams and groups. Each change of owner increments the fence.
-shard = Table(
-    "shard",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("owner", BigInteger, ForeignKey("controller.id")),  # null: nobody's
-    Column("fence", Integer, nullable=False),
-    Column("served_until", BigInteger, nullable=False),  # when it was taken or released last
-    Column("clock_floor", BigInteger, nullable=False),  # no time of its streams is below
-    Column("unserved_ms", BigInteger, nullable=False),  # how long nobody served it; only grows
-    Column("restored_fence", Integer),  # rows with a lesser fence were written before the last restore
-    Column("restored_at", BigInteger),
-)
-
-# One row.
-cluster = Table(
-    "cluster",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("version", BigInteger, nullable=False),  # moves whenever the owner or the fence of a shard does
-    Column("shards", Integer, nullable=False),  # fixed when the store is made
+    Column("since", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
 )

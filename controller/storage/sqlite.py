@@ -6,14 +6,29 @@ import fcntl
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    String,
+    Table,
+    bindparam,
+    cast,
+    create_engine,
+    event,
+    func,
+    null,
+    select,
+)
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -30,6 +45,7 @@ from controller.storage.refusals import (
     UnusableFile,
     shown,
 )
+from controller.storage.rows import Columns
 from controller.storage.session import Engines, Sessions
 from strandline.logs.inspection import FAULTS_SHOWN
 
@@ -201,9 +217,10 @@ class SqliteStore:
     def serving(self, url: URL, opened: ExitStack, *, statement_timeout_ms: int | None = None) -> Engines:
         self._check_file(url)
         opened.callback(SqliteLock(str(url.database)).release)
-        engine = sqlite_engine(url)
-        opened.callback(engine.dispose)
-        return Engines(engine, engine, engine, Sessions())
+        writing, reading = sqlite_engine(url, writing_at_once=True), sqlite_engine(url)
+        opened.callback(writing.dispose)
+        opened.callback(reading.dispose)
+        return Engines(writing, reading, reading, Sessions())
 
     def beside(self, url: URL) -> Engine:
         self._check_file(url)
@@ -244,6 +261,23 @@ class SqliteStore:
 
     def warnings(self, _connection: Connection) -> AbstractContextManager[list[str]]:
         return nullcontext([])
+
+    now: ColumnElement[Any] = null()
+
+    def listed(self, name: str) -> Select[tuple[str]]:
+        return select(func.json_each(bindparam(name)).table_valued("value").c.value)
+
+    def given(self, name: str, columns: Columns) -> Select[Any]:
+        each = func.json_each(bindparam(name, type_=String)).table_valued("value")
+        return select(
+            *(cast(func.json_extract(each.c.value, f"$.{it}"), kind).label(it) for it, kind in columns.items())
+        )
+
+    def reserve(self, _connection: Connection, _names: Sequence[str]) -> None:
+        """Whoever writes has the lock of the whole store."""
+
+    def end_stopped(self, _connection: Connection) -> None:
+        """There is one controller."""
 
     def back_up(self, url: URL, part: Path, file: Path) -> bool:
         path = str(url.database)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sqlalchemy import URL, Connection, RootTransaction
+from sqlalchemy import URL, Connection
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage.diagnosis import StoreTrouble
@@ -21,31 +21,52 @@ class CommitUnknown(StoreTrouble):
     reason: str
 
 
-@contextmanager
-def transaction(connection: Connection, may_commit: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """A transaction, which is committed on exit, and rolled back by an exception.
+class Transaction:
+    """A transaction that was begun, and is ended by `commit` or `undo`."""
 
-    `may_commit` is called before COMMIT is sent, and prevents that by raising. Raises CommitUnknown if COMMIT was sent
-    and its outcome is unknown; with any other exception nothing was changed.
-    """
-    begun = connection.begin()
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._begun = connection.begin()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither of these has ended it."""
+        return self._begun.is_active
+
+    def undo(self) -> None:
+        """Rolls it back. If that fails, the connection is made again when it is next needed."""
+        try:
+            self._begun.rollback()
+        except DBAPIError:
+            with suppress(DBAPIError):
+                self._connection.invalidate()
+
+    def commit(self) -> None:
+        """Raises CommitUnknown if COMMIT was sent and its outcome is unknown; with any other exception nothing was
+        changed."""
+        kind = kind_of(self._connection)
+        with kind.warnings(self._connection) as warnings:
+            try:
+                self._begun.commit()
+            except DBAPIError as error:
+                self.undo()
+                if error.orig is not None and kind.left_undone(error.orig):
+                    raise
+                raise CommitUnknown(reason=_reason_of(error)) from error
+        if warnings:
+            raise CommitUnknown(reason=warnings[0])
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """A transaction, which is committed on exit, and rolled back by an exception. Raises as `Transaction.commit`."""
+    begun = Transaction(connection)
     try:
         yield
-        may_commit()
     except BaseException:
-        _abandon(connection, begun)
+        begun.undo()
         raise
-    kind = kind_of(connection)
-    with kind.warnings(connection) as warnings:
-        try:
-            begun.commit()
-        except DBAPIError as error:
-            _abandon(connection, begun)
-            if error.orig is not None and kind.left_undone(error.orig):
-                raise
-            raise CommitUnknown(reason=_reason_of(error)) from error
-    if warnings:
-        raise CommitUnknown(reason=warnings[0])
+    begun.commit()
 
 
 @contextmanager
@@ -60,15 +81,6 @@ def refusing(url: URL) -> Iterator[None]:
         raise NotKnown(store=shown(url), reason=error.reason) from error
     except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
         raise StoreAway(store=shown(url), reason="it is damaged: restore a backup") from error
-
-
-def _abandon(connection: Connection, begun: RootTransaction) -> None:
-    """Rolls a failed transaction back. If that fails too, the connection is made again when it is next needed."""
-    try:
-        begun.rollback()
-    except DBAPIError:
-        with suppress(DBAPIError):
-            connection.invalidate()
 
 
 def _reason_of(error: DBAPIError) -> str:

@@ -12,23 +12,19 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
-    func,
     insert,
     inspect,
     select,
-    update,
 )
 
 from controller.storage import schema
-from controller.storage.postgresql import STORE_NOW
 from controller.storage.refusals import ForeignStore, WrongSchema
 from controller.storage.schema import REVISION
-from controller.storage.shards import add_shards
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-OURS: Final = frozenset({schema.served.name, schema.stream.name})  # a store of any revision has these tables
+OURS: Final = frozenset({schema.service.name, schema.stream.name})  # a store of any revision has these tables
 SCRIPTS: Final = next(  # which Alembic reads by their path; nothing imports them
     folder for parent in Path(__file__).parents[1:] if (folder := parent / "migrations").is_dir()
 )
@@ -67,17 +63,6 @@ def is_empty(connection: Connection) -> bool:
     return not inspect(connection).get_table_names()
 
 
-def one_at_a_time(connection: Connection) -> None:
-    """PostgreSQL: waits until nobody else creates or changes the schema, and lets nobody begin to before this
-    transaction ends."""
-    connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("schema"), 1)))
-
-
-def none_meanwhile(connection: Connection) -> None:
-    """PostgreSQL: waits until nobody changes the schema, and lets nobody begin to before this transaction ends."""
-    connection.execute(select(func.pg_advisory_xact_lock_shared(func.hashtext("schema"), 1)))
-
-
 def check_ours(connection: Connection, store: str) -> None:
     """Raises ForeignStore for a database that has tables, but not Strandline's."""
     tables = inspect(connection).get_table_names()
@@ -104,7 +89,7 @@ def check(connection: Connection) -> None:
 def make(connection: Connection) -> None:
     """Creates this version's schema in an empty database, as the migrations do."""
     schema.metadata.create_all(connection, checkfirst=False)
-    add_shards(connection)
+    connection.execute(insert(schema.service).values(schema.NOT_SERVED))
     _version.create(connection, checkfirst=False)
     connection.execute(insert(_version).values(version_num=REVISION))
 
@@ -121,10 +106,3 @@ def upgrade(connection: Connection, to: str = "head") -> None:
         command.upgrade(configuration(connection), to)
     except CommandError as error:  # this version does not know the store's revision
         raise WrongSchema(found=revision(connection), wanted=REVISION) from error
-
-
-def end_all(connection: Connection) -> None:
-    """PostgreSQL: ends the rows of all controllers. One that comes back restarts, which checks the schema."""
-    table = schema.controller
-    if inspect(connection).has_table(table.name):
-        connection.execute(update(table).where(table.c.ended_at.is_(None)).values(ended_at=STORE_NOW))

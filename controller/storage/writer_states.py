@@ -8,15 +8,16 @@ Loading a stream reads both: each writer's row, and the changes with a seq great
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection, FromClause, Select, bindparam, select
 
 from controller.slices import Steps
 from controller.storage import schema
+from controller.storage.given_rows import NUMBER, TEXT, given_rows, with_given_rows
 from controller.storage.paged_reads import ITEM_CHARACTERS, Step, pages
 from controller.storage.rows import AnyRow, Values, page_of, rows_of
 from controller.storage.unreadable import MISSING, corrupt, decoded
@@ -101,16 +102,16 @@ def forgotten_document(name: str) -> Document:
     return name, 0, False, None, True, None, None, None, {}, {}
 
 
-def state_values(stream: str, writer: StreamWriter, through: int, fence: int) -> Values:
+def state_values(stream: str, writer: StreamWriter, through: int) -> Values:
     """The row of a writer, with everything up to seq `through` of the log."""
     document, _ = document_of(writer, whole=True)
     state = _encoder.encode(document).decode()
-    return {"stream": stream, "name": writer.name, "state": state, "through": through, "fence": fence}
+    return {"stream": stream, "name": writer.name, "state": state, "through": through}
 
 
-def change_values(stream: str, seq: int, writers: Sequence[Document], fence: int) -> Values:
+def change_values(stream: str, seq: int, writers: Sequence[Document], stamp: int) -> Values:
     """The row of the log with the changes of these writers."""
-    return {"stream": stream, "seq": seq, "writers": _encoder.encode(writers).decode(), "fence": fence}
+    return {"stream": stream, "seq": seq, "writers": _encoder.encode(writers).decode(), "stamp": stamp}
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -133,10 +134,10 @@ def changes_of(row: AnyRow) -> list[StoredWriter]:
 class StoredLog:
     """An index of the log as the store has it."""
 
-    rows: deque[tuple[int, Collection[str], int]] = field(default_factory=deque)  # seq, changed writers, documents
+    rows: deque[tuple[int, Collection[str], int]] = field(default_factory=deque)  # seq, changed writers, states
     newest: dict[str, int] = field(default_factory=dict)  # by writer, its last row, unless it was forgotten since
     first: dict[str, int] = field(default_factory=dict)  # by writer, the first row without which its state is lost
-    states: int = 0  # the documents in all rows
+    states: int = 0  # the documents in all rows; a row without any counts as one
     seq: int = 0  # the greatest of any row
 
     @property
@@ -158,8 +159,9 @@ class StoredLog:
         Writers in `forgotten` were forgotten before the row's changes: a change of the same name is of a newer writer.
         """
         self.seq = max(self.seq, seq)
-        self.rows.append((seq, names, len(names) + len(forgotten)))
-        self.states += len(names) + len(forgotten)
+        states = max(1, len(names) + len(forgotten))
+        self.rows.append((seq, names, states))
+        self.states += states
         newest, first = self.newest, self.first
         for name in forgotten:
             newest.pop(name, None)
@@ -223,6 +225,55 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
                     yield
             log.add(row.seq, names, unknown, whole, forgotten)
     return found
+
+
+class StoredChange(NamedTuple):
+    """A row of the log."""
+
+    seq: int
+    stamp: int
+    writers: list[StoredWriter]
+
+
+def changes_since(connection: Connection, since: Mapping[str, int]) -> dict[str, list[StoredChange]]:
+    """The log of each of these streams from a seq on, in one statement; that row itself comes first, unless the log no
+    longer has it. Runs within the caller's transaction."""
+    found: dict[str, list[StoredChange]] = {stream: [] for stream in since}
+    given = given_rows({"stream": stream, "seq": seq} for stream, seq in since.items())
+    for row in connection.execute(_CHANGES_SINCE[connection.dialect.name], given):
+        changes, writers = found[row.stream], decoded(schema.writer_change, row, changes_of)
+        if changes and row.seq != (follows := changes[-1].seq + 1):
+            raise corrupt(schema.writer_change, {"stream": row.stream, "seq": follows}, MISSING)
+        changes.append(StoredChange(row.seq, row.stamp, writers))
+    return found
+
+
+def _changes_since(given: FromClause) -> Select[Any]:
+    query = select(schema.writer_change).join(given, _change.stream == given.c.stream)
+    return query.where(_change.seq >= given.c.seq).order_by(_change.stream, _change.seq)
+
+
+_CHANGES_SINCE: Final = with_given_rows({"stream": TEXT, "seq": NUMBER}, _changes_since)
+
+
+def changed_writers(
+    changes: Iterable[StoredChange], known: Mapping[str, StreamWriter]
+) -> tuple[set[str], list[StreamWriter]]:
+    """What these changes, in order, make of writers: the names of those that were forgotten, of which some may have
+    come back, and all that changed and were not forgotten since. The `known` ones stay as they are."""
+    forgotten, changed = set[str](), dict[str, StreamWriter]()
+    for change in changes:
+        for stored in change.writers:
+            name = stored.name
+            if stored.key_states:
+                before = changed.get(name)
+                if before is None and name not in forgotten:
+                    before = known.get(name)
+                changed[name] = _applied(stored, before)
+            else:
+                forgotten.add(name)
+                changed.pop(name, None)
+    return forgotten, list(changed.values())
 
 
 def _applied(stored: StoredWriter, before: StreamWriter | None) -> StreamWriter:

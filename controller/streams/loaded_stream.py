@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from controller.cluster.records import Kind
 from controller.commit.writer_log import WriterLog
 from controller.records.counts import StreamCounts
 from controller.records.journal import AdminAction, Journal, WrittenEntry, log_entries
 from controller.records.journal_recorder import JournalRecorder, resume_cadence
 from controller.storage import schema
-from controller.storage.counts import NOTHING_COUNTED, counts_values
+from controller.storage.heads import NEVER, Head, new_head
 from controller.storage.journal import JOURNAL_OF_STREAM
 from controller.storage.load import StoredStream
-from controller.storage.rewind import NEVER
-from controller.storage.rows import (
-    StreamOrigin,
-    excluded_values,
-    mark_values,
-    segment_values,
-    stream_values,
-)
+from controller.storage.news import Found, Known, StreamNews
+from controller.storage.rows import StreamOrigin, excluded_values, mark_values, segment_values, stream_values
 from controller.storage.save import Commit
-from controller.storage.tenure import Tenure
-from controller.storage.writer_states import StoredLog
+from controller.storage.stream_status import NOTHING_COUNTED, StoredCounts, Totals, status_values
+from controller.storage.subjects import Kind, Subject
+from controller.storage.writer_states import StoredLog, changed_writers
 from strandline.core.chain import MarkChain
-from strandline.core.changes import Changes
+from strandline.core.changes import Changes, Missed, StreamFacts
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
@@ -38,11 +33,14 @@ from strandline.errors import StreamRecreated
 
 RECENT_MARKS: Final = 512  # of each key, in memory; older ones are read from the store
 RECENT_OFFSETS: Final = 4_194_304  # in these marks: of a stream with more than 8 192 segments there are fewer
-NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at`, and of what is counted, a crash may lose
+NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose
+STATUS_MS: Final = 1_000  # how old the stored status of a stream may be
+STATUS_PART: Final = 100  # finding out and storing it takes at most this part of the time
 
 
 class LoadedStream:
-    """One loaded stream. `stream` has the applied changes; `chains` have the durable marks.
+    """One loaded stream, which is a cache of the store. `stream` has the applied changes; `chains` have the durable
+    marks.
 
     A caller must not keep it across an `await`: it may have been discarded meanwhile.
     """
@@ -51,38 +49,42 @@ class LoadedStream:
         self,
         stream: Stream,
         origin: StreamOrigin,
-        tenure: Tenure,
         *,
-        stored_fence: int | None,
         watch: Callable[[LoadedStream], None],
+        status: Callable[[LoadedStream], bytes],
+        head: Head | None = None,
         counts: StreamCounts | None = None,
     ) -> None:
-        """`stored_fence` is the fence of the tenure that wrote it last, None for a new stream.
+        """`head` is the stored one; None for a new stream. `status` finds out what lists show of it, as JSON.
 
-        `watch` is called whenever changes were added to a commit, since the stream's deadlines may have changed.
+        `watch` is called whenever changes were added to a commit or taken in, since the stream's deadlines may have
+        changed.
         """
         self.stream = stream
         self.origin = origin
-        self.tenure = tenure
+        self.head = new_head(origin.identity, stream.clock) if head is None else head
+        self.subject = Subject(Kind.STREAM, stream.name)
+        self.compared_at = -math.inf  # when it was last found equal to the store, by the event loop's clock
         self.chains: dict[str, MarkChain] = {}
         self.oldest_seqs: dict[str, int] = {}  # by key, of the oldest mark in the store
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
         self.counts = counts if counts is not None else StreamCounts()
-        self.journal = Journal(JOURNAL_OF_STREAM)
+        self.journal = Journal(JOURNAL_OF_STREAM, self.head.journaled)
         self.ending: asyncio.Future[None] | None = None  # set while its deletion is not durable
         self.sealed = stream.sealed  # as the store has it: `stream` is sealed before its last marks are durable
-        self._discarded = False
+        self.discarded = False  # whether it is no longer equal to the store
         self.wake: int | None = None  # when its next deadline is due
         self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to keep
         self._earlier = Changes()  # the changes up to the last drop of a segment
-        self._stored_fence = stored_fence
         self._watch = watch
+        self._status = status
+        self.has_old_status = False  # the store has an older one than that which it has with the last commit
+        self._status_due_at = 0  # when the next commit stores it
         self.log = WriterLog(stream.name, StoredLog())
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}
         self._recorder = JournalRecorder(self.journal, self.counts)
         self._settling = False
-        self._stored_wake_at = 0  # time alone changes nothing before it, as the store has it
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
         self._noted_stored: set[str] = set()  # segments of which the store has a `last_noted_at`
         self._stored_counts = NOTHING_COUNTED
@@ -93,11 +95,11 @@ class LoadedStream:
     def loaded(
         cls,
         stored: StoredStream,
-        tenure: Tenure,
         watch: Callable[[LoadedStream], None],
+        status: Callable[[LoadedStream], bytes],
         counts: StreamCounts | None = None,
     ) -> LoadedStream:
-        loaded = cls(stored.stream, stored.origin, tenure, stored_fence=stored.fence, watch=watch, counts=counts)
+        loaded = cls(stored.stream, stored.origin, watch=watch, status=status, head=stored.head, counts=counts)
         for key, marks in stored.heads.items():
             if key not in loaded.counts.made_at:
                 loaded.counts.made(key, marks)
@@ -108,16 +110,8 @@ class LoadedStream:
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
         loaded.noted_at, loaded._noted_stored = stored.noted_at, set(stored.noted_at)
-        loaded.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
-        loaded._recorder = JournalRecorder(loaded.journal, loaded.counts)
-        loaded._recorder.resume(stored.heads, stored.since)
-        loaded.store_wake()  # what the store has of it was not read, and may be too late for what comes now
+        loaded._recorder.take_in(loaded.head.spans, loaded.stream.last_marks, loaded.stream.clock)
         return loaded
-
-    @property
-    def discarded(self) -> bool:
-        """Whether it must not be served or written: it is not equal to the store, or its tenure is over."""
-        return self._discarded or self.tenure.over
 
     @property
     def name(self) -> str:
@@ -127,11 +121,6 @@ class LoadedStream:
         """Raises StreamRecreated if a caller means an earlier stream of this name."""
         if identity is not None and identity != self.origin.identity:
             raise StreamRecreated(stream=self.name, identity=identity, present=self.origin.identity)
-
-    def resume_holders(self, now: int) -> None:
-        """Restores which writer holds time back, and when that began. Scans every writer, so call it once, after
-        loading."""
-        self._recorder.resume_holders(self.stream, now)
 
     def held_since(self, key: str) -> int | None:
         """Since when a writer has held time back in a key, if that is known."""
@@ -150,13 +139,54 @@ class LoadedStream:
         self._earlier = self._earlier.then(self.stream.drain())
         self._earlier.marks = [replace(mark, cut=mark.cut.without(segment)) for mark in self._earlier.marks]
 
-    def start_over(self, restored_at: int) -> None:
-        """Fences all writers after the store was restored to an earlier moment.
+    # -- from the store ------------------------------------------------------------------------------------------
+
+    @property
+    def known(self) -> Known:
+        """What it has of the store."""
+        return Known(self.head, {key: chain.last_seq for key, chain in self.chains.items()})
+
+    def take_in(self, found: Found, began: float) -> None:
+        """Takes in what others have written since, as it was found at a moment or later; discards itself where that
+        cannot be. Nothing of its own may be unwritten."""
+        if self.head.differs(found.heads.get(self.subject)):
+            news = found.streams.get(self.name)
+            if news is None or news.changes[0].seq != self.head.version + 1:
+                self.discard()
+                return
+            self._take_in(news)
+        self.compared_at = began
+
+    def _take_in(self, news: StreamNews) -> None:
+        stream, row = self.stream, news.row
+        for change in news.changes:
+            for each in change.writers:
+                known = stream.writers.get(each.name)
+                for segment, offset in each.position.items():
+                    if known is None or known.position.offset(segment) != offset:
+                        self.noted_at[segment] = max(each.heard_at, self.noted_at.get(segment, 0))
+        forgotten, writers = changed_writers(news.changes, stream.writers)
+        facts = StreamFacts(news.epochs, row.head, row.passed, row.remainders)
+        stream.adopt(Missed(news.head.clock, forgotten, writers, news.marks, facts))
+        self.log.adopt(news.changes, news.first_seq)
+        self.head = news.head
+        self.journal.written = news.head.journaled
+        self.counts.resume(news.counts)
+        self._stored_counts = news.counts
+        self._add_marks(news.marks)
+        self._recorder.take_in(news.head.spans, self.stream.last_marks, self.stream.clock)
+        self._watch(self)
+
+    def begin_anew(self) -> bool:
+        """Fences all writers after the store was restored to an earlier moment. Returns whether it was.
 
         It is unknown which epochs were given out since. So epochs continue from the milliseconds of the restore, which
         are more than any number of registrations. Every registered writer is fenced: one that was replaced since could
         not be distinguished from its successor.
         """
+        restored_at = self.head.restored_at
+        if self.discarded or restored_at is None:
+            return False
         stream, changes = self.stream, Changes(stream=True)
         stream.epochs = max(stream.epochs, restored_at) + 1
         for writer in stream.writers.values():
@@ -165,6 +195,7 @@ class LoadedStream:
                 changes.writers.add(writer.name)
         self._earlier = self._earlier.then(changes)
         self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), stream.clock)
+        return True
 
     # -- to the store --------------------------------------------------------------------------------------------
 
@@ -173,52 +204,55 @@ class LoadedStream:
         changes = self.stream.drain()
         if self._earlier:
             changes, self._earlier = self._earlier.then(changes), Changes()
-        commit.under(self.tenure, Kind.STREAM, self.name, self._stored_fence)
         if self.ending is not None:
-            if self._stored_fence is not None:
-                commit.delete(Kind.STREAM, self.name, self.stream.epochs)
+            commit.delete(Kind.STREAM, self.name, self.stream.epochs)
             return self.discard
-        fence = self.tenure.fence
-        wake_at = self._wake_at
-        if self._stored_fence != fence or changes.stream or wake_at < self._stored_wake_at:
-            self._stored_wake_at = wake_at
-            tenure, stored_wake_at = self.tenure, None if self.tenure.shard is None else wake_at
-            row = stream_values(self.stream, self.origin, tenure.owner, fence, tenure.place, stored_wake_at)
-            if self._stored_fence is None:
-                commit.add_row(schema.stream, row)
-                changes.segments = {segment.id: segment for segment in self.stream.graph}
-            else:
-                commit.put_row(schema.stream, row)
-        self._stored_fence = fence
+        is_new = not self.head.version
+        if is_new:
+            commit.add_row(schema.stream, stream_values(self.stream, self.origin))
+            changes.segments = {segment.id: segment for segment in self.stream.graph}
+        elif changes.stream or changes.dropped:
+            commit.put_row(schema.stream, stream_values(self.stream, self.origin))
         # Counts, and all but the first `last_noted_at`, are written once in a while: with each note it costs too much.
         everything = self._settling or self.stream.clock - self._noted_until >= NOTED_AT_MS
-        is_new = len(self.noted_at) > len(self._noted_stored)
-        if everything or is_new or changes.dropped or changes.segments:
+        if everything or len(self.noted_at) > len(self._noted_stored) or changes.dropped or changes.segments:
             self._write_segments(changes, commit, everything)
-        if everything:
-            self._write_counts(commit)
         for mark in changes.marks:
-            commit.add_row(schema.mark, mark_values(self.name, mark, self._write_excluded(mark, commit), fence))
-        self.log.write(self.stream.writers, changes.writers, changes.forgotten, fence, commit)
+            commit.add_row(schema.mark, mark_values(self.name, mark, self._write_excluded(mark, commit)))
+        self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
         self._recorder.follow(changes, self.stream)
+        counted = self._write_status(commit)
+        self._settling = False
         written = self.journal.write(self.name, commit)
         pruned = self._pruned
         if pruned:
             self._pruned = {}
             commit.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
+        head = self.head.next(
+            self.log.seq,
+            commit.stamp,
+            structural=changes.structural or bool(pruned),  # no news tells of marks that are gone
+            clock=self.stream.clock,
+            wake_at=self._wake_at(),
+            journaled=self.journal.written,
+            spans=self._recorder.stored(),
+        )
+        commit.put_head(self.subject, head)
         self._watch(self)
-        return partial(self._publish, changes, pruned, written, self.stream.sealed)
-
-    def store_wake(self) -> None:
-        """Makes the next commit tell the store when time alone changes this stream next."""
-        self._stored_wake_at = NEVER + 1
+        return partial(self._publish, head, changes, pruned, written, counted, self.stream.sealed)
 
     @property
+    def moves_wake(self) -> bool:
+        """Whether the store is to have another moment before which time alone changes nothing."""
+        return self._wake_at() != self.head.wake_at
+
     def _wake_at(self) -> int:
-        if self.tenure.shard is None:
-            return 0  # the store need not know it: no other controller looks
-        wake = self.stream.next_wake(exact_before=-math.inf)
-        return NEVER if wake is None else wake
+        """The moment before which time alone changes nothing, as the store is to have it. What it has is kept for as
+        long as it is true."""
+        wake, stored = self.stream.next_wake(exact_before=-math.inf), self.head.wake_at
+        if wake is None:
+            return NEVER
+        return stored if self.stream.clock < stored <= wake else wake
 
     def _write_segments(self, changes: Changes, commit: Commit, everything: bool) -> None:
         for dropped in changes.dropped:
@@ -250,11 +284,17 @@ class LoadedStream:
         self._excluded[mark.key] = since, mark.excluded
         return since
 
-    def _write_counts(self, commit: Commit) -> None:
-        counts = self.counts.stored()
-        if counts != self._stored_counts:
-            self._stored_counts = counts
-            commit.put_row(schema.stream_counts, counts_values(self.name, counts))
+    def _write_status(self, commit: Commit) -> tuple[Totals, StoredCounts] | None:
+        """Once in a while: what was counted here, and what the store has with that."""
+        now = self.stream.clock
+        self.has_old_status = now < self._status_due_at and not self._settling
+        if self.has_old_status:
+            return None
+        began, counts = time.thread_time(), self.counts.stored()
+        commit.put_row(schema.stream_status, status_values(self.name, counts, self._status(self)))
+        took_ms = round((time.thread_time() - began) * 1000)
+        self._status_due_at = now + max(STATUS_MS, STATUS_PART * took_ms)
+        return self.counts.own(), counts
 
     def _place(self, segments: Iterable[Segment]) -> None:
         new = {segment.id for segment in segments if segment.id not in self._places}
@@ -265,10 +305,17 @@ class LoadedStream:
             self._places.update((name, place) for place, name in enumerate(in_order, last + 1))
 
     def settle(self) -> bool:
-        """Before an orderly end: makes the next commit write everything. Returns whether there is anything to write."""
+        """Makes the next commit write everything that may otherwise be written later. Returns whether there is any."""
         noted = any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
-        self._settling = noted or self.counts.stored() != self._stored_counts
+        self._settling = noted or self.has_old_status or self.counts.stored() != self._stored_counts
         return self._settling
+
+    def store_status(self, now: int) -> bool:
+        """Makes the next commit store its status, if the store has an older one and that is due. Returns whether so."""
+        if not self.has_old_status or now < self._status_due_at:
+            return False
+        self._status_due_at = 0
+        return True
 
     # -- to readers ----------------------------------------------------------------------------------------------
 
@@ -277,9 +324,21 @@ class LoadedStream:
         if seq > self.oldest_seqs.get(key, seq):
             self._pruned[key] = max(seq, self._pruned.get(key, seq))
 
-    def _publish(self, changes: Changes, pruned: dict[str, int], written: list[WrittenEntry], sealed: bool) -> None:
+    def _publish(
+        self,
+        head: Head,
+        changes: Changes,
+        pruned: dict[str, int],
+        written: list[WrittenEntry],
+        counted: tuple[Totals, StoredCounts] | None,
+        sealed: bool,
+    ) -> None:
         """Publishes marks that are durable now, and wakes the readers that wait for them."""
+        self.head = head
         log_entries("stream", self.name, written)
+        if counted is not None:
+            self._stored_counts = counted[1]
+            self.counts.wrote(*counted)
         for segment in changes.dropped:
             for each in self.chains.values():
                 each.drop_segment(segment)
@@ -287,21 +346,30 @@ class LoadedStream:
             self.chains[key].prune_before_seq(seq)
             self.oldest_seqs[key] = seq
         for mark in changes.marks:
+            if mark.excluded:
+                self.counts.incomplete_marks[mark.key] += 1
+        self._add_marks(changes.marks)
+        self.sealed = sealed
+        if sealed:
+            self.release_readers()  # no further mark will come
+
+    def _add_marks(self, marks: Iterable[Mark]) -> None:
+        for mark in marks:
             chain = self.chains.get(mark.key)
             if chain is None:
                 chain = self.chains[mark.key] = MarkChain()
                 self.oldest_seqs[mark.key] = mark.seq
             chain.append(mark)
             self.counts.made(mark.key, (mark,))
-            if mark.excluded:
-                self.counts.incomplete_marks[mark.key] += 1
             most = min(RECENT_MARKS, RECENT_OFFSETS // max(1, len(mark.cut)))
             if len(chain) > 2 * most:
                 chain.prune_before_seq(chain.last_seq - most + 1)
             self._wake(mark.key)
-        self.sealed = sealed
-        if sealed:
-            self.release_readers()  # no further mark will come
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for a mark."""
+        return bool(self._listeners)
 
     def next_mark(self, key: str) -> asyncio.Future[None]:
         """Done when the key has another mark, or when this object is discarded."""
@@ -312,7 +380,7 @@ class LoadedStream:
 
     def discard(self) -> None:
         """Marks this object as outdated, and wakes all waiting readers, which must get the stream again."""
-        self._discarded = True
+        self.discarded = True
         self.release_readers()
 
     def release_readers(self) -> None:

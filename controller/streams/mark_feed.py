@@ -21,7 +21,7 @@ from controller.streams.registry import Streams
 from strandline.core.mark import Mark
 from strandline.core.note import check_key
 from strandline.core.segment import SegmentGraph
-from strandline.errors import NotOwner, Overloaded, UnknownSeq
+from strandline.errors import Overloaded, UnknownSeq
 
 EVENT_KEEP_ALIVE_S: Final = 15  # without an event; then a comment is sent
 EVENT_MARKS: Final = 64  # read and sent at a time
@@ -51,7 +51,7 @@ class StillHere:
 
 @dataclass(frozen=True, slots=True)
 class FeedOver:
-    """Nothing follows: the stream is sealed, or has moved to another controller, or the controller stops."""
+    """Nothing follows: the stream is sealed, or the controller stops."""
 
     reason: str
 
@@ -111,25 +111,20 @@ class MarkFeed:
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
         """
         check_key(key)
-        loaded = await self._streams.get(stream)
+        loaded = await self._streams.get(stream, now=True)
         newest = newest_seq(loaded, key)
         if after > newest:
             raise UnknownSeq(key=key, seq=after, newest=newest)
         return not (loaded.stream.sealed and after == newest and await self._is_over(loaded, key))
 
     async def events(self, stream: str, key: str, after: int, encode: Encode) -> AsyncGenerator[FeedEvent, None]:
-        """The events after a seq, until the sealed stream has no more marks, another controller has the stream, or this
-        one stops.
+        """The events after a seq, until the sealed stream has no more marks, or the controller stops.
 
         Raises UnknownStream if the stream is deleted meanwhile, StreamRecreated if it is created again.
         """
         sent = identity = None
         while not self._reading.stopping.done():
-            try:
-                loaded = await self._streams.get(stream)
-            except NotOwner:
-                yield FeedOver("moved")
-                return
+            loaded = await self._streams.get(stream)
             loaded.check_identity(identity)
             identity = loaded.origin.identity
             newest = newest_seq(loaded, key)
@@ -157,7 +152,9 @@ class MarkFeed:
     async def _is_over(self, loaded: LoadedStream, key: str) -> bool:
         """Waits until the seal is durable; returns whether no further mark of this key came."""
         newest = newest_seq(loaded, key)
-        await self._committer.join(loaded)
+        under_way = self._committer.pending(loaded.subject)
+        if under_way is not None:
+            await under_way
         return newest_seq(loaded, key) == newest
 
     def forget(self, stream: str) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from controller.clock import Clock
 from controller.commit.group_commit import Committer, Durable
 from controller.limits import DEFAULT_LIMITS
+from controller.storage.subjects import Kind, Subject
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from controller.streams.turns import Turn, Turns
@@ -86,7 +87,11 @@ class Notes:
         """
         loaded = self._streams.find_in_turn(stream) or await self._streams.in_turn(stream)
         now = self._clock.now()
-        answer = self._apply(loaded, note, now, tail, by)
+        try:
+            answer = self._apply(loaded, note, now, tail, by)
+        except Refused:
+            await self._committer.turn_over()
+            raise
         held = {} if answer.marks else _held_by(loaded.stream, note.times, now)
         noted = Noted(answer, loaded.stream.graph, held)
         await self._committer.join(loaded)
@@ -109,14 +114,10 @@ class Notes:
         answers: list[Answer] = []
         request = _ManyNotes(pieces)
         for piece in request.pieces():
-            await self._committer.room()
-            with self._committer.expecting():
-                await turn.next()
-            if request.failure() is None:
-                request.missing |= await self._load_together(piece, turn)
+            await self._lock(piece, turn, request)
             for stream, run in groupby(piece, key=itemgetter(0)):
                 notes, first = [each for _, each in run], len(answers)
-                results, durable = await self._take_run(stream, notes, by, turn, request, first)
+                results, durable = self._take_run(stream, notes, by, request, first)
                 if durable is not None:
                     taken = [place for place, each in enumerate(results, first) if isinstance(each, Noted)]
                     request.waits.setdefault(durable, []).extend(taken)
@@ -124,12 +125,11 @@ class Notes:
         turn.end()
         return Answers(answers, request.waits)
 
-    async def _take_run(
+    def _take_run(
         self,
         stream: str,
         notes: Sequence[Note | StrandlineError],
         by: str | None,
-        turn: Turn,
         request: _ManyNotes,
         first: int,
     ) -> tuple[Sequence[Noted | StrandlineError], Durable | None]:
@@ -140,45 +140,45 @@ class Notes:
             for error in errors:
                 self.journal_refusal(stream, error, by)
             return errors, None
-        if stream not in request.missing:
-            try:
-                loaded = await self._ready(stream, turn)
-            except StrandlineError as error:
-                request.missing[stream] = as_result(error)
-            else:
-                failed = request.failure()  # asked after loading, which takes time
-                if failed is None:
-                    return self._apply_run(loaded, notes, by, request, first)
-                request.missing[stream] = failed
-        missing = request.missing[stream]
+        missing = request.missing.get(stream)
+        if missing is None:
+            loaded = self._streams.find_in_turn(stream)
+            assert loaded is not None, stream
+            return self._apply_run(loaded, notes, by, request, first)
         return [each if isinstance(each, StrandlineError) else missing for each in notes], None
 
-    async def _load_together(
-        self, piece: Sequence[tuple[str, Note | StrandlineError]], turn: Turn
-    ) -> dict[str, StrandlineError]:
-        """Loads the streams of a piece side by side. Returns why those cannot be loaded that are missing then."""
-        names = {stream for stream, each in piece if isinstance(each, Note)}
-        cold = [name for name in names if self._streams.find_loaded(name) is None]
-        if len(cold) < 2:
-            return {}
-        turn.end()
-        loads = await asyncio.gather(*map(self._streams.get, cold), return_exceptions=True)
-        await turn.next()
-        return {
-            name: as_result(error)
-            for name, error in zip(cold, loads, strict=True)
-            if isinstance(error, StrandlineError)
-        }
-
-    async def _ready(self, stream: str, turn: Turn) -> LoadedStream:
-        """A stream when notes may be applied. Other calls are served while it is loaded."""
-
-        async def load(name: str) -> None:
-            turn.end()
-            await self._streams.get(name)
-            await turn.next()
-
-        return await self._committer.in_turn(stream, self._streams.find_loaded, load)
+    async def _lock(self, piece: Sequence[tuple[str, Note | StrandlineError]], turn: Turn, request: _ManyNotes) -> None:
+        """Returns when it is the turn of this request, and of calls about the streams of a piece. Why a stream is
+        missing then is in the request."""
+        names = dict.fromkeys(stream for stream, each in piece if isinstance(each, Note))
+        while True:
+            failed = request.failure()
+            if failed is not None:
+                request.missing.update((name, failed) for name in names if name not in request.missing)
+            wanted = [name for name in names if name not in request.missing]
+            cold = [name for name in wanted if self._streams.find_loaded(name) is None]
+            if cold:
+                turn.end()
+                loads = await asyncio.gather(*map(self._streams.get, cold), return_exceptions=True)
+                for name, error in zip(cold, loads, strict=True):
+                    if isinstance(error, StrandlineError):
+                        request.missing[name] = as_result(error)
+                    elif isinstance(error, BaseException):
+                        raise error
+                continue
+            await self._committer.room()
+            subjects = [Subject(Kind.STREAM, name) for name in wanted]
+            if not self._committer.is_turn(*subjects):
+                turn.end()
+                try:
+                    await self._committer.turn(*subjects)
+                except StrandlineError as error:
+                    request.missing.update((name, as_result(error)) for name in wanted)
+                    continue
+            with self._committer.expecting():
+                await turn.next()
+            if all(self._streams.find_in_turn(name) is not None for name in wanted):
+                return
 
     def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
         """Journals a call that was refused before it reached the stream: an invalid note, or a call for a writer that

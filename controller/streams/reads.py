@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -22,7 +23,7 @@ from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, check_key, position_cut
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import TimeWindow, window_between
-from strandline.errors import NotOwner, UnknownSeq
+from strandline.errors import Refused, UnknownSeq
 from strandline.wire.streams import MarksPage, WireMark, wire_mark
 
 PORTION_MARKS: Final = 128  # in memory, of a page, taken at once
@@ -79,26 +80,42 @@ class Reads:
         if not self.stopping.done():
             self.stopping.set_result(None)
 
+    # -- versions ------------------------------------------------------------------------------------------------
+
+    def version_of(self, stream: str) -> bytes | None:
+        """What a caller sends with later calls, so that no controller shows it an older state; None where there is one
+        controller."""
+        loaded = self._streams.find_loaded(stream)
+        if loaded is None or not self._store.is_shared:
+            return None
+        return b"%s-%d" % (loaded.head.identity.encode(), loaded.head.version)
+
+    async def catch_up(self, stream: str, seen: bytes | None) -> None:
+        """Makes what is in memory of a stream at least as new as a version that a caller has seen. Raises
+        StoreUnavailable. A store that lost commits may have none that is as new: then its own is the newest."""
+        if seen is None or not self._store.is_shared:
+            return
+        identity, _, version = seen.rpartition(b"-")
+        loaded = self._streams.find_loaded(stream)
+        is_number = version.isdigit() and len(version) < 20
+        is_known = loaded is not None and is_number and loaded.head.identity.encode() == identity
+        if loaded is None or (is_known and loaded.head.version < int(version)):
+            await self._streams.get(stream, now=True)
+
     # -- marks ---------------------------------------------------------------------------------------------------
 
     async def marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> MarksPage:
         """The marks that follow a seq; without any, waits up to `wait_ms` for the next.
-
-        The wait ends when the stream goes to another controller.
 
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
         """
         check_key(key)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
-        page = None
         while True:
-            try:
-                loaded = await self._streams.get(stream)
-            except NotOwner:
-                if page is None:
-                    raise
-                return page
+            loaded = await self._streams.get(stream)
+            if after > newest_seq(loaded, key):
+                loaded = await self._streams.get(stream, now=True)  # another controller may have made it
             newest = newest_seq(loaded, key)
             if after > newest:
                 raise UnknownSeq(key=key, seq=after, newest=newest)
@@ -164,7 +181,15 @@ class Reads:
         """The mark of the idle advance, which only an ingestion stream can have."""
         if key != DEFAULT_KEY or loaded.stream.config.time_domain is not TimeDomain.INGESTION:
             return None
-        return loaded.stream.resting(self._clock.now())
+        return loaded.stream.resting(self._known_at(loaded))
+
+    def _known_at(self, loaded: LoadedStream) -> int:
+        """The moment as of which a stream is known. A reporter may have come back since at another controller, which
+        then lets marks go on from what could be shown until that is known here (`Stream.rest_margin_ms`)."""
+        now, known_at = self._clock.now(), loaded.compared_at
+        if not self._store.is_shared or self._clock.by_hand or math.isinf(known_at):
+            return now
+        return now - round(max(0.0, asyncio.get_running_loop().time() - known_at) * 1000)
 
     async def at(
         self, stream: str, key: str, time: int, wait_ms: int = 0, *, allow_incomplete: bool = False
@@ -172,7 +197,7 @@ class Reads:
         """The marks around a time, and the cut from which reading misses nothing at or after that time.
 
         Waits up to `wait_ms` until everything older is there, of every writer unless `allow_incomplete`. The wait ends
-        when the stream is sealed or goes to another controller.
+        when the stream is sealed.
         """
         check_key(key)
         loop = asyncio.get_running_loop()
@@ -180,12 +205,7 @@ class Reads:
         found = None
         while True:
             left = deadline - loop.time()
-            try:
-                loaded = await self._streams.get(stream)
-            except NotOwner:
-                if found is None:
-                    raise
-                return found
+            loaded = await self._streams.get(stream)
             next_mark = loaded.next_mark(key)  # before the marks are read: one that is made meanwhile ends the wait
             standing = self._standing(loaded, key, time)
             is_over = left <= 0 or standing.sealed or self.stopping.done()
@@ -260,8 +280,13 @@ class Reads:
         given = position_cut(position)
         check_key(key)
         loaded = await self._streams.get(stream)
-        loaded.check_identity(identity)
-        cut = loaded.stream.graph.closed(position, given)
+        try:
+            loaded.check_identity(identity)
+            cut = loaded.stream.graph.closed(position, given)
+        except Refused:  # another controller may have scaled it, or created it again
+            loaded = await self._streams.get(stream, now=True)
+            loaded.check_identity(identity)
+            cut = loaded.stream.graph.closed(position, given)
         end, resting = self._ends(loaded, key)
         return window_between(await self.sides(loaded, key, cut), cut, end, resting), loaded.origin.identity
 

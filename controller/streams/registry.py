@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from controller.clock import Clock
-from controller.cluster.records import Kind
 from controller.commit.deletion import Deletion
+from controller.commit.freshness import NEVER_FRESH_S, Freshness
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store
 from controller.limits import DEFAULT_LIMITS
 from controller.records.counts import StreamCounts
 from controller.records.journal import REGISTRATIONS, AdminAction, record_refused
 from controller.records.operator_log import log_event
-from controller.storage.load import deleted_epochs, missing_mark, stream_names
-from controller.storage.paged_reads import STEP_ITEMS
+from controller.storage.heads import due_streams
+from controller.storage.load import missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
-from controller.storage.tenure import Tenure, Tenures
+from controller.storage.stream_status import stored_statuses
+from controller.storage.subjects import Kind, Subject
 from controller.streams.cache import LoadingCache, StillLoading
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.loading import Loading
@@ -32,11 +33,23 @@ from strandline.core.changes import Registered
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.segment import NewSegment, SegmentGraph
-from strandline.core.served_time import Moment
 from strandline.core.stream import Stream
-from strandline.errors import Refused, StoreCorrupt, StreamExists, StreamLoading, UnknownStream
+from strandline.errors import (
+    Refused,
+    StoreCorrupt,
+    StoreUnavailable,
+    StrandlineError,
+    StreamExists,
+    StreamLoading,
+    UnknownStream,
+)
 from strandline.names import check_name
 from strandline.wire.streams import settings_by_name
+
+EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream is then woken for nothing
+NEARLY_FRESH_S: Final = 0.5  # what was compared this recently may be locked without another look
+REST_MARGIN_MS: Final = 3_000  # from a commit that ends a stream's rest until no other controller shows it at rest
+DUE_LATE_MS: Final = 500  # from a moment at which time changes a stream until controllers that do not have it look
 
 
 class Streams:
@@ -47,20 +60,25 @@ class Streams:
         store: Store,
         committer: Committer,
         clock: Clock,
-        tenures: Tenures,
+        freshness: Freshness,
+        status: Callable[[LoadedStream], bytes],
         *,
         load_wait_ms: int = DEFAULT_LIMITS.load_wait_ms,
     ) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
-        self._tenures = tenures
-        self._cache: LoadingCache[LoadedStream] = LoadingCache(Kind.STREAM, tenures, self._load)
+        self._freshness = freshness
+        self._status = status
+        self._rest_margin_ms = REST_MARGIN_MS if store.is_shared else 0
+        self._cache: LoadingCache[LoadedStream] = LoadingCache(self._load)
+        committer.serve(Kind.STREAM, self._cache)
         self._loading = Loading(store)
         self.load_wait_ms = load_wait_ms
-        self.timers = Timers(clock, committer.keep, tenures.serves)
+        self.timers = Timers(clock, self._advance)
         self._holding: set[StreamCounts] = set()
-        self._counts: dict[str, tuple[Tenure, StreamCounts]] = {}  # by name, kept while a stream is loaded again
+        self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
+        self.damaged: set[str] = set()  # whose rows could not be read
         self.aging: set[str] = set()  # loaded streams with a `mark_retention_ms`
 
     # -- finding -------------------------------------------------------------------------------------------------
@@ -69,13 +87,27 @@ class Streams:
         """The stream if it is in memory; never waits. For the hot path."""
         return self._cache.find_loaded(name)
 
-    async def get(self, name: str, *, wait_ms: int | None = None) -> LoadedStream:
-        """The stream, loaded if necessary. The caller must not keep it across an `await`.
+    async def get(self, name: str, *, wait_ms: int | None = None, now: bool = False) -> LoadedStream:
+        """The stream as it was a tenth of a second ago or later, or as it is `now`; loaded if necessary. The caller
+        must not keep it across an `await`.
 
         Raises UnknownStream, StoreUnavailable, and StreamLoading if loading takes longer than `wait_ms`, or by default
         longer than any call waits.
         """
-        loaded = self.find_loaded(name) or await self._find(name, wait_ms)
+        asked_at = asyncio.get_running_loop().time()
+        loaded = self.find_loaded(name) or await self._find(name, wait_ms)  # which may have begun before this call
+        if (
+            loaded is not None
+            and loaded.compared_at < asked_at
+            and not self._freshness.is_fresh(loaded, NEVER_FRESH_S if now else None)
+        ):
+            try:
+                await self._freshness.compare([loaded.subject])
+            except StoreUnavailable:
+                if now:
+                    raise
+                return loaded  # as it was: what it tells is true
+            loaded = self.find_loaded(name) or await self._find(name, wait_ms)
         if loaded is None:
             raise UnknownStream(stream=name)
         return loaded
@@ -85,19 +117,30 @@ class Streams:
 
         Raises what `get` raises, and Overloaded.
         """
+        check_name("stream", name)
         self._committer.admit()
-        return await self._committer.in_turn(name, self.find_loaded, self.get)
+        known = self.find_loaded(name)
+        if known is not None and not self._freshness.is_fresh(known, NEARLY_FRESH_S):
+            await self._freshness.compare([known.subject])  # so that little is left to be taken in under the lock
+        loaded: LoadedStream = await self._committer.in_turn(Subject(Kind.STREAM, name), self._load_for_call)
+        return loaded
 
     def find_in_turn(self, name: str) -> LoadedStream | None:
         """The same without waiting; None if there is something to wait for."""
-        if not self._committer.is_turn:
-            return None
-        self._committer.admit()
-        return self.find_loaded(name)
+        loaded: LoadedStream | None = self._committer.ready(Subject(Kind.STREAM, name))
+        return loaded
+
+    async def _load_for_call(self, name: str) -> None:
+        if await self._find(name) is None:
+            raise UnknownStream(stream=name)
 
     async def names(self, after: str, limit: int) -> Sequence[str]:
         """The names of durable streams that follow `after`, in order."""
         return await self._store.read(stream_names, after, limit)
+
+    async def statuses(self, names: Sequence[str]) -> Mapping[str, str]:
+        """What the store has of the status of these streams, as JSON."""
+        return await self._store.read(stored_statuses, names) if names else {}
 
     def record_held(self) -> None:
         """Logs each writer that has held time back for too long, once."""
@@ -130,20 +173,16 @@ class Streams:
         """All loaded streams, in no order."""
         return self._cache.items()
 
-    def _counts_of(self, name: str, tenure: Tenure) -> StreamCounts:
-        """The counts of a stream under a tenure: a later one goes on from what the store has."""
+    def _counts_of(self, name: str) -> StreamCounts:
         found = self._counts.get(name)
-        if found is not None and found[0] is tenure:
-            return found[1]
-        self._forget_counts(name)
-        counts = StreamCounts(name, self._holding)
-        self._counts[name] = tenure, counts
-        return counts
+        if found is None:
+            found = self._counts[name] = StreamCounts(name, self._holding)
+        return found
 
     def _forget_counts(self, name: str) -> None:
         found = self._counts.pop(name, None)
         if found is not None:
-            self._holding.discard(found[1])
+            self._holding.discard(found)
 
     async def _find(self, name: str, wait_ms: int | None = None) -> LoadedStream | None:
         check_name("stream", name)
@@ -152,58 +191,61 @@ class Streams:
         except StillLoading:
             raise StreamLoading(stream=name) from None
 
-    def hand_over(self, tenures: Collection[Tenure]) -> None:
-        """Makes the next commit write everything under tenures that are being handed over, and wakes everyone who
-        waits for marks."""
-        for loaded in self._cache.under(tenures):
-            self._settle(loaded)
-            loaded.release_readers()
-
-    def forget(self, tenures: Collection[Tenure]) -> None:
-        """Discards all streams under tenures that are about to end."""
-        for loaded in self._cache.forget(tenures):
-            loaded.discard()
-            self.aging.discard(loaded.name)
-            self._forget_counts(loaded.name)
-
     async def stop(self) -> None:
         """Cancels all loading."""
         await self._cache.stop()
         await self._loading.stop()
 
-    async def _load(self, name: str, tenure: Tenure) -> LoadedStream | None:
-        began = tenure.moment(self._clock.now())
-        stored = await self._loading.load(name, tenure.unserved)
-        if stored is None:
-            return None
-        tenure.check_latest(Kind.STREAM, name, stored.fence)
-        with self._store.made_of_rows(stream=name):
-            loaded = LoadedStream.loaded(stored, tenure, self._watch, self._counts_of(name, tenure))
-        moment = tenure.moment(self._clock.now())
-        if len(loaded.stream.writers) <= STEP_ITEMS:
-            changed = self._bring_up(loaded, stored.fence, began, moment)
-        else:
-            changed = await self._store.aside(self._bring_up, loaded, stored.fence, began, moment)
-        if not loaded.discarded and self._tenures.serves(tenure):
-            if changed:
-                self._committer.keep(loaded)
-            self._watch(loaded)
+    async def _load(self, name: str) -> LoadedStream | None:
+        began = asyncio.get_running_loop().time()
+        try:
+            stored = await self._loading.load(name, self._clock.unserved)
+            if stored is None:
+                return None
+            with self._store.made_of_rows(stream=name):
+                loaded = LoadedStream.loaded(stored, self._watch, self._status, self._counts_of(name))
+        except StoreCorrupt:
+            self.damaged.add(name)
+            raise
+        self.damaged.discard(name)
+        loaded.compared_at = began
+        loaded.stream.rest_margin_ms = self._rest_margin_ms
+        self._watch(loaded)
         return loaded
 
-    def _bring_up(self, loaded: LoadedStream, fence: int, began: Moment, moment: Moment) -> bool:
-        """Advances a stream that was just loaded to the present; returns whether that changed it.
+    async def _advance(self, name: str) -> None:
+        """Does what time alone has brought about in a stream. Whoever has it in memory may have done so before."""
+        loaded = await self.in_turn(name)
+        now = self._clock.now()
+        loaded.stream.advance(now)
+        loaded.stream.next_wake(exact_before=now + EXACT_MS)  # looks up the deadlines that are due until then
+        if loaded.stream.is_changed or loaded.moves_wake:
+            await self._committer.join(loaded, 0)
 
-        `fence` is the fence of the tenure that wrote it last. No writer could be heard since `began`.
-        """
-        stream = loaded.stream
-        stream.clock = max(stream.clock, loaded.tenure.clock_floor)
-        restored_at = loaded.tenure.restored_at(fence)
-        if restored_at is not None:
-            loaded.start_over(restored_at)
-        loaded.resume_holders(moment.now)
-        for writer in stream.writers.values():
-            writer.forgive(moment.served - began.served, moment.served)
-        return bool(stream.advance(moment.now)) or restored_at is not None
+    async def advance_due(self) -> None:
+        """Does what time alone has brought about in streams that nobody calls, and that no controller has in memory."""
+        for name in await self._store.read(due_streams, self._clock.now(), DUE_LATE_MS):
+            with suppress(StrandlineError):  # it was deleted meanwhile, or cannot be read, or the next look tries again
+                await self._advance(name)
+
+    async def refresh(self) -> None:
+        """Makes everything in memory as new as the store is now. Raises StoreUnavailable."""
+        old = [each.subject for each in self._cache.items() if not self._freshness.is_fresh(each)]
+        if old:
+            await self._freshness.compare(old)
+
+    def store_statuses(self) -> None:
+        """Makes the next commit store the status of each stream of which the store has an older one."""
+        now = self._clock.now()
+        for loaded in self._cache.items():
+            if loaded.store_status(now):
+                self._committer.keep(loaded)
+
+    async def refresh_awaited(self) -> None:
+        """Looks whether others have made marks for which somebody waits here."""
+        awaited = [each.subject for each in self._cache.items() if each.is_awaited]
+        if awaited:
+            await self._freshness.compare(awaited)
 
     def _watch(self, loaded: LoadedStream) -> None:
         """Updates the timers of a stream, and the set of streams with aging marks."""
@@ -214,20 +256,19 @@ class Streams:
     def settle(self) -> None:
         """Before an orderly end: makes the next commit write everything, also what may otherwise be written later."""
         for loaded in self._cache.items():
-            self._settle(loaded)
-
-    def _settle(self, loaded: LoadedStream) -> None:
-        if loaded.settle():
-            self._committer.keep(loaded)
+            if loaded.settle():
+                self._committer.keep(loaded)
 
     async def check_again(self, loaded: LoadedStream, key: str, seq: int) -> None:
         """Call it if the store lacks a mark that memory knows: returns once memory knows that it was removed.
 
         Raises StoreCorrupt if it was not removed.
         """
-        pending = self._committer.pending(loaded)
+        pending = self._committer.pending(loaded.subject)
         if pending is not None:
             await pending
+        if self._store.is_shared:
+            loaded.discard()  # another controller may have removed it
         loaded = await self.get(loaded.name)
         chain = loaded.chains.get(key)
         if chain is not None and loaded.oldest_seqs[key] <= seq <= chain.last_seq:
@@ -242,10 +283,16 @@ class Streams:
     ) -> Any:  # what the call returns
         """Applies a call to a stream and returns when it is durable. Journals `act` if the call succeeds."""
         loaded = await self.in_turn(name)
-        with self._journalled(loaded, act) as now:
+        async with self._journalled(loaded, act) as now:
             result = call(loaded.stream, now)
         await self._committer.join(loaded)
         return result
+
+    async def journal(self, name: str, act: AdminAction) -> None:
+        """Adds to the journal of a stream."""
+        loaded = await self.in_turn(name)
+        loaded.journal.act(act, self._clock.now())
+        await self._committer.join(loaded)
 
     async def register(
         self,
@@ -257,7 +304,7 @@ class Streams:
     ) -> Registered:
         """Registers a writer, and returns when that is durable."""
         loaded = await self.in_turn(name)
-        with self._journalled(loaded, None) as now:
+        async with self._journalled(loaded, None) as now:
             epochs = loaded.stream.epochs
             registered = loaded.stream.register(writer, keys, now, registration)
         if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
@@ -266,9 +313,9 @@ class Streams:
         await self._committer.join(loaded)
         return replace(registered, life=f"{loaded.origin.identity}-{registered.life}")
 
-    @contextmanager
-    def _journalled(self, loaded: LoadedStream, act: AdminAction | None) -> Iterator[int]:
-        """Journals what was done, or why it was refused."""
+    @asynccontextmanager
+    async def _journalled(self, loaded: LoadedStream, act: AdminAction | None) -> AsyncIterator[int]:
+        """Journals what was done, or why it was refused. A refusal is raised when that which it rests on is durable."""
         now = self._clock.now()
         try:
             yield now
@@ -277,6 +324,7 @@ class Streams:
                 self.journal_refusal(loaded, error, now, None)
             else:
                 self.journal_refusal(loaded, error, now, act.by, call=act.kind)
+            await self._committer.turn_over()
             raise
         if act is not None:
             loaded.journal.act(act, now)
@@ -291,7 +339,7 @@ class Streams:
     async def drop_segment(self, name: str, segment: str, by: str | None = None) -> None:
         """Removes a segment that the log does not have from an open stream."""
         loaded = await self.in_turn(name)
-        with self._journalled(loaded, AdminAction("segment_dropped", by, {"segment": segment})) as now:
+        async with self._journalled(loaded, AdminAction("segment_dropped", by, {"segment": segment})) as now:
             loaded.drop_segment(segment, now)
         await self._committer.join(loaded)
 
@@ -317,25 +365,26 @@ class Streams:
         `segments` is None for an open stream. Raises StreamExists if they differ, InvalidConfig, InvalidScale.
         """
         check_name("stream", name)
-        now = self._tenures.of(Kind.STREAM, name).moment(self._clock.now()).now
         config = StreamConfig(**settings)
+        _graph(segments, 0)  # raises for segments that cannot be
+        self._committer.admit()
+        subject = Subject(Kind.STREAM, name)
+        found: LoadedStream | None
+        found, epochs = await self._committer.before_creation(subject, self._find)
+        now = self._clock.now()
         graph = _graph(segments, now)
         ranges = None if graph.open else _ranges(graph)
-        origin = StreamOrigin(identity=secrets.token_hex(8), created_at=now, segments=ranges)
-        deleted = partial(self._store.read, deleted_epochs, Kind.STREAM, name)
-        tenure, found, epochs = await self._cache.find_before_creation(name, self._find, deleted)
-        self._committer.admit()
         if found is not None:
-            differs = "segments" if found.origin.segments != origin.segments else "time domain"
+            differs = "segments" if found.origin.segments != ranges else "time domain"
             if differs == "segments" or found.stream.config.time_domain is not config.time_domain:
-                with self._journalled(found, AdminAction("created", by)):
+                async with self._journalled(found, AdminAction("created", by)):
                     raise StreamExists(stream=name, differs=differs)
             await self._committer.join(found)
             return False
-        stream = Stream(name, config, graph, now=max(now, tenure.clock_floor), unserved=tenure.unserved)
-        stream.epochs = epochs
-        counts = self._counts_of(name, tenure)
-        loaded = LoadedStream(stream, origin, tenure, stored_fence=None, watch=self._watch, counts=counts)
+        origin = StreamOrigin(identity=secrets.token_hex(8), created_at=now, segments=ranges)
+        stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
+        stream.epochs, stream.rest_margin_ms = epochs, self._rest_margin_ms
+        loaded = LoadedStream(stream, origin, watch=self._watch, status=self._status, counts=self._counts_of(name))
         loaded.journal.act(AdminAction("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
@@ -346,9 +395,9 @@ class Streams:
         try:
             loaded: LoadedStream | Deletion = await self.in_turn(name)
         except StoreCorrupt:
-            tenure = self._tenures.of(Kind.STREAM, name)
-            loaded = Deletion(Kind.STREAM, name, tenure, tenure.moment(self._clock.now()).now)
-        self._cache.deletions += 1
+            subject = Subject(Kind.STREAM, name)
+            await self._committer.turn(subject)
+            loaded = Deletion(subject, self._clock.now())
         ended = self._committer.join(loaded)
         if isinstance(loaded, LoadedStream):
             loaded.ending = ended

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from controller.clock import Clock
-from controller.commit.serving import HEARTBEAT_MS
-from controller.storage.tenure import Tenure
 from controller.streams.loaded_stream import LoadedStream
+from strandline.errors import StrandlineError
 
+ADVANCED_AT_ONCE: Final = 256  # streams, in a commit
+RETRY_MS: Final = 1_000  # after a commit that failed
 ADVANCE_PAUSE_MS: Final = 10  # between two checks of one stream's deadlines
-EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream is then woken for nothing
 ROOM_ENTRIES: Final = 1_024  # in the heap, before those that were replaced are removed
 
 log = logging.getLogger(__name__)
@@ -24,16 +24,17 @@ log = logging.getLogger(__name__)
 class Timers:
     """The deadlines of loaded streams."""
 
-    def __init__(self, clock: Clock, changed: Callable[[LoadedStream], None], serves: Callable[[Tenure], bool]) -> None:
-        """`changed` is called with a stream that time has changed, so that it is written. What is not served is left
-        to whoever serves it next."""
+    def __init__(self, clock: Clock, advance: Callable[[str], Awaitable[object]]) -> None:
+        """`advance` does what time has brought about in a stream of a name."""
         self._clock = clock
-        self._serves = serves
-        self._changed = changed
+        self._advance = advance
         self._heap: list[tuple[int, int, LoadedStream]] = []
         self._count = 0
         self._room = ROOM_ENTRIES
         self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self._advancing: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(ADVANCED_AT_ONCE)
 
     def watch(self, loaded: LoadedStream) -> None:
         """Updates the deadline of a stream. Call it after every change of the stream.
@@ -51,33 +52,50 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run_due(self) -> None:
-        """Advances every stream whose deadline has passed."""
+        """Begins to advance every stream whose deadline has passed."""
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
             moment, _, loaded = heappop(self._heap)
-            if loaded.wake != moment or loaded.discarded or not self._serves(loaded.tenure):
+            if loaded.wake != moment or loaded.discarded:
                 continue
             loaded.wake = None
-            self._advance(loaded, now)
+            task = asyncio.create_task(self._wake(loaded), name="deadline")
+            self._advancing.add(task)
+            task.add_done_callback(self._advancing.discard)
         self._arm()
 
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    async def all_advanced(self) -> None:
+        """Returns when nothing is due any more, for clocks that are moved by hand."""
+        self.run_due()
+        while self._advancing:
+            await asyncio.wait(self._advancing)
+            self.run_due()
 
-    def _advance(self, loaded: LoadedStream, now: int) -> None:
+    def stop(self) -> None:
+        """Begins nothing any more."""
+        self._stopped = True
+        self._disarm()
+        for task in self._advancing:
+            task.cancel()
+
+    async def _wake(self, loaded: LoadedStream) -> None:
+        pause_ms = ADVANCE_PAUSE_MS
         try:
-            loaded.stream.advance(now)
-            wake = loaded.stream.next_wake(exact_before=now + EXACT_MS)
+            async with self._turns:
+                await self._advance(loaded.name)
+        except StrandlineError:  # the store is away, or the stream is gone
+            pause_ms = RETRY_MS
         except Exception:
             log.exception("stream %r could not be advanced", loaded.name)
-            wake = now + 1_000
-        self._changed(loaded)
-        if wake is not None:
-            # A deadline that stays in the past must not make this spin: while the store is away, no writer times out.
-            pause_ms = HEARTBEAT_MS if loaded.tenure.unserved.is_away(now) else ADVANCE_PAUSE_MS
-            self._push(loaded, max(wake, now + pause_ms))
+            pause_ms = RETRY_MS
+        wake = loaded.stream.next_wake(exact_before=-math.inf)
+        if wake is not None and not loaded.discarded:
+            # A deadline that stays in the past must not make this spin: while nobody is heard, no writer times out.
+            now = self._clock.now()
+            at = max(wake, now + (RETRY_MS if self._clock.unserved.is_away(now) else pause_ms))
+            if loaded.wake is None or at < loaded.wake or loaded.wake <= now:
+                self._push(loaded, at)
+                self._arm()
 
     def _push(self, loaded: LoadedStream, wake: int) -> None:
         loaded.wake = wake
@@ -89,10 +107,15 @@ class Timers:
             heapify(self._heap)
             self._room = max(ROOM_ENTRIES, 2 * len(self._heap))
 
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _arm(self) -> None:
-        self.stop()
+        self._disarm()
         while self._heap and (self._heap[0][2].discarded or self._heap[0][2].wake != self._heap[0][0]):
             heappop(self._heap)
-        if self._heap and not self._clock.by_hand:
+        if self._heap and not self._clock.by_hand and not self._stopped:
             wait_ms = max(0, self._heap[0][0] - self._clock.now())
             self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self.run_due)

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from controller.storage.schema import metadata
-from controller.storage.shards import add_shards
+from controller.storage.schema import NOT_SERVED, metadata, service
 
 revision: str = "0001"
 down_revision: str | None = None
@@ -14,9 +13,8 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    connection = op.get_bind()
-    metadata.create_all(connection, checkfirst=False)
-    add_shards(connection)
+    metadata.create_all(op.get_bind(), checkfirst=False)
+    op.get_bind().execute(service.insert().values(NOT_SERVED))
 
 
 def downgrade() -> None:

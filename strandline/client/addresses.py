@@ -3,17 +3,22 @@
 check_addresses("http://a:8433, http://b:8433")      returns ("http://a:8433", "http://b:8433")
 check_addresses(["http://a:8433", "http://b:8433"])  returns the same
 
-An address stays first until it fails: a late answer from one that other calls have left does not bring them back, or
-calls would alternate between two. http beside https is refused, since the token goes wherever the request goes.
+An address stays first until it fails, and comes last for a while then: a late answer from one that other calls have
+left does not bring them back, or calls would alternate between two. http beside https is refused, since the token goes
+wherever the request goes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
+from zlib import crc32
 
 from strandline.errors import InvalidConfig
+
+AWAY_S: Final = 30  # how long an address comes last after it failed
 
 # Commas elsewhere do not separate: a part of a refused password could be shown.
 SEPARATOR = re.compile(r",(?=\s*\w+://)")
@@ -66,21 +71,29 @@ def _refused(given: object, wanted: str = WANTED) -> InvalidConfig:
 
 
 class AddressChoice:
-    """Chooses among addresses: stays with one until it fails, then goes to the next, and after the last to the first.
+    """Chooses among addresses. Calls about one stream or group go to one address, which follows from the name: what
+    that controller has in memory is as new as the store, as long as nobody writes at another one.
 
-    Threads may share it. Of simultaneous changes one wins, and every choice is a valid one.
+    An address that fails comes last for AWAY_S. Threads may share it: every order is a valid one.
     """
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(self, addresses: Sequence[str], now: Callable[[], float]) -> None:
+        """`now` tells seconds from any starting point."""
         self._addresses = tuple(addresses)
-        self._first = 0
+        self._now = now
+        self._away: dict[str, float] = {}  # when addresses failed, in the order in which they did
 
-    def in_order(self) -> tuple[str, ...]:
-        """Returns all addresses in the order in which an attempt tries them."""
-        first = self._first
-        return self._addresses[first:] + self._addresses[:first]
+    def in_order(self, subject: str = "") -> tuple[str, ...]:
+        """Returns all addresses in the order in which an attempt tries them, for calls about a stream or a group."""
+        first = crc32(subject.encode()) % len(self._addresses) if subject else 0
+        ordered = self._addresses[first:] + self._addresses[:first]
+        if not self._away:
+            return ordered
+        since = self._now() - AWAY_S
+        away = [each for each, at in list(self._away.items()) if at > since]
+        return (*(each for each in ordered if each not in away), *away)
 
     def leave(self, address: str) -> None:
-        """Later attempts begin at the next address. Does nothing if they begin at another one than this already."""
-        if self._addresses[self._first] == address:
-            self._first = (self._first + 1) % len(self._addresses)
+        """Later attempts begin at other addresses."""
+        self._away.pop(address, None)
+        self._away[address] = self._now()

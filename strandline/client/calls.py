@@ -79,14 +79,14 @@ Call: TypeAlias = Generator[Request, Response, Value]
 
 @dataclass(frozen=True, slots=True)
 class Clocked(Generic[Value]):
-    """The result of a call, and the stream owner's clock in its last answer, if that had it."""
+    """The result of a call, and the controller's clock in its last answer, if that had it."""
 
     value: Value
     clock: int | None
 
 
 def clocked(call: Call[Value]) -> Call[Clocked[Value]]:
-    """The same call, which also returns the clock of the stream's owner."""
+    """The same call, which also returns the controller's clock."""
     clock = None
     try:
         request = next(call)
@@ -153,7 +153,7 @@ def truncate(stream: str, head: Mapping[str, int]) -> Call[HeadReply]:
 
 
 def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[NoteAnswer]:
-    """Reports the end offset of every segment, read after the stream owner's clock showed `time`."""
+    """Reports the end offset of every segment, read after the controller's clock showed `time`."""
     check_name("writer", reporter)
     check_position(position)
     body = {"reporter": reporter, "time": time, "position": dict(position)}
@@ -336,14 +336,8 @@ def status(
 
 
 def controllers() -> Call[ControllersReply]:
-    """The controllers that serve the store, as the one that is called sees them."""
+    """The controllers that serve the store."""
     return (yield from ask("GET", "/v1/controllers", reader_of(ControllersReply)))
-
-
-def drain_controller(name: str, *, force: bool = False) -> Call[None]:
-    """Has a controller hand everything over to the others, and end; `force`: also if it is the last one."""
-    path = f"/v1/controllers/{check_name('controller', name)}/drain"
-    yield from tell("POST", path, {"force": force})
 
 
 # -- parts of all calls ----------------------------------------------------------------------------------------

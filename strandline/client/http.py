@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import random
 import ssl
-import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, assert_never
 
 from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
 from strandline.client.credentials import check_token, find_token, trust
 from strandline.client.exchange import ANSWER_BYTES, AllInUse, Exchange, Exchanged, Headers
 from strandline.client.loop import drive, drive_async
-from strandline.client.owners import OwnerMemory, owner_first
 from strandline.client.retry import (
     AnswerLost,
     NotReached,
@@ -45,6 +43,9 @@ if TYPE_CHECKING:
     import httpx
 
 Value = TypeVar("Value")
+
+SEEN_KEPT: Final = 10_000  # streams whose versions a connection remembers
+VERSION_HEADER: Final = "strandline-version"  # of the stream that an answer shows
 
 
 class Transport(Protocol):
@@ -142,7 +143,7 @@ class _Connection(Generic[AnyTransport]):
 class Connection(_Connection[Transport]):
     """A controller's address, or several, and how calls reach it. Any number of writers and readers may share one.
 
-    With several addresses a call goes to the one that answered last, and to the next one if that cannot be reached.
+    With several addresses calls about one stream go to one of them, and to the next one if that cannot be reached.
     """
 
     def _over_http(
@@ -313,41 +314,39 @@ class _Transport:
     """What the waiting and the awaiting transport share: where a request goes, and what came of it."""
 
     def __init__(self, controller: str | Sequence[str], token: str | None, answer_bytes: int) -> None:
-        addresses = check_addresses(controller)
-        self._choice = AddressChoice(addresses)
-        self._owners = OwnerMemory(addresses)
-        self._owners_lock = threading.Lock()
+        self._choice = AddressChoice(check_addresses(controller), time.monotonic)
         self._headers = _headers(token)
         self._answer_bytes = answer_bytes
+        self._seen: dict[str, str] = {}  # by stream, how new the newest answer was: no later one is to be older
 
     def _attempt(self, request: Request, timeout_ms: float) -> Generator[Exchange, Exchanged, Outcome]:
-        """Sends a request to one address, first to that of the owner if it is known; if that cannot be reached, to the
-        next one, while there is time.
+        """Sends a request to one address; if that cannot be reached, to the next one, while there is time.
 
         Each address has the whole timeout for its answer: passing over others takes nothing from a long poll.
         """
         over_at = time.monotonic() + timeout_ms / 1000
         unreached: list[NotReached] = []
-        with self._owners_lock:
-            known = self._owners.recall(request.path, monotonic_ms())
-        headers = (*self._headers, (b"Strandline-Fence", b"%d" % known.fence)) if known.fence else self._headers
-        addresses = owner_first(known.owner, self._choice.in_order())
+        subject = _subject_of(request.path)
+        addresses, seen = self._choice.in_order(subject), self._seen.get(subject)
+        headers = self._headers if seen is None else (*self._headers, (b"Strandline-Seen", seen.encode()))
         for address in addresses:
             whose = f"{address}: " if len(addresses) > 1 else ""
             outcome = yield Exchange(request, address, headers, timeout_ms, self._answer_bytes)
+            if isinstance(outcome, Response) and (version := outcome.headers.get(VERSION_HEADER)) is not None:
+                if len(self._seen) >= SEEN_KEPT:
+                    self._seen.clear()
+                self._seen[subject] = _newer(version, seen)
             match outcome:
                 case Response(502 | 503 | 504):
-                    self._leave(request, address, known.owner, avoided=False)
+                    self._choice.leave(address)
                     return outcome
                 case Response():
-                    with self._owners_lock:
-                        self._owners.learn(request.path, outcome.headers, known.fence)
                     return outcome
                 case NotReached(reason, lasting):
-                    self._leave(request, address, known.owner, avoided=True)
+                    self._choice.leave(address)
                     unreached.append(NotReached(whose + reason, lasting))
                 case AnswerLost(reason):
-                    self._leave(request, address, known.owner, avoided=True)
+                    self._choice.leave(address)
                     return AnswerLost(whose + reason)
                 case AllInUse():
                     return NotReached("all connections are in use")
@@ -357,15 +356,6 @@ class _Transport:
                 break
         reasons = "; ".join(each.reason for each in unreached)
         return NotReached(reasons, lasting=all(each.lasting for each in unreached))
-
-    def _leave(self, request: Request, address: str, owner: str | None, *, avoided: bool) -> None:
-        """Later attempts begin elsewhere. An owner that is `avoided` is gone to by no request for a while."""
-        self._choice.leave(address)
-        if address == owner:
-            with self._owners_lock:
-                self._owners.forget(request.path, address)
-                if avoided:
-                    self._owners.avoid(address, monotonic_ms())
 
 
 class HttpTransport(_Transport):
@@ -421,6 +411,20 @@ class AsyncHttpxTransport(_Transport):
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def _subject_of(path: str) -> str:
+    """The path of the stream or reader group that a request is about; empty for one about none."""
+    parts = path.partition("?")[0].split("/", 4)
+    return "/".join(parts[2:4]) if len(parts) > 3 and parts[2] in ("streams", "reader-groups") else ""
+
+
+def _newer(version: str, seen: str | None) -> str:
+    """The newer of two versions, if they are of one stream; else the one that was sent last."""
+    (identity, _, number), (other, _, before) = version.rpartition("-"), (seen or "").rpartition("-")
+    if seen is None or identity != other or not (number.isdigit() and before.isdigit()):
+        return version
+    return seen if int(before) > int(number) else version
 
 
 def check_controller(controller: str | Sequence[str]) -> str:

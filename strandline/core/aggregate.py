@@ -166,6 +166,29 @@ class Aggregate:
             self._newest_is_noted = True
         self.check_again(writer)
 
+    def replace(self, writer: StreamWriter, known: KeyState) -> None:
+        """Takes what a writer became elsewhere, in place of its `known` state. Call `place` next."""
+        key_state = writer.key_states[self.key]
+        key_state.role, key_state.entry = known.role, known.entry
+        self._have_noted += key_state.has_noted - known.has_noted
+        last_time = self.last.time if self.last is not None else None
+        if last_time is not None:
+            key_state.drop_passed(last_time)
+            known.drop_passed(last_time)
+        before = len(known.history)
+        if key_state.history[:before] != known.history or key_state.earlier_time != known.earlier_time:
+            self.gather(writer)
+            return
+        above, cut = known.kept_above(last_time), None
+        for time, cut, newest in key_state.history[before:]:
+            self._contributions.add(writer.name, above, time, cut)
+            self._newest_is_noted |= newest is not None
+            above = time
+        if cut is writer.position:
+            self.check_again(writer)
+        else:
+            self._contribute(writer, key_state, above, writer.position)
+
     def check_again(self, writer: StreamWriter, *, fewer: bool = False) -> None:
         """Looks whether others' notes can overtake those of a writer that changed, or whose segments have other writers
         now, or `fewer`."""
@@ -220,12 +243,18 @@ class Aggregate:
         return writer.position.le(last.cut)
 
     def forget(self, writer: StreamWriter) -> None:
-        """Forgets a writer that the last mark has passed."""
+        """Forgets a writer that the last mark has passed, here or elsewhere."""
         name, key_state = writer.name, writer.key_states[self.key]
         if self.last is not None:
             self.remainder = self.remainder.with_writer(writer, key_state)
         self.holders -= 1
         self._have_noted -= key_state.has_noted
+        # Forgotten elsewhere, it may count here, or have noted more in a life that ended since.
+        if key_state.entry is not None:
+            self._counted.remove(key_state.entry)
+            key_state.entry = None
+        if self._peak is not None and self._peak[1] == name:
+            self._peak_known = False
         for group, _ in self._groups:
             group.discard(name)
         self._unsure.discard(name)
@@ -343,11 +372,25 @@ class Aggregate:
     def make(self, time: int, now: int) -> Mark:
         """Makes the mark at `time`, which must be above the last mark's."""
         mark = self._mark(time, now, self._contributions.take(time), keep=True)
+        self._make_last(mark)
+        self._after_mark(mark, now)
+        return mark
+
+    def adopt(self, mark: Mark) -> None:
+        """Takes a mark that was made elsewhere. It may be a later one than the next: it has what those before had."""
+        self._contributions.take(mark.time)
+        self._lacking, self._none_lacks = None, mark.newest is not None
+        self._make_last(mark)
+
+    def adopt_remainder(self, remainder: Remainder) -> None:
+        """Takes the summary of the forgotten writers, of whom some were forgotten elsewhere."""
+        self.remainder = remainder
+        self._newest_is_noted |= remainder.newest is not None
+
+    def _make_last(self, mark: Mark) -> None:
         self.last = mark
         self._overtaken, self._overtaken_known = None, True  # `upper` bounds it now
         self._unsure = {name for name in self._unsure if self._time_of(name) > mark.upper}
-        self._after_mark(mark, now)
-        return mark
 
     def survey(self, time: int, now: int) -> Mark:
         """The mark that `make` would make, without any change: for an idle stream."""

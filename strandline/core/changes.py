@@ -1,15 +1,18 @@
-"""The results of calls on a stream, and the changes that they made: for the caller, the store and the journal."""
+"""The results of calls on a stream, and the changes that they made: for the caller, the store and the journal. And the
+changes that others stored: for a cache of the stream."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from strandline.core.aggregate import Remainder
+from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import Segment
-from strandline.core.writer import WriterState
+from strandline.core.writer import StreamWriter, WriterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class StateChange:
 class Changes:
     """All changes since the last drain."""
 
-    stream: bool = False  # configuration, head, epochs, sealed
+    stream: bool = False  # settings, sealed, head, epochs, `passed`, remainders
+    settings: bool = False  # settings or sealed
     writers: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)  # writers; some may have come back since
     segments: dict[str, Segment] = field(default_factory=dict)
@@ -60,9 +64,22 @@ class Changes:
     marks: list[Mark] = field(default_factory=list)
     states: list[StateChange] = field(default_factory=list)
 
+    @property
+    def structural(self) -> bool:
+        """Whether another cache of the stream must load it, and cannot adopt these changes: after `configure`, `seal`,
+        `scale` or `drop_segment`, and after a note that names a new segment of an open stream."""
+        return self.settings or bool(self.segments or self.dropped)
+
     def __bool__(self) -> bool:
         return bool(
-            self.stream or self.writers or self.forgotten or self.segments or self.dropped or self.marks or self.states
+            self.stream
+            or self.settings
+            or self.writers
+            or self.forgotten
+            or self.segments
+            or self.dropped
+            or self.marks
+            or self.states
         )
 
     def forget(self, writer: str) -> None:
@@ -75,6 +92,7 @@ class Changes:
         """These changes, followed by later ones."""
         return Changes(
             stream=self.stream or later.stream,
+            settings=self.settings or later.settings,
             writers=(self.writers - later.forgotten) | later.writers,
             forgotten=self.forgotten | later.forgotten,
             segments=self.segments | later.segments,
@@ -82,3 +100,24 @@ class Changes:
             marks=self.marks + later.marks,
             states=self.states + later.states,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """What a stream itself has, without what is `structural`."""
+
+    epochs: int
+    head: Cut
+    passed: Mapping[str, int]
+    remainders: Mapping[str, Remainder]
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """What others stored of a stream since a cache of it equalled the store. Nothing in it is `structural`."""
+
+    clock: int  # the stream's
+    forgotten: Collection[str]  # writers; some may have come back since
+    writers: Sequence[StreamWriter]  # as they are now: all that changed, and were not forgotten since
+    marks: Sequence[Mark]  # of each key in order, or only the newest
+    stream: StreamFacts | None  # if it changed; it did if a writer was forgotten

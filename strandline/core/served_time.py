@@ -1,12 +1,12 @@
-"""Served time: the clock minus the time in which the controller could hear no caller.
+"""Served time: the clock minus the time in which no controller could hear a caller.
 
     clock        0 ─────────────────────────────────────────────────────────────►
-    unserved time                 ├── store away ──┤        ├─ process stopped ─┤
-    served time  0 ───────────────┤                ├────────┤                   ├──►
+    unserved time                 ├── store away ──┤        ├─ all stopped ─┤
+    served time  0 ───────────────┤                ├────────┤               ├──►
 
-Silence is measured in served time, which stands still while the controller could hear no caller. A silent writer or
-reader keeps the served time at which it was last heard. The controller reports here when its commits begin and how they
-end, and how long its process did not run.
+Silence is measured in served time, which stands still while nobody could be heard. A silent writer or reader keeps the
+served time at which it was last heard. The store has how far it was served: every controller that is alive says so
+once a second, and a gap in that is unserved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-COMMIT_HANGS_MS: Final = 1_000  # while a commit takes longer, the store counts as away
+SERVED_GAP_MS: Final = 3_000  # a longer one between two moments at which somebody served is unserved
 
 
 class Moment(NamedTuple):
@@ -26,42 +26,24 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Unserved:
-    """The total time in which no caller could be heard. Pure: moments of the controller's clock are arguments."""
+    """The total time in which no caller could be heard. Pure: moments of the clock are arguments."""
 
-    total_ms: int = 0  # without the present absence of the store
-    _since: int | None = None  # when the current commit began, or the first one that failed since the last success
-    _failing: bool = False
+    total_ms: int = 0  # without a gap that is not over
+    until: int | None = None  # when somebody certainly served last; None: there are no gaps
 
     def served(self, now: int) -> int:
-        """The served time at a moment."""
-        return (now if self._since is None else self.served_until(now)) - self.total_ms
-
-    def served_until(self, now: int) -> int:
-        """The last moment at which callers could be heard: now, or the start of the failing or hanging commits."""
-        return now if self._since is None or not self.is_away(now) else self._since
+        """The served time at a moment, by any controller's clock: one that does not follow a leap of the store's clock
+        yet is behind the moment at which somebody served."""
+        until = self.until
+        return (until if until is not None and (now < until or self.is_away(now)) else now) - self.total_ms
 
     def is_away(self, now: int) -> bool:
-        """Whether the store is away now: commits fail, or one takes too long."""
-        return self._since is not None and (self._failing or now - self._since >= COMMIT_HANGS_MS)
+        """Whether nobody can be heard at a moment: nobody has served for too long."""
+        return self.until is not None and now - self.until > SERVED_GAP_MS
 
-    def begin(self, now: int) -> None:
-        """Records that a commit begins. After a failed one, the absence still counts from the failed one's start."""
-        if self._since is None:
-            self._since = now
-
-    def fail(self) -> None:
-        """Records that the current commit failed."""
-        self._failing = True
-
-    def succeed(self, now: int) -> None:
-        """Records that the current commit succeeded. If the store was away, the time until now is unserved."""
-        if self._since is not None and self.is_away(now):
-            self.total_ms += max(0, now - self._since)
-        self._since, self._failing = None, False
-
-    def skip(self, passed_ms: int) -> None:
-        """Records that the clock has just moved by `passed_ms` while no caller could be heard: the process did not run,
-        or the clock was set. Served time does not change."""
-        self.total_ms += passed_ms
-        if self._since is not None:
-            self._since += passed_ms
+    def serve(self, now: int) -> None:
+        """Somebody serves at this moment. If the last one that did is too long ago, the time since is unserved."""
+        if self.until is not None:
+            if self.is_away(now):
+                self.total_ms += now - self.until
+            self.until = max(now, self.until)

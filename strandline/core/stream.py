@@ -15,7 +15,7 @@ from typing import Any, Final
 from strandline.core.admission import INGESTION, Admitted, admit, check_epoch
 from strandline.core.agenda import Agenda
 from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder
-from strandline.core.changes import Changes, NoteResult, Registered, StateChange
+from strandline.core.changes import Changes, Missed, NoteResult, Registered, StateChange
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
@@ -64,6 +64,7 @@ class Stream:
         self._history_notes = history_notes
         self._gone_kept_ms = gone_kept_ms
         self._unserved = unserved if unserved is not None else Unserved()
+        self.rest_margin_ms = 0  # within which other caches of the stream learn that its rest has ended
         self._served_now = 0  # the served time at the moment of the call under way
         self._sharing = SharedSegments(graph)
         self._aggregates: dict[str, Aggregate] = {}  # by time key
@@ -94,7 +95,13 @@ class Stream:
     ) -> Stream:
         """The stream as it was stored: it goes on exactly as without an interruption."""
         stream = cls(
-            name, config, graph, now=clock, history_notes=history_notes, gone_kept_ms=gone_kept_ms, unserved=unserved
+            name,
+            config,
+            graph,
+            now=clock,
+            history_notes=history_notes,
+            gone_kept_ms=gone_kept_ms,
+            unserved=unserved,
         )
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
         stream.passed = dict(passed)
@@ -108,19 +115,49 @@ class Stream:
         """Restores a stored writer, without recording a change. The cost does not depend on the number of writers.
 
         `restored` does this for all writers that it is given; a caller with very many of them restores each by this
-        call, and can do other work in between.
+        call, and can do other work in between. `adopt` does it for those that changed elsewhere.
         """
+        known = self.writers.get(writer.name)
+        known_states: Mapping[str, KeyState] = {} if known is None else known.key_states
+        before = NOTHING if known is None else known.position
         self.writers[writer.name] = writer
-        writer.number = None
-        neighbours = self._sharing.enter(writer, NOTHING)
+        writer.number = None if known is None else known.number
+        same_segments = writer.position.shape is before.shape
+        neighbours: Collection[str] = () if same_segments else self._sharing.enter(writer, before)
         for key, key_state in writer.key_states.items():
-            key_state.role = key_state.entry = None  # its aggregate does not know it yet
             aggregate = self._aggregates.get(key) or self._begin(key)
+            if key in known_states:
+                aggregate.replace(writer, known_states[key])
+            else:
+                key_state.role = key_state.entry = None  # its aggregate does not know it yet
             aggregate.place(writer, self.clock)
             key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
         self._check_again(neighbours)
         self._await_lapse(writer)
-        self._arm(writer)
+        if writer.name not in self._deadlines.at:
+            self._arm(writer)
+
+    def adopt(self, missed: Missed) -> None:
+        """Makes a cache of the stream equal to the store again, from which it differs by what others stored since.
+
+        Records no change. Every change of this cache itself must be stored, and what was missed may not be structural
+        (`Changes.structural`): then the stream has to be loaded.
+        """
+        assert not self._changes, "a cache adopts only what is newer than all of its own changes"
+        self.clock = max(self.clock, missed.clock)
+        for mark in {mark.key: mark for mark in missed.marks}.values():
+            (self._aggregates.get(mark.key) or self._begin(mark.key)).adopt(mark)
+            self._to_check.add(mark.key)
+        for name in missed.forgotten:
+            if name in self.writers:
+                self._remove(self.writers[name])
+        if missed.stream is not None:
+            self.epochs, self.head = missed.stream.epochs, missed.stream.head
+            self.passed = dict(missed.stream.passed)
+            for key, aggregate in self._aggregates.items():
+                aggregate.adopt_remainder(missed.stream.remainders.get(key, NO_REMAINDER))
+        for writer in missed.writers:
+            self.restore_writer(writer)
 
     @property
     def last_marks(self) -> dict[str, Mark]:
@@ -299,7 +336,7 @@ class Stream:
             aggregate.config = config
         for writer in self.writers.values():
             self._update_writer(writer, now)
-        self._changes.stream = True
+        self._changes.stream = self._changes.settings = True
         return [] if self.sealed else self._make_marks(self.keys, now)
 
     def scale(self, seal: Mapping[str, int], create: Sequence[NewSegment], now: int) -> list[Segment]:
@@ -355,7 +392,7 @@ class Stream:
         changed = self.graph.seal_all(ends | dict(final))
         self.sealed = True
         self._changes.segments.update((segment.id, segment) for segment in changed)
-        self._changes.stream = True
+        self._changes.stream = self._changes.settings = True
         return marks
 
     # -- time ---------------------------------------------------------------------------------------------------
@@ -365,7 +402,7 @@ class Stream:
         now = self._moment(now)
         if self.sealed:
             return None
-        made = self._store_rest(now) if key == DEFAULT_KEY else None
+        made = self._store_rest(now, ending=False) if key == DEFAULT_KEY else None
         marks = self._make_marks([key], now, at_once=True)
         return marks[-1] if marks else made
 
@@ -423,15 +460,24 @@ class Stream:
         aggregate = self._aggregates.get(key)
         return 0 if aggregate is None else aggregate.have_noted
 
-    def resting(self, now: int) -> Mark | None:
-        """The mark of the idle advance, in an ingestion stream whose reporters are all idle; not stored."""
-        if self.config.time_domain is not INGESTION or self.sealed:
-            return None
-        now = max(now, self.clock)
+    def rest_lag_ms(self, now: int) -> int | None:
+        """How far the idle advance of an ingestion stream is behind the clock; None unless its reporters are all
+        idle."""
         aggregate = self._aggregates.get(DEFAULT_KEY)
-        if aggregate is None or not self._at_rest(aggregate, now):
+        if self.config.time_domain is not INGESTION or self.sealed or aggregate is None:
             return None
-        time = now - self.config.idle_lag_ms - self.config.clock_skew_ms
+        if not self._at_rest(aggregate, max(now, self.clock)):
+            return None
+        return self.config.idle_lag_ms + self.config.clock_skew_ms
+
+    def resting(self, now: int, *, ending: bool = False) -> Mark | None:
+        """The mark of the idle advance, in an ingestion stream whose reporters are all idle; not stored. The one with
+        which a rest is `ending` has what any other cache of the stream may show until it hears of that."""
+        now = max(now, self.clock)
+        aggregate, lag_ms = self._aggregates.get(DEFAULT_KEY), self.rest_lag_ms(now)
+        if aggregate is None or lag_ms is None:
+            return None
+        time = now - lag_ms + (min(self.rest_margin_ms, lag_ms) if ending else 0)
         if aggregate.last is not None and time <= aggregate.last.time:
             return None
         return aggregate.survey(time, now)
@@ -447,6 +493,11 @@ class Stream:
     def states(self, writer: StreamWriter) -> dict[str, WriterState]:
         """A writer's state, by key."""
         return {key: writer.state(key_state, self._last_time(key)) for key, key_state in writer.key_states.items()}
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there are changes since the last `drain`."""
+        return bool(self._changes)
 
     def drain(self) -> Changes:
         """The changes since the last call, for the store."""
@@ -689,7 +740,7 @@ class Stream:
 
     def _reached(self, key: str, now: int) -> int | None:
         """The time that a key has reached: that of its last mark, or the idle advance if that is further."""
-        rest = self.resting(now) if key == DEFAULT_KEY else None
+        rest = self.resting(now, ending=True) if key == DEFAULT_KEY else None
         return self._last_time(key) if rest is None else rest.time
 
     def _check_room(self, name: str, keys: Iterable[str]) -> None:
@@ -821,6 +872,10 @@ class Stream:
             aggregate.passing.put(writer.name, time + 1)
 
     def _forget(self, writer: StreamWriter) -> None:
+        self._remove(writer)
+        self._changes.forget(writer.name)
+
+    def _remove(self, writer: StreamWriter) -> None:
         name = writer.name
         for key in writer.key_states:
             aggregate = self._aggregates[key]
@@ -832,7 +887,6 @@ class Stream:
         alone = self._sharing.leave(writer)
         del self.writers[name]
         self._check_again(alone, fewer=True)
-        self._changes.forget(name)
 
     def _has_lapsed(self, writer: StreamWriter, now: int) -> bool:
         """Whether a writer has been closed or lost for long enough to be forgotten."""
@@ -875,7 +929,7 @@ class Stream:
                 time = aggregate.next_time()
                 if time is None:
                     break
-                rest = self.resting(now) if key == DEFAULT_KEY else None  # readers may have this time
+                rest = self.resting(now, ending=True) if key == DEFAULT_KEY else None  # readers may have this time
                 marks.append(self._append(aggregate, time if rest is None else max(time, rest.time), now))
         return marks
 
@@ -898,11 +952,11 @@ class Stream:
 
     # -- the idle advance, in the ingestion domain --------------------------------------------------------------
 
-    def _store_rest(self, now: int) -> Mark | None:
+    def _store_rest(self, now: int, *, ending: bool = True) -> Mark | None:
         """Appends the mark of the idle advance, before a call ends it."""
         if self.config.time_domain is not INGESTION:
             return None
-        mark = self.resting(now)
+        mark = self.resting(now, ending=ending)
         return None if mark is None else self._append(self._aggregates[DEFAULT_KEY], mark.time, now)
 
     def _holder_of_rest(self, aggregate: Aggregate, now: int) -> Holder | None:

@@ -235,11 +235,6 @@ class StreamWriter:
         if position is not self.position:
             yield Given(above, key_state.time, self.position)
 
-    def forgive(self, silence_ms: int, served: int) -> None:
-        """Takes `silence_ms` of served time off its silence; `served` is the served time now."""
-        if not self.closed:
-            self.served_at = max(self.served_at, min(self.served_at + silence_ms, served))
-
     def close(self, epoch: int | None, now: int) -> None:
         """Closes it. A lost writer without its epoch becomes excluded instead: it is not known what it wrote. If it was
         lost by silence, a note ends that, and it then counts as lost since it was excluded."""

@@ -129,7 +129,7 @@ class InProcessController:
             if self.clock.now + wait_ms >= until:
                 break
             self.clock.now += wait_ms
-            deadlines.run_due()
+            await deadlines.all_advanced()
             await asyncio.sleep(0)  # lets tasks run that wait for the effects
         self.clock.now = until
         await controller.run_due()
@@ -165,7 +165,7 @@ class InProcessController:
         self._open.close()
 
     def _begin(self) -> None:
-        self.app = create_app(self._settings, clock=self.clock, owner="test", by_hand=True, limits=self._limits)
+        self.app = create_app(self._settings, clock=self.clock, name="test", by_hand=True, limits=self._limits)
         lifespan = self.app.router.lifespan_context(self.app)
         self._serving.enter_context(self.portal.wrap_async_context_manager(lifespan))
 

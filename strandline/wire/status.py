@@ -182,7 +182,9 @@ class StatusCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of streams, groups and calls. Notes and refusals are counted since the streams were made."""
 
     streams: int
-    in_memory: Annotated[int, Meta(description="of these; the others are not in `trouble` and what follows")]
+    in_memory: Annotated[
+        int, Meta(description="of these, those with a status; `trouble` and what follows lack the others")
+    ]
     sealed: int
     writers: int
     notes: int
@@ -201,15 +203,6 @@ class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True):
     reason: Annotated[str | None, Meta(description="why it is not ready")]
 
 
-class StatusPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of the page of another controller."""
-
-    streams: tuple[StreamStatus, ...]
-    unread: Mapping[str, str]
-    groups: tuple[GroupStatus, ...]
-    unread_groups: Mapping[str, str]
-
-
 class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     """The status of everything that the caller may see, or of the named streams and groups."""
 
@@ -220,7 +213,7 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     counts: StatusCounts
     partial: Annotated[
         bool,
-        Meta(description="whether streams are missing in these numbers, as after a start of the controller: ask again"),
+        Meta(description="whether streams are missing in these numbers, as while the store is away"),
     ]
     streams: tuple[StreamStatus, ...]
     next: Annotated[str | None, Meta(description="the name after which the next page begins")]

@@ -86,6 +86,23 @@ def test_at_rest_time_follows_the_clock_and_nothing_is_stored() -> None:
     assert (len(book.marks), book.stream.next_wake()) == (made, None)
 
 
+@pytest.mark.parametrize(("margin_ms", "idle_lag_ms"), [(0, 100), (60, 100), (3_000, 100), (3_000, 0)])
+def test_what_other_caches_may_show_of_a_rest_is_below_no_mark_and_floor_after_its_end(
+    margin_ms: int, idle_lag_ms: int
+) -> None:
+    book = resting(idle_lag_ms=idle_lag_ms)
+    book.stream.rest_margin_ms = margin_ms
+    book.after(10_000)
+    elsewhere = book.stream.resting(book.now + min(margin_ms, idle_lag_ms))  # until the others have heard of the end
+    assert elsewhere is not None
+
+    answer = book.note("a", book.now, {"0": 2})
+
+    assert answer.floor == elsewhere.time <= book.now
+    assert book.marks[-1].time >= elsewhere.time
+    assert not answer.late
+
+
 def test_no_rest_while_a_reporter_is_silent_without_having_said_idle() -> None:
     book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
     book.note("b", book.now)

@@ -3,6 +3,7 @@
 import pytest
 
 from strandline.core.note import Note
+from strandline.core.served_time import SERVED_GAP_MS
 from strandline.core.stream import SILENT_PER_CALL, Stream
 from strandline.errors import Fenced, InvalidName, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
 from strandline.limits import KEYS_PER_STREAM
@@ -253,26 +254,25 @@ def test_silence_does_not_count_while_nobody_could_be_heard() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("a", 10)
     book.after(60).call("advance")
-    book.after(10_000).unserved.skip(10_000)
+    book.unserved.until = book.now
+    book.after(10_000).unserved.serve(book.now)
     book.after(39).call("advance")
     assert book.state("a") == "active"
     book.after(1).call("advance")
     assert book.state("a") == "timed_out"
 
 
-def test_silence_does_not_count_while_commits_fail() -> None:
+def test_silence_does_not_count_while_nobody_serves() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("a", 10)
     book.note("b", 20)
-    book.after(60).unserved.begin(book.now)
-    book.unserved.fail()
+    book.after(60)
+    book.unserved.until = book.now
     for _ in range(9):
-        book.after(1_000).call("advance")
-        book.unserved.begin(book.now)  # each beat of the heart tries again
-        book.unserved.fail()
+        book.after(SERVED_GAP_MS + 1).call("advance")
     held = book.stream.held_by("", book.now)
     assert held is not None and (held.writer, held.last_heard_ms_ago, held.released_in_ms) == ("a", 60, 40)
-    book.unserved.succeed(book.now)
+    book.unserved.serve(book.now)
     book.after(39).call("advance")
     assert book.state("a") == "active"
     book.after(1).call("advance")
@@ -282,27 +282,14 @@ def test_silence_does_not_count_while_commits_fail() -> None:
 def test_a_writer_heard_during_an_outage_gets_its_full_timeout() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("a", 10)
-    book.after(99).unserved.begin(book.now)
-    book.unserved.fail()
+    book.after(99)
+    book.unserved.until = book.now
     book.after(5_000).note("a", 20)
-    book.after(5_000).unserved.succeed(book.now)
+    book.after(5_000).unserved.serve(book.now)
     book.after(99).call("advance")
     assert book.state("a") == "active"
     book.after(1).call("advance")
     assert book.state("a") == "timed_out"
-
-
-def test_silence_that_is_forgiven_does_not_count() -> None:
-    book = Book(writer_timeout_ms=1_000)
-    book.note("a", 10)
-    book.now += 600
-    writer = book.stream.writers["a"]
-    assert book.stream.silent_ms(writer, book.now) == 600
-    writer.forgive(400, writer.served_at + 600)
-    assert book.stream.silent_ms(writer, book.now) == 200
-    book.stream.close("a", None, book.now)
-    writer.forgive(400, writer.served_at + 600)
-    assert book.stream.silent_ms(writer, book.now) == 0
 
 
 def test_a_zero_timeout_leaves_a_holder_out_at_once() -> None:

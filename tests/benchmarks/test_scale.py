@@ -21,7 +21,6 @@ UNITS = Units(
     stream_kib=0,
     mark_segment_bytes=2,
     mark_stop_ms=5,
-    takeover_ms=4_000,
 )
 
 

@@ -1,4 +1,4 @@
-"""Kills controllers under load: `python -m tests.chaos --store sqlite --kills 1000`, or with `--controllers 3`.
+"""Kills controllers under load: `python -m tests.chaos --store sqlite --kills 1000`.
 
 Kills come in rounds, each with a fresh store, load and history, which is judged at its end. A round's seed is `--seed`
 plus its number. With `--network both` every second round cuts connections and loses answers, in front of writers and
@@ -19,19 +19,18 @@ from pathlib import Path
 
 from tests.chaos.checker import RULES, judge
 from tests.chaos.history import read_history
-from tests.chaos.joint_faults import KINDS
-from tests.chaos.joint_mutants import JOINT_MUTANTS
-from tests.chaos.limits import ROUND_FAULTS, ROUND_KILLS
+from tests.chaos.limits import ROUND_KILLS
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.processes import Launcher
 from tests.chaos.run import Round, Verdict, run_round
+from tests.chaos.several_faults import FAIL_OVER, KINDS
 from tests.postgres import Postgres, programs
 
 
 def main() -> int:
     options = _options()
     without = frozenset(name for name in options.without.split(",") if name)
-    if options.mutant not in (None, *MUTANTS, *JOINT_MUTANTS):
+    if options.mutant not in (None, *MUTANTS):
         print(f"there is no mutant {options.mutant}", file=sys.stderr)
         return 2
     if unknown := without - set(RULES):
@@ -42,10 +41,6 @@ def main() -> int:
         for violation in violations:
             print(violation)
         return 1 if violations else 0
-    if options.controllers > 1:
-        options.store = "postgresql"
-    if options.round is None:
-        options.round = ROUND_FAULTS if options.controllers > 1 else ROUND_KILLS
     folder = Path(options.folder if options.folder is not None else tempfile.mkdtemp(prefix="strandline-chaos-"))
     began, kills, broken, number = time.monotonic(), 0, 0, 0
     rules: Counter[str] = Counter()
@@ -53,10 +48,8 @@ def main() -> int:
         while kills < options.kills:
             harmful = options.network == "harmful" or (options.network == "both" and number % 2 == 1)
             count = min(options.round, options.kills - kills)
-            kinds = tuple(kind for kind in options.kinds.split(",") if kind)
-            round_ = Round(
-                options.store, options.seed + number, count, harmful, options.mutant, options.controllers, kinds
-            )
+            seed, kinds = options.seed + number, tuple(kind for kind in options.kinds.split(",") if kind)
+            round_ = Round(options.store, seed, count, harmful, options.mutant, options.controllers, kinds)
             own = folder / f"{options.store}-{round_.seed}"
             verdict = run_round(round_, launcher, postgres, own, without=without)
             _tell(verdict)
@@ -70,8 +63,7 @@ def main() -> int:
             else:
                 shutil.rmtree(own)
     seconds = time.monotonic() - began
-    what = "faults" if options.controllers > 1 else "kills"
-    print(f"{kills} {what} in {seconds:.0f} s, {number} rounds, {broken} with violations {dict(rules)}", flush=True)
+    print(f"{kills} kills in {seconds:.0f} s, {number} rounds, {broken} with violations {dict(rules)}", flush=True)
     return 1 if broken else 0
 
 
@@ -101,17 +93,15 @@ def _postgres(store: str) -> Iterator[Postgres | None]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
-    parser.add_argument(
-        "--kills", "--faults", type=int, default=ROUND_KILLS, help="of processes, in all rounds; of several, all faults"
-    )
-    parser.add_argument("--controllers", type=int, default=1, help="several serve one PostgreSQL")
-    parser.add_argument(
-        "--kinds", default="", help=f"of these faults: {', '.join(KINDS)}; as many of each as by chance"
-    )
-    parser.add_argument("--round", type=int, metavar="COUNT", help="of kills or faults in one round")
+    parser.add_argument("--kills", type=int, default=ROUND_KILLS, help="of processes, in all rounds")
+    parser.add_argument("--round", type=int, default=ROUND_KILLS, metavar="COUNT", help="of kills in one round")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--network", choices=("calm", "harmful", "both"), default="both")
-    parser.add_argument("--mutant", metavar="NAME", help="plant this bug of mutants.py, or of joint_mutants.py")
+    parser.add_argument("--controllers", type=int, default=1, help="on one PostgreSQL; --kills counts all faults then")
+    parser.add_argument(
+        "--kinds", default="", help=f"of faults of several controllers: {', '.join(KINDS)}, {FAIL_OVER}"
+    )
+    parser.add_argument("--mutant", metavar="NAME", help="plant this bug of mutants.py")
     parser.add_argument("--without", default="", metavar="RULES", help="leave rules out, by name")
     parser.add_argument("--go-on", action="store_true", help="run all rounds, whatever they show")
     parser.add_argument("--folder", help="where stores, logs and histories go; a new one unless given")

@@ -32,11 +32,12 @@ from tests.chaos.facts import (
     facts_of,
     problem_of,
 )
-from tests.chaos.history import PAUSE, Answered, Call, Delivered, Record, Watermark, Window
-from tests.chaos.limits import COUNTED_PAUSE_S, LEASE_S, ROUND_TRIP_S
+from tests.chaos.history import Answered, Call, Delivered, Record, Watermark, Window
+from tests.chaos.limits import CLOCK_LAG_S, COUNTED_AWAY_S
 
 NEVER: Final = float("inf")
 TOLD_PER_RULE: Final = 20  # violations of one rule that are reported; the rest is counted
+CACHE: Final = "cache"  # of each of several controllers: the client that lists what it has when all is over
 JUDGE: Final = "judge"  # the client that lists all marks and writers once every fault is over
 
 
@@ -63,6 +64,14 @@ def judge(history: Iterable[Record], *, without: frozenset[str] = frozenset()) -
             if len(told) > TOLD_PER_RULE:
                 found.append(Violation(name, f"and {len(told) - TOLD_PER_RULE} more"))
     return found
+
+
+def _stamped_ms(facts: Facts, stream: str) -> int:
+    """By how much a noted time may be lowered: a position of an ingestion stream counts with the clock of the
+    controller that takes it, if that is less."""
+    described = facts.streams.get(stream)
+    stamped = described is not None and described.domain == "ingestion"
+    return round(CLOCK_LAG_S * 1000) if facts.several and stamped else 0
 
 
 # -- order and sight ---------------------------------------------------------------------------------------------
@@ -113,11 +122,7 @@ def definitely_before(facts: Facts, note: NoteTry | Registration, mark: Json, br
         return isinstance(note, NoteTry) and brought.note is not None and note.index <= brought.note.index
     if brought is not None and note.call.ended < brought.call.began:
         return True
-    outcome = note.call.outcome
-    told = outcome.clock if isinstance(outcome, Answered) else None
-    begun = facts.begun_with(note.stream, mark)
-    if begun is not None:
-        return note.call.ended < begun.began
+    told = facts.clock(note.call)
     return told is not None and told < mark["created_at"]
 
 
@@ -126,12 +131,10 @@ def bringing_answer(facts: Facts, place: Place, seq: int) -> Sight | None:
     return next((sight for sight in facts.sights[place][seq] if sight.call.method != "GET"), None)
 
 
-def outage_s(facts: Facts, kind: str, name: str, began: float, ended: float) -> float:
-    """For how many of the seconds between two moments nobody served a stream or group, of those that do not count as
-    silence."""
+def outage_s(facts: Facts, began: float, ended: float) -> float:
+    """For how many of the seconds between two moments nobody served, of those that do not count as silence."""
     total, covered = 0.0, began
-    outages = [*_outages(facts), *facts.silences(kind, name)]
-    for outage_began, outage_ended in sorted(outages):
+    for outage_began, outage_ended in sorted(_outages(facts)):
         first, last = max(outage_began, covered), min(outage_ended, ended)
         if last > first:
             total += last - first
@@ -139,26 +142,14 @@ def outage_s(facts: Facts, kind: str, name: str, began: float, ended: float) -> 
     return total
 
 
-def silence_s(facts: Facts, kind: str, name: str, began: float, ended: float) -> float:
-    """The most seconds of silence that the owner of a stream or group may have counted between two moments.
-
-    Several controllers take the time from the store: a clock that is set forward makes a silence longer, and so does an
-    answer of the store that comes faster than the ones before it.
-    """
-    served_s = ended - began - outage_s(facts, kind, name, began, ended)
-    return served_s + _leaps_s(facts, began, ended) + (ROUND_TRIP_S if facts.several else 0.0)
-
-
-def _leaps_s(facts: Facts, began: float, ended: float) -> float:
-    """By how much the store's clock was set forward between two moments, or shortly before."""
-    leaps = [each for each in facts.struck if each.leap_ms > 0 and each.ended is not None]
-    return sum(each.leap_ms / 1000 for each in leaps if each.began <= ended and began <= (each.ended or 0) + LEASE_S)
+def silence_s(facts: Facts, began: float, ended: float) -> float:
+    """The most seconds of silence that a controller may have counted between two moments."""
+    return ended - began - outage_s(facts, began, ended)
 
 
 def _outages(facts: Facts) -> Iterator[tuple[float, float]]:
     for outage in facts.outages:
-        bound_s = LEASE_S if facts.several else COUNTED_PAUSE_S if outage.fault == PAUSE else 0.0
-        if outage.ended - outage.began >= bound_s:
+        if outage.ended - outage.began >= COUNTED_AWAY_S:
             yield outage.began, outage.ended
 
 
@@ -175,46 +166,28 @@ def answers(facts: Facts) -> Iterator[str]:
         code = str((problem_of(call) or {}).get("code"))
         if outcome.clock is None:
             yield f"{where} without a clock"
-        if outcome.status == 503 and code not in NOT_CHANGED and not (facts.several and code == "stream_away"):
+        if outcome.status == 503 and code not in NOT_CHANGED:
             yield f"{where} with the code {code!r}"
         elif outcome.status == 503 and not outcome.retry_after:
             yield f"{where} {code} without Retry-After"
-        elif outcome.status == 503 and code == "not_owner" and not facts.several:
-            yield f"{where} not_owner by the only controller"
-        elif outcome.status >= 500 and outcome.status != 503 and code not in _undecided(facts):
+        elif outcome.status >= 500 and outcome.status != 503 and code != "store_undecided":
             yield f"{where}: {str(outcome.body)[:300]}"
 
 
-def _undecided(facts: Facts) -> frozenset[str]:
-    """The codes that a 504 may have."""
-    return frozenset({"store_undecided", "owner_undecided"} if facts.several else {"store_undecided"})
-
-
 def clock(facts: Facts) -> Iterator[str]:
-    """The controller's clock never steps back, over restarts either. Of several controllers, that of each stream and
-    group does not, whoever owns it."""
-    told: dict[str, list[tuple[float, int, Call]]] = defaultdict(list)
-    for call in facts.calls:
-        whose, outcome = _whose_clock(facts, call), call.outcome
-        if whose is not None and isinstance(outcome, Answered) and outcome.clock is not None:
-            told[whose].append((call.ended, outcome.clock, call))
-    for readings in told.values():
-        known = Greatest((ended, now) for ended, now, _ in readings)
-        for _, now, call in readings:
-            before = known.before(call.began)
-            if before is not None and now < before:
-                who = f"{call.client}: {call.method} {call.path}"
-                yield f"{who} showed {now}, {before - now} ms behind an earlier answer"
-
-
-def _whose_clock(facts: Facts, call: Call) -> str | None:
-    """What the clock of an answer is about; None if it is that of whoever of several controllers answered."""
-    if not facts.several:
-        return "the controller"
-    parts = call.path.strip("/").split("/")
-    owned = len(parts) > 2 and parts[1] in ("streams", "reader-groups")
-    answered_by_owner = isinstance(call.outcome, Answered) and call.outcome.status < 500
-    return "/".join(parts[1:3]) if owned and answered_by_owner else None
+    """The controller's clock never steps back, over restarts either. Those of several controllers agree."""
+    lag_ms = round(CLOCK_LAG_S * 1000) if facts.several else 0
+    readings = [
+        (call.ended, call.outcome.clock, call)
+        for call in facts.calls
+        if isinstance(call.outcome, Answered) and call.outcome.clock is not None
+    ]
+    known = Greatest((ended, now) for ended, now, _ in readings)
+    for _, now, call in readings:
+        before = known.before(call.began)
+        if before is not None and now < before - lag_ms:
+            who = f"{call.client}: {call.method} {call.path}"
+            yield f"{who} showed {now}, {before - now} ms behind an earlier answer"
 
 
 def refusals(facts: Facts) -> Iterator[str]:
@@ -233,6 +206,8 @@ def refusals(facts: Facts) -> Iterator[str]:
             continue
         code, parts = str(problem.get("code")), call.path.strip("/").split("/")
         path = "/".join(["", *parts[:3]])
+        if code == "unknown_seq" and facts.lost and call.ended > facts.lost[0].began:
+            continue  # a mark that is gone
         if code == "unknown_stream" and (path not in created or call.path == path):
             continue  # whether a stream is there is another rule's affair
         if parts[1] == "reader-groups" or (code == "fenced" and _leaving_fenced(facts, call)):
@@ -370,17 +345,19 @@ def _entry_is_true(
     facts: Facts, call: Call, stream: str, writer: str, entry: Json, tries: Sequence[NoteTry]
 ) -> Iterator[str]:
     left_at = _left_at(facts, (stream, writer), call)
-    answered = [note for note in tries if note.effect is Effect.DONE and note.call.ended < call.began]
+    seen = facts.surely_seen(call.began, call.ended)
+    answered = [note for note in tries if note.effect is Effect.DONE and note.call.ended < seen]
     possible = [note for note in tries if note.call.began < call.ended and _may_be_listed(note, call)]
     who = f"{writer}@{stream}, listed {entry['state']} to {call.client}"
+    lag_ms = _stamped_ms(facts, stream)
     for key in {key for note in tries for key in note.times}:
         stored = entry["times"].get(key)
         least = max(
             (note.times[key] for note in answered if key in note.times and note.call.began > left_at), default=0
         )
-        if least and entry["state"] != "closed" and (stored is None or stored < least):
+        if least and entry["state"] != "closed" and (stored is None or stored < least - lag_ms):
             yield f"{who}: its time {key!r} is {stored}, but {least} was answered"
-        if stored is not None and not any(note.times.get(key) == stored for note in possible):
+        if stored is not None and not any(0 <= note.times.get(key, NEVER) - stored <= lag_ms for note in possible):
             yield f"{who}: its time {key!r} is {stored}, which no note had that may have been taken"
     for segment in {segment for note in tries for segment in note.position}:
         stored = entry["position"].get(segment, 0)
@@ -390,7 +367,7 @@ def _entry_is_true(
             yield f"{who}: it stands at {stored} in {segment}, but {least} was answered and {most} sent"
     epoch = entry.get("epoch")
     given = facts.registrations[stream, writer]
-    newest = max((each.epoch or 0 for each in given if each.call.ended < call.began), default=0)
+    newest = max((each.epoch or 0 for each in given if each.call.ended < seen), default=0)
     if epoch is not None and left_at < 0 and epoch < newest:
         yield f"{who}: its epoch is {epoch}, but {newest} was given out"
 
@@ -533,6 +510,7 @@ def origin_of_marks(facts: Facts) -> Iterator[str]:
     """A mark's time was noted, by a call that may have been carried out, and so was its cut; no bound is invented."""
     for place in list(facts.sights):
         stream, key = place
+        lag_ms = _stamped_ms(facts, stream)
         tries = [note for (of, _), each in facts.notes.items() if of == stream for note in each if note.effect.possible]
         began: dict[int, float] = {}
         for note in tries:
@@ -546,7 +524,7 @@ def origin_of_marks(facts: Facts) -> Iterator[str]:
         }
         for mark in facts.marks(place):
             seen = facts.first_seen(place, mark["seq"])
-            if began.get(mark["time"], NEVER) > seen:
+            if min((began.get(mark["time"] + lag, NEVER) for lag in range(lag_ms + 1)), default=NEVER) > seen:
                 yield f"mark {mark['seq']} of {place} has the time {mark['time']}, which nobody noted, or was told so"
             most = times.before(seen)
             if most is None or mark["upper"] > most:
@@ -615,7 +593,7 @@ def pages(facts: Facts) -> Iterator[str]:
         seqs = [mark["seq"] for mark in told["marks"]]
         if seqs != list(range(after + 1, after + 1 + len(seqs))):
             yield f"{call.client} asked for the marks of {place} after {after} and got {seqs[:5]} …"
-        before = known[place].before(call.began) or 0
+        before = known[place].before(facts.surely_seen(call.began, call.ended)) or 0
         if after + len(seqs) < min(before, after + limit):
             yield f"{call.client} got marks of {place} up to {after + len(seqs)}, but {before} had been seen before"
 
@@ -672,6 +650,7 @@ def _told_floors(facts: Facts, place: Place, key: str) -> Greatest:
 
 def truth_of_ingestion(facts: Facts) -> Iterator[str]:
     """An event that was there when the clock showed K lies below the cut of every mark above K."""
+    lag_ms = round(CLOCK_LAG_S * 1000) if facts.several else 0
     for place in list(facts.sights):
         described = facts.streams.get(place[0])
         if described is None or described.domain != "ingestion":
@@ -679,9 +658,7 @@ def truth_of_ingestion(facts: Facts) -> Iterator[str]:
         readings = sorted(
             (call.began, call.outcome.clock)
             for call in facts.calls
-            if isinstance(call.outcome, Answered)
-            and call.outcome.clock is not None
-            and _whose_clock(facts, call) in ("the controller", f"streams/{place[0]}")
+            if isinstance(call.outcome, Answered) and call.outcome.clock is not None
         )
         begins = [began for began, _ in readings]
         least = list(accumulate((float(now) for _, now in reversed(readings)), min))[::-1]
@@ -694,7 +671,7 @@ def truth_of_ingestion(facts: Facts) -> Iterator[str]:
         for mark in facts.marks(place):
             for segment, bound in bounds.items():
                 cut = mark["cut"].get(segment, 0)
-                if cut < len(bound) and bound[cut] < mark["time"]:
+                if cut < len(bound) and bound[cut] + lag_ms < mark["time"]:
                     yield (
                         f"mark {mark['seq']} of {place} at {mark['time']} cuts {segment} at {cut}, but an event there "
                         f"or later was appended before the clock showed {bound[cut]}"
@@ -745,7 +722,8 @@ class _Life:
             self._positions.append(position)
         done = [note for note in notes if note.effect is Effect.DONE]
         self._by_end = Greatest((note.call.ended, note.times[key]) for note in done)
-        self._by_clock = Greatest((note.clock, note.times[key]) for note in done if note.clock is not None)
+        clocks = [(facts.clock(note.call), note.times[key]) for note in done]
+        self._by_clock = Greatest((told, time) for told, time in clocks if told is not None)
         self._by_call: dict[int, list[NoteTry]] = defaultdict(list)
         for note in done:
             self._by_call[id(note.call)].append(note)
@@ -753,8 +731,8 @@ class _Life:
         for note in done:
             for segment in reached_by(note):
                 ended, clock = self._reached.get(segment, (NEVER, NEVER))
-                told = NEVER if note.clock is None else note.clock
-                self._reached[segment] = min(ended, note.call.ended), min(clock, told)
+                told = facts.clock(note.call)
+                self._reached[segment] = min(ended, note.call.ended), min(clock, NEVER if told is None else told)
         self._key = key
 
     def least_upper(self, mark: Json, brought: Sight | None) -> int | None:
@@ -762,7 +740,7 @@ class _Life:
         began = brought.call.began if brought is not None else -1.0
         same = self._by_call.get(id(brought.call), []) if brought is not None else []
         own = [note for note in same if definitely_before(self._facts, note, mark, brought)]
-        created_at = mark["created_at"] if self._facts.begun_with(self._stream, mark) is None else 0
+        created_at = mark["created_at"]
         known = [self._by_end.before(began), self._by_clock.before(created_at)]
         certain = [time for time in known if time is not None] + [note.times[self._key] for note in own]
         if not certain:
@@ -862,7 +840,7 @@ def excluded(facts: Facts) -> Iterator[str]:
                 if not heard:
                     continue
                 seen = facts.first_seen(place, mark["seq"])
-                silent_s = silence_s(facts, "stream", place[0], max(heard), seen)
+                silent_s = silence_s(facts, max(heard), seen)
                 if silent_s * 1000 < described.timeout_ms and not _named_before(facts, place, mark, writer, heard):
                     yield (
                         f"mark {mark['seq']} of {place} names {writer}, which was silent for at most {silent_s:.3f} s "
@@ -896,7 +874,8 @@ def windows(facts: Facts) -> Iterator[str]:
             continue  # another rule tells
         known = known_seqs(facts, place)
         for window in asked:
-            yield from _window_is_true(place, window, marks, known.before(window.began) or 0)
+            before = known.before(facts.surely_seen(window.began, window.ended)) or 0
+            yield from _window_is_true(place, window, marks, before)
 
 
 def _window_is_true(place: Place, window: Window, marks: Sequence[Json], before: int) -> Iterator[str]:
@@ -1030,7 +1009,7 @@ def _may_have_lost(
         and each.call.began < until
         for each in calls
     )
-    silent_s = silence_s(facts, "group", owner.group, owner.call.began, until)
+    silent_s = silence_s(facts, owner.call.began, until)
     return gave_up or (timeout_ms is not None and silent_s * 1000 >= timeout_ms)
 
 
@@ -1080,10 +1059,7 @@ def _reader_may_be_refused(
         return False
     # It may have lost its segments in any silence of this epoch, and heard of it only now.
     moments = [*sorted(heard), refused.call.ended]
-    return any(
-        silence_s(facts, "group", refused.group, earlier, later) * 1000 >= timeout_ms
-        for earlier, later in pairwise(moments)
-    )
+    return any(silence_s(facts, earlier, later) * 1000 >= timeout_ms for earlier, later in pairwise(moments))
 
 
 def deliveries(facts: Facts) -> Iterator[str]:
@@ -1145,6 +1121,23 @@ def progress(facts: Facts) -> Iterator[str]:
         yield from facts.ended.stuck
 
 
+def caches(facts: Facts) -> Iterator[str]:
+    """What each of several controllers has of a writer when all is over is what the store has."""
+    stored = {stream: _standing(entries) for call, stream, entries in facts.listings if call.client == JUDGE}
+    for call, stream, entries in facts.listings:
+        if call.client.startswith(CACHE) and stream in stored:
+            shown = _standing(entries)
+            for writer in sorted(stored[stream].keys() | shown.keys()):
+                kept, of_store = shown.get(writer), stored[stream].get(writer)
+                if kept != of_store:
+                    yield f"{call.client} has {kept} of {writer}@{stream}, but the store has {of_store}"
+
+
+def _standing(entries: Sequence[Json]) -> dict[str, object]:
+    """What time alone does not change, by writer."""
+    return {entry["writer"]: (entry["times"], entry["position"], entry.get("epoch")) for entry in entries}
+
+
 RULES: Final[Mapping[str, Rule]] = {
     rule.__name__: rule
     for rule in (
@@ -1172,5 +1165,6 @@ RULES: Final[Mapping[str, Rule]] = {
         deliveries,
         clients,
         progress,
+        caches,
     )
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -14,22 +14,22 @@ from tests.chaos.history import (
     Call,
     Delivered,
     Ended,
+    Lost,
     NotSent,
     Outage,
     Record,
     Said,
+    Several,
     Stream,
     Struck,
-    Tenancy,
     Unknown,
     Watermark,
     Window,
 )
-from tests.chaos.limits import LEASE_S
+from tests.chaos.limits import STALE_S
 
 Json = Mapping[str, Any]
-NOT_CHANGED = frozenset({"store_unavailable", "overloaded", "stream_loading", "not_owner"})
-UNDECIDED = frozenset({"store_undecided", "outcome_unknown"})
+NOT_CHANGED = frozenset({"store_unavailable", "overloaded", "stream_loading"})
 
 
 class Effect(Enum):
@@ -81,11 +81,6 @@ class NoteTry:
     @property
     def same_note(self) -> tuple[Any, ...]:
         return self.stream, self.writer, tuple(sorted(self.times.items())), tuple(sorted(self.position.items()))
-
-    @property
-    def clock(self) -> int | None:
-        outcome = self.call.outcome
-        return outcome.clock if isinstance(outcome, Answered) else None
 
     def floor(self, key: str) -> int | None:
         if self.result is None:
@@ -172,9 +167,23 @@ class Facts:
     outages: list[Outage] = field(default_factory=list)
     group_calls: dict[str, list[GroupCall]] = field(default_factory=lambda: defaultdict(list))
     group_statuses: dict[str, list[GroupLook]] = field(default_factory=lambda: defaultdict(list))
+    several: bool = False  # whether there are several controllers
     struck: list[Struck] = field(default_factory=list)
-    tenancies: dict[Place, list[Tenancy]] = field(default_factory=lambda: defaultdict(list))  # by kind and name
+    lost: list[Lost] = field(default_factory=list)
     ended: Ended | None = None
+
+    def clock(self, call: Call) -> int | None:
+        """The clock that an answer shows, if it can be compared with the moments of marks: several controllers show
+        clocks that differ a little."""
+        return call.outcome.clock if isinstance(call.outcome, Answered) and not self.several else None
+
+    def surely_seen(self, began: float, ended: float) -> float:
+        """What was stored before this moment has to be seen by a reader who asked and was answered then. Several
+        controllers compare what they have with the store once in a while, and one that cannot shows what it has."""
+        if not self.several:
+            return began
+        blind = any(each.blind and each.began < ended and began - STALE_S < each.ended for each in self.struck)
+        return -1.0 if blind else began - STALE_S
 
     def marks(self, place: Place) -> list[Json]:
         """The marks of a stream and key as they were first seen, by seq; a seq that nobody saw is left out."""
@@ -184,38 +193,20 @@ class Facts:
         """When the first of those who saw a mark had it."""
         return min(sight.call.ended for sight in self.sights[place][seq])
 
-    @property
-    def several(self) -> bool:
-        """Whether several controllers served the store."""
-        return bool(self.tenancies)
-
-    def silences(self, kind: str, name: str) -> Iterator[tuple[float, float]]:
-        """When the owner of a stream or group served nobody, and nobody else had it. What is shorter than a lease, and
-        was no end, counts as silence of those who were not heard."""
-        tenancies = self.tenancies.get((kind, name), [])
-        untils = [*(each.began for each in tenancies[1:]), float("inf")]
-        for tenancy, until in zip(tenancies, untils, strict=False):
-            for struck in self.struck:
-                if struck.silent and struck.controller == tenancy.owner and tenancy.began < struck.began < until:
-                    if struck.ended is None:
-                        yield struck.began, until
-                    elif struck.ended - struck.began >= LEASE_S:
-                        yield struck.began, min(struck.ended, until)
-
-    def begun_with(self, stream: str, mark: Json) -> Tenancy | None:
-        """The tenancy at the beginning of which a mark was made, if it was. Its clock may begin ahead of what answers
-        show, so that a clock below the mark's `created_at` does not say that an answer came before the mark."""
-        tenancies = self.tenancies.get(("stream", stream), [])
-        return next((each for each in tenancies if each.clock_floor == mark["created_at"]), None)
-
     def writer_names(self, stream: str) -> list[str]:
         places = [*self.notes, *self.registrations]
         return sorted({writer for of, writer in places if of == stream})
 
 
 def facts_of(history: Iterable[Record]) -> Facts:
-    facts = Facts()
-    for record in history:
+    records = list(history)
+    facts = Facts(lost=[each for each in records if isinstance(each, Lost)])
+    for record in records:
+        if any(_is_of_lost(record, each) for each in facts.lost):
+            if isinstance(record, Call) and isinstance(record.outcome, Answered):
+                record = replace(record, outcome=Unknown("lost"))
+            elif isinstance(record, (Window, Delivered, Said)):
+                continue
         match record:
             case Call():
                 facts.calls.append(record)
@@ -231,17 +222,15 @@ def facts_of(history: Iterable[Record]) -> Facts:
                 facts.delivered[record.reader].append(record)
             case Outage():
                 facts.outages.append(record)
+            case Several():
+                facts.several = True
             case Struck():
                 facts.struck.append(record)
-            case Tenancy():
-                facts.tenancies[record.kind, record.name].append(record)
             case Ended():
                 facts.ended = record
     facts.calls.sort(key=lambda call: call.ended)
     for call in facts.calls:
         _take(facts, call)
-    for tenancies in facts.tenancies.values():
-        tenancies.sort(key=lambda each: each.began)
     for events in facts.events.values():
         events.sort(key=lambda event: event.offset)
     for items in facts.delivered.values():
@@ -250,6 +239,17 @@ def facts_of(history: Iterable[Record]) -> Facts:
     for tries in facts.notes.values():
         tries.sort(key=lambda note: note.call.began)
     return facts
+
+
+def _is_of_lost(record: Record, lost: Lost) -> bool:
+    """Whether what a record tells may be gone, or be of what is gone: it was under way then."""
+    match record:
+        case Call() | Window():
+            return record.began < lost.ended and record.ended > lost.began
+        case Delivered() | Said():
+            return lost.began < record.at < lost.ended
+        case _:
+            return False
 
 
 def body_of(call: Call) -> Json | None:
@@ -270,11 +270,8 @@ def problem_of(call: Call) -> Json | None:
 
 def _take(facts: Facts, call: Call) -> None:
     match call.path.strip("/").split("/"):
-        case ["v1", "notes"]:
-            for note in _notes_of(call, None):
-                _add_note(facts, note)
-        case ["v1", "streams", stream, "notes"]:
-            for note in _notes_of(call, stream):
+        case ["v1", "notes"] | ["v1", "streams", _, "notes"]:
+            for note in notes_of(call):
                 _add_note(facts, note)
         case ["v1", "streams", stream, "tail"]:
             _add_note(facts, _tail_of(call, stream))
@@ -300,7 +297,10 @@ def _take(facts: Facts, call: Call) -> None:
             pass
 
 
-def _notes_of(call: Call, stream: str | None) -> Iterator[NoteTry]:
+def notes_of(call: Call) -> Iterator[NoteTry]:
+    """The notes that a call sent."""
+    parts = call.path.strip("/").split("/")
+    stream = parts[2] if parts[1] == "streams" else None
     body = call.body or {}
     answered = body_of(call)
     many = body.get("notes")

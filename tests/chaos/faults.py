@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tests.chaos.history import PAUSE, Outage
-from tests.chaos.limits import COUNTED_PAUSE_S
+from tests.chaos.history import Outage
+from tests.chaos.limits import COUNTED_AWAY_S
 from tests.chaos.processes import Served
 from tests.postgres import Postgres
 
@@ -85,7 +85,7 @@ class Pause:
     """SIGSTOP, and SIGCONT after a while."""
 
     pause_s: float
-    name: str = PAUSE
+    name: str = "pause"
     kills: int = 0
 
     async def strike(self, target: Target) -> None:
@@ -177,7 +177,7 @@ def draw(chance: random.Random, *, postgresql: bool) -> Fault:
     if roll < 0.08:
         return End(away_s)
     if roll < 0.18:
-        return Pause(chance.choice((chance.uniform(0.1, 1.2), chance.uniform(COUNTED_PAUSE_S, 5.0))))
+        return Pause(chance.choice((chance.uniform(0.1, 1.2), chance.uniform(COUNTED_AWAY_S, 5.0))))
     if postgresql and roll < 0.30:
         return EndSessions()
     if postgresql and roll < 0.38:

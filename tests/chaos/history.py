@@ -11,9 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias, get_args
-
-PAUSE: Final = "pause"  # the fault that stops the process, and lets it go on
+from typing import Any, TypeAlias, get_args
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,30 +138,29 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
-    """A fault that struck one of several controllers, or their store, where `controller` is null.
+class Several:
+    """So many controllers serve one store, and each call goes to any of them."""
 
-    `silent`: from `began` on the process served nobody, and never again where `ended` is null.
-    """
-
-    fault: str
-    controller: str | None
-    began: float
-    ended: float | None
-    silent: bool = False
-    leap_ms: int = 0  # by which the store's clock was set
+    controllers: int
 
 
 @dataclass(frozen=True, slots=True)
-class Tenancy:
-    """From `began` on one of several controllers owned a stream or group, null: nobody; as the store recorded it."""
+class Struck:
+    """A fault. While it is `blind`, a controller that answers may not be able to look what others have written."""
 
-    kind: str  # stream, group
-    name: str
-    owner: str | None
-    fence: int
-    clock_floor: int
+    fault: str
     began: float
+    ended: float
+    blind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The store failed over between the two moments. What became durable meanwhile may be gone, and what was told of
+    the store meanwhile may be of a history that is gone."""
+
+    began: float
+    ended: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +171,9 @@ class Ended:
     stuck: tuple[str, ...] = field(default_factory=tuple)
 
 
-Record: TypeAlias = Call | Stream | Appended | Window | Said | Delivered | Watermark | Outage | Struck | Tenancy | Ended
+Record: TypeAlias = (
+    Call | Stream | Appended | Window | Said | Delivered | Watermark | Outage | Several | Struck | Lost | Ended
+)
 
 _RECORDS = {kind.__name__: kind for kind in get_args(Record)}
 _OUTCOMES = {kind.__name__: kind for kind in (Answered, NotSent, Unknown)}

@@ -15,18 +15,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from zlib import crc32
 
-from controller import clock as clock_module
 from controller.clock import Clock, HostClock
-from controller.commit.group_commit import Committer, Durable, Unwritten
+from controller.commit import store as store_module
+from controller.commit.freshness import Freshness
+from controller.commit.group_commit import Committer, Durable, Turn, Unwritten
 from controller.commit.store import Store
 from controller.commit.writer_log import WriterLog
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
 from controller.storage import load as stored_module
 from controller.storage import marks as marks_module
+from controller.storage import news as news_module
 from controller.storage import rows as rows_module
+from controller.storage.heads import Head, compare
+from controller.storage.news import Found
+from controller.storage.writer_states import StoredChange
 from controller.streams import reads as reading_module
 from controller.streams.loaded_stream import LoadedStream
+from controller.streams.registry import Streams
 from strandline.core import admission
 from strandline.core import stream as stream_module
 from strandline.core.aggregate import Aggregate
@@ -47,8 +53,7 @@ from strandline.errors import TimeWentBack
 class Mutant:
     plant: Callable[[], None]
     rules: tuple[str, ...]
-    controllers: int = 1
-    kinds: tuple[str, ...] = ()  # of the faults that several controllers need for it to show
+    kinds: tuple[str, ...] = ()  # of the faults that bring it to light; of those it needs several controllers
 
 
 def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -89,8 +94,8 @@ def answer_before_the_commit() -> None:
 
 def drop_a_writer_of_each_commit() -> None:
     def make(write: Any) -> Any:
-        def broken(self: WriterLog, writers: Any, changed: Any, forgotten: Any, fence: int, commit: Any) -> None:
-            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, forgotten, fence, commit)
+        def broken(self: WriterLog, writers: Any, changed: Any, forgotten: Any, commit: Any) -> None:
+            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, forgotten, commit)
 
         return broken
 
@@ -202,10 +207,6 @@ def let_joined_writers_not_hold() -> None:
 
 def count_silence_while_nobody_served() -> None:
     patch(Unserved, "served", lambda _: lambda self, now: now)
-
-
-def count_silence_while_the_process_is_stopped() -> None:
-    patch(clock_module, "LOOP_STALL_MS", lambda _: float("inf"))
 
 
 def leave_a_writer_out_of_each_cut() -> None:
@@ -351,6 +352,96 @@ def make_no_mark_after_a_restart() -> None:
     patch(stream_module.Stream, "restored", make)
 
 
+def answer_from_memory_without_a_look() -> None:
+    patch(Freshness, "is_fresh", lambda _: lambda self, cached, *, now=False: True)
+
+
+def compare_no_stamps() -> None:
+    def differs(_: Any) -> Any:
+        def broken(self: Head, stored: Head | None) -> bool:
+            return stored is None or (self.identity, self.version) != (stored.identity, stored.version)
+
+        return broken
+
+    def since(changes_since: Any) -> Any:
+        def broken(connection: Any, versions: Mapping[str, int]) -> Any:
+            """What would be compared with a row of the log is as if it were the cache's own."""
+            found = changes_since(connection, versions)
+            return {name: [_own(each[0]), *each[1:]] if each else each for name, each in found.items()}
+
+        return broken
+
+    patch(Head, "differs", differs)
+    patch(news_module, "changes_since", since)
+
+
+class _Any(int):
+    """A stamp that equals every other one."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = int.__hash__
+
+
+def _own(change: StoredChange) -> StoredChange:
+    return change._replace(stamp=_Any(change.stamp))
+
+
+def answer_although_the_commit_failed() -> None:
+    def make(fail: Any) -> Any:
+        def broken(self: Committer, turn: Turn, error: Exception, began: float, *, undecided: bool = False) -> None:
+            turn.done.set_result(None)
+            fail(self, turn, error, began, undecided=undecided)
+
+        return broken
+
+    patch(Committer, "_fail", make)
+
+
+def look_before_the_lock() -> None:
+    def make(lock_and_look: Any) -> Any:
+        def broken(connection: Any, subjects: Any, known: Any, creating: Any) -> Found:
+            looked: Found = news_module._with_news(connection, Found(compare(connection, subjects)), known)
+            found: Found = lock_and_look(connection, subjects, {}, creating)
+            looked.service, looked.epochs = found.service, found.epochs
+            return looked
+
+        return broken
+
+    patch(store_module, "lock_and_look", make)
+
+
+def advance_without_a_turn() -> None:
+    """A deadline that has passed by what is in memory is acted on, whatever others wrote meanwhile."""
+
+    def make(_: Any) -> Any:
+        async def broken(self: Streams, name: str) -> None:
+            loaded = self.find_loaded(name)
+            if loaded is not None:
+                loaded.stream.advance(self._clock.now())
+                if loaded.stream.is_changed:
+                    self._committer.keep(loaded)
+
+        return broken
+
+    patch(Streams, "_advance", make)
+
+
+def add_no_unserved_time() -> None:
+    def make(_: Any) -> Any:
+        def broken(self: Unserved, now: int) -> None:
+            self.until = now if self.until is None else max(now, self.until)
+
+        return broken
+
+    patch(Unserved, "serve", make)
+    patch(Unserved, "is_away", lambda _: lambda self, now: False)
+
+
 MUTANTS: Final[Mapping[str, Mutant]] = {
     plant.__name__: Mutant(plant, rules)
     for plant, rules in (
@@ -365,7 +456,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
         (call_every_window_complete, ("windows",)),
         (let_joined_writers_not_hold, ("late_notes", "truth_of_marks")),
         (count_silence_while_nobody_served, ("excluded",)),
-        (count_silence_while_the_process_is_stopped, ("excluded",)),
         (leave_a_writer_out_of_each_cut, ("truth_of_marks",)),
         (bound_nothing_by_upper, ("upper",)),
         (say_that_nothing_is_newer_than_the_mark, ("newest",)),
@@ -377,5 +467,23 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
         (change_marks_on_loading, ("marks_agree",)),
         (stamp_positions_on_arrival, ("truth_of_ingestion",)),
         (make_no_mark_after_a_restart, ("progress",)),
+    )
+} | {
+    plant.__name__: Mutant(plant, rules, kinds)
+    for plant, rules, kinds in (
+        (answer_from_memory_without_a_look, ("pages", "windows", "refusals"), ("kill",)),
+        (compare_no_stamps, ("marks_agree", "caches", "durable_notes", "pages", "windows", "progress"), ("fail_over",)),
+        (
+            answer_although_the_commit_failed,
+            ("durable_notes", "marks_agree", "floors", "epochs", "nothing_changed", "group_positions"),
+            ("kill_store", "kill_session", "end_sessions"),
+        ),
+        (
+            look_before_the_lock,
+            ("durable_notes", "group_positions", "group_owners", "progress"),
+            ("pause_in_transaction",),
+        ),
+        (advance_without_a_turn, ("excluded", "caches", "marks_agree", "late_notes", "durable_notes"), ("pause",)),
+        (add_no_unserved_time, ("excluded",), ("pause_all",)),
     )
 }

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.chaos.clocks import SetClock
 from tests.chaos.history import Answered, NotSent, Record
 from tests.chaos.limits import ANSWER_S, END_S, READY_LOOK_S, READY_S
 from tests.chaos.rawclient import RawClient
@@ -37,12 +36,10 @@ class Launcher:
             env=environment,
         )
 
-    def start(self, arguments: Sequence[str], log: Path, mutant: str | None = None, clock: Path | None = None) -> int:
-        """Forks a controller; returns the id of its process. `clock` is the file of a `SetClock`."""
+    def start(self, arguments: Sequence[str], log: Path, mutant: str | None = None) -> int:
+        """Forks a controller; returns the id of its process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         asked = {"arguments": list(arguments), "log": str(log), "mutant": mutant}
-        if clock is not None:
-            asked["clock"] = str(clock)
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -65,34 +62,22 @@ class Served:
     """`strandline serve` on one port: one process after the other."""
 
     def __init__(
-        self,
-        launcher: Launcher,
-        database: str,
-        folder: Path,
-        mutant: str | None = None,
-        *,
-        name: str = "controller",
-        options: Sequence[str] = (),
-        port: int = 0,
-        clock: SetClock | None = None,
+        self, launcher: Launcher, database: str, folder: Path, mutant: str | None = None, name: str = "controller"
     ) -> None:
-        """`name` is that of its log, and of the controller in histories."""
         self.name = name
-        self.port = port or free_port()
+        self.port = free_port()
         self.log = folder / f"{name}.log"
-        self.clock = clock
         self.ready_s: list[float] = []  # from each start to the first answer
         self._launcher = launcher
         self._mutant = mutant
-        self._arguments = ["serve", "--database", database, "--port", str(self.port), "--log-format", "json", *options]
+        self._arguments = ["serve", "--database", database, "--port", str(self.port), "--log-format", "json"]
         self._process = 0
         self._handle = -1
         self._began = 0.0
 
     def start(self) -> None:
         self._began = time.monotonic()
-        clock = None if self.clock is None else self.clock.file
-        self._process = self._launcher.start(self._arguments, self.log, self._mutant, clock)
+        self._process = self._launcher.start(self._arguments, self.log, self._mutant)
         self._handle = os.pidfd_open(self._process)
 
     def send(self, what: signal.Signals) -> None:

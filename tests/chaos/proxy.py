@@ -28,6 +28,8 @@ class Harm:
     delay_s: float = 0.0
 
 
+BEGIN = b"BEGIN ISOLATION LEVEL READ COMMITTED\0"  # the first thing that a session of PostgreSQL sends which writes
+NEVER = 1_000_000
 CALM = Harm()
 HARMFUL = Harm(cut=0.02, lose_answer=0.03, truncate=0.02, half_close=0.01, delay=0.06, delay_s=0.3)
 
@@ -43,7 +45,9 @@ class Proxy:
         self.harm = harm
         self.port = 0
         self.counts: Counter[str] = Counter()
-        self._to = to
+        self.to = to  # the server's port; another one holds for connections made from then on
+        self._writing: asyncio.Future[None] | None = None
+        self._further = 0
         self._random = random.Random(seed)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,8 +64,7 @@ class Proxy:
     def reset(self) -> None:
         """Ends all connections, and refuses others."""
         self._resets = True
-        for task in list(self._tasks):
-            task.cancel()
+        self.reset_all()
 
     def hold(self, *, forth: bool = True, back: bool = True) -> None:
         """Lets nothing through, to the server or back from it."""
@@ -69,6 +72,17 @@ class Proxy:
             self._forth_open.clear()
         if back:
             self._back_open.clear()
+
+    def reset_all(self) -> None:
+        """Ends all connections; others are taken."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def writing(self, further: int) -> None:
+        """Returns as soon as a transaction that writes has begun on this way to PostgreSQL, and so many further
+        statements of it were sent: the first one locks."""
+        self._further, self._writing = further, asyncio.get_running_loop().create_future()
+        await self._writing
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -97,7 +111,7 @@ class Proxy:
         self._tasks.add(task)
         try:
             with suppress(OSError, TimeoutError, asyncio.CancelledError):
-                opening = asyncio.open_connection("127.0.0.1", self._to)
+                opening = asyncio.open_connection("127.0.0.1", self.to)
                 onward = await asyncio.wait_for(opening, CONNECT_S)
                 await self._pass(reader, writer, *onward)
         finally:
@@ -130,6 +144,7 @@ class Proxy:
     async def _forth(
         self, reader: asyncio.StreamReader, to_server: asyncio.StreamWriter, to_client: asyncio.StreamWriter
     ) -> None:
+        sent = NEVER  # since a transaction began
         with suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
                 harm = self.harm
@@ -140,6 +155,9 @@ class Proxy:
                 await self._forth_open.wait()
                 to_server.write(data)
                 await to_server.drain()
+                sent = 0 if BEGIN in data else sent + 1
+                if self._writing is not None and sent == self._further and not self._writing.done():
+                    self._writing.set_result(None)
                 if self._happens("lost answer", harm.lose_answer):
                     to_client.transport.abort()
                     return

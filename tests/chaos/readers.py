@@ -43,9 +43,12 @@ class RawReader:
     async def _marks(self, path: str, key: str) -> None:
         after, wait_ms = self.after.get(key, 0), self.chance.choice((0, 0, 200))
         query = {"key": key, "after": str(after), "limit": "1000", "wait_ms": str(wait_ms)}
-        told = body_of(await self.client.call("GET", f"{path}/marks", query=query))
+        call = await self.client.call("GET", f"{path}/marks", query=query)
+        told = body_of(call)
         if told is not None and told["marks"]:
             self.after[key] = told["marks"][-1]["seq"]
+        elif (problem_of(call) or {}).get("code") == "unknown_seq":
+            self.after[key] = 0  # the store failed over, and the mark is gone
 
     def _read(self) -> None:
         for segment, end in self.log.ends.items():

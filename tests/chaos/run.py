@@ -12,25 +12,36 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from controller.storage.database import migrate
 from strandline.testing.log import ScriptedLog
-from tests.chaos import joint_faults
-from tests.chaos.checker import JUDGE, Violation, judge
-from tests.chaos.clocks import make_clock
-from tests.chaos.facts import Effect, Json, body_of, effect_of, problem_of
+from tests.chaos import several_faults
+from tests.chaos.checker import CACHE, JUDGE, Violation, judge
+from tests.chaos.facts import Effect, Json, body_of, effect_of, notes_of, problem_of
 from tests.chaos.faults import Target, plan
-from tests.chaos.history import Answered, Appended, Call, Ended, Record, Stream, Unknown, write_history
-from tests.chaos.limits import BACK_MARGIN_S, BACK_S, CALM_S, LOOK_S, READER_TIMEOUT_MS, WRITER_TIMEOUT_MS
+from tests.chaos.history import (
+    Answered,
+    Appended,
+    Call,
+    Ended,
+    Record,
+    Several,
+    Stream,
+    Struck,
+    Unknown,
+    write_history,
+)
+from tests.chaos.limits import CALM_S, CLOCK_LAG_S, LOOK_S, READER_TIMEOUT_MS, WRITER_TIMEOUT_MS
 from tests.chaos.processes import Launcher, Served
 from tests.chaos.programs import ReaderProgram, WindowProgram, WriterProgram
 from tests.chaos.proxy import CALM, HARMFUL
 from tests.chaos.rawclient import RawClient
 from tests.chaos.readers import RawGroupReader, RawReader
-from tests.chaos.site import Site, alone, record_tenancies, tenancies, together
+from tests.chaos.several_faults import FAIL_OVER
+from tests.chaos.site import Site, alone, several
 from tests.chaos.writers import (
     Habits,
     Log,
@@ -67,21 +78,19 @@ class Round:
     kills: int
     harmful: bool  # whether connections are cut and answers lost
     mutant: str | None = None
-    controllers: int = 1  # several: `kills` counts faults of any kind
-    kinds: tuple[str, ...] = ()  # of faults on several controllers; any unless given
+    controllers: int = 1  # of several, `kills` counts faults of any kind
+    kinds: tuple[str, ...] = ()  # of the faults of several controllers; any
 
     @property
     def command(self) -> str:
         """What runs it again."""
         network = "harmful" if self.harmful else "calm"
         mutant = f" --mutant {self.mutant}" if self.mutant is not None else ""
-        kinds = f" --kinds {','.join(self.kinds)}" if self.kinds else ""
-        what = f"--store {self.store} --kills {self.kills}"
-        if self.controllers > 1:
-            what = f"--controllers {self.controllers} --faults {self.kills}"
+        several = f" --controllers {self.controllers}" if self.controllers > 1 else ""
+        several += f" --kinds {','.join(self.kinds)}" if self.kinds else ""
         return (
-            f".venv/bin/python -m tests.chaos {what} --round {self.kills} "
-            f"--seed {self.seed} --network {network}{mutant}{kinds}"
+            f".venv/bin/python -m tests.chaos --store {self.store} --kills {self.kills} --round {self.kills} "
+            f"--seed {self.seed} --network {network}{mutant}{several}"
         )
 
 
@@ -100,7 +109,7 @@ class Verdict:
     harms: Counter[str]
     ready_s: list[float]
     judged_s: float
-    back_s: float | None = None  # the longest that several controllers took to serve every stream again
+    waits: Mapping[str, Sequence[float]]  # by fault, the longest that a repeated note waited during each of them
 
     def __str__(self) -> str:
         starts = sorted(self.ready_s)
@@ -114,8 +123,8 @@ class Verdict:
             "faults": dict(sorted(self.faults.items())),
             "calls": dict(sorted(self.outcomes.items())),
             "harms": dict(sorted(self.harms.items())),
-            **({} if self.back_s is None else {"back_s": round(self.back_s, 2)}),
             "start_s": [round(starts[len(starts) // 2], 2), round(starts[-1], 2)] if starts else [],
+            "wait_s": {fault: [len(each), median(each), max(each)] for fault, each in self.waits.items()},
             "violations": len(self.violations),
         }
         return json.dumps(shown)
@@ -170,7 +179,7 @@ def run_round(
         harms=world.harms,
         ready_s=[each for served in world.site.controllers for each in served.ready_s],
         judged_s=judged_s,
-        back_s=world.back_s,
+        waits=longest_waits(world.history),
     )
 
 
@@ -206,8 +215,8 @@ class _World:
         self.harms: Counter[str] = Counter()
         self.kills = 0
         self.seconds = self.struck_s = 0.0
-        self.back_s: float | None = None
         self.site = Site([])
+        self._standby: Postgres | None = None
         self._launcher = launcher
         self._folder = folder
         self._round = round_
@@ -219,6 +228,9 @@ class _World:
 
     async def run(self) -> None:
         began = time.monotonic()
+        if FAIL_OVER in self._round.kinds:
+            assert self._postgres is not None
+            self._standby = await asyncio.to_thread(self._postgres.standby)
         try:
             async with self._opened() as self.site:
                 await self._start()
@@ -238,36 +250,25 @@ class _World:
             self._stuck.append(str(error))
         finally:
             self.site.abandon()
-        if self._several:
-            self.history += tenancies(self._postgres_there, self._database)
+            if self._standby is not None:
+                await asyncio.to_thread(self._standby.remove)
+                assert self._postgres is not None
+                if not self._postgres.is_up:
+                    await asyncio.to_thread(self._postgres.start)
         self.history.append(Ended(time.monotonic(), tuple(self._stuck)))
         self.seconds = time.monotonic() - began
 
-    @property
-    def _several(self) -> bool:
-        return self._round.controllers > 1
-
-    @property
-    def _postgres_there(self) -> Postgres:
-        assert self._postgres is not None
-        return self._postgres
-
     def _opened(self) -> AbstractAsyncContextManager[Site]:
-        count, mutant = self._round.controllers, self._round.mutant
-        if self._several:
-            return together(
-                self._launcher, self._postgres_there, self._database, self._folder, count, mutant, self._round.seed
-            )
-        return alone(Served(self._launcher, self._database, self._folder, mutant), self._chance)
+        if self._round.controllers > 1:
+            assert self._postgres is not None
+            self.history.append(Several(self._round.controllers))
+            count, mutant = self._round.controllers, self._round.mutant
+            return several(self._launcher, self._postgres, self._database, self._folder, count, mutant, self._chance)
+        return alone(Served(self._launcher, self._database, self._folder, self._round.mutant), self._chance)
 
     async def _start(self) -> None:
-        if self._several:
-            make_clock(self._postgres_there, self._database)
-            migrate(self._database)
-            record_tenancies(self._postgres_there, self._database)
         for served in self.site.controllers:
             served.start()
-        for served in self.site.controllers:
             await served.ready(measured=False)
 
     async def _create(self) -> None:
@@ -294,7 +295,7 @@ class _World:
         load.logs = {stream.name: Log(stream, record) for stream in STREAMS if stream.name != "program"}
         site = self.site
         writers_ways, readers_ways = (site.writers_ports, site.ports), (site.readers_ports, site.ports)
-        for stream, habits in _habits().items():
+        for stream, habits in self._habits().items():
             names = [f"{stream[0]}{number}" for number in range(len(habits))]
             load.raw += raw_writers(
                 load.logs[stream], names, habits.__getitem__, writers_ways, record, self._chance, load.over
@@ -319,11 +320,17 @@ class _World:
         return load
 
     def _client(self, name: str, ports: Sequence[int]) -> RawClient:
-        """A client that calls any of these ports."""
-        chance = random.Random(f"{self._round.seed} {name}") if self._several else None
-        return RawClient(name, ports, self.history.append, chance)
+        return RawClient(name, ports, self.history.append, self._own_chance() if len(ports) > 1 else None)
+
+    def _habits(self) -> Mapping[str, Sequence[Habits]]:
+        """By stream, what its raw writers are like. Where registrations may be lost, nobody makes any in between."""
+        if self._standby is None:
+            return _habits()
+        return {stream: [replace(each, leaves=False) for each in habits] for stream, habits in _habits().items()}
 
     def _begin_programs(self, load: Load) -> None:
+        if self._standby is not None:
+            return  # what they keep in memory is of a history that is lost
         record, log = self.history.append, load.shared_log
         writers = [
             WriterProgram(
@@ -367,8 +374,7 @@ class _World:
         return random.Random(self._chance.random())
 
     async def _strike(self, load: Load) -> None:
-        striking = self._strike_several() if self._several else self._strike_one()
-        faults = asyncio.create_task(striking)
+        faults = asyncio.create_task(self._strike_one())
         await asyncio.wait([faults, *load.tasks], return_when=asyncio.FIRST_COMPLETED)
         if not faults.done():
             faults.cancel()
@@ -379,6 +385,9 @@ class _World:
         await faults
 
     async def _strike_one(self) -> None:
+        if self._round.controllers > 1:
+            await self._strike_several()
+            return
         target = Target(self.site.controllers[0], self._postgres, self._database, self.history.append)
         for step in plan(self._own_chance(), self._round.kills, postgresql=self._postgres is not None):
             await asyncio.sleep(step.wait_s)
@@ -387,39 +396,14 @@ class _World:
             self.kills += step.fault.kills
 
     async def _strike_several(self) -> None:
-        target = joint_faults.Target(
-            self.site, self._postgres_there, self._database, self.history.append, self._all_served
-        )
-        round_ = self._round
-        steps = joint_faults.plan(self._own_chance(), round_.kills, round_.controllers, round_.kinds)
-        await joint_faults.strike_all(target, steps, self._count)
-        await self._all_served(self.site.ports)
+        assert self._postgres is not None
+        target = several_faults.Target(self.site, self._postgres, self._standby, self._database, self.history.append)
+        steps = several_faults.plan(self._own_chance(), self._round.kills, self._round.controllers, self._round.kinds)
+        await several_faults.strike_all(target, steps, self._count)
 
-    def _count(self, fault: joint_faults.JointFault) -> None:
+    def _count(self, fault: several_faults.SeveralFault) -> None:
         self.faults[fault.name] += 1
         self.kills += 1
-
-    async def _all_served(self, ports: Sequence[int]) -> None:
-        """After a fault every stream and group is served soon, whichever of these controllers is called."""
-        began = time.monotonic()
-        paths = [f"/v1/streams/{stream.name}" for stream in STREAMS]
-        paths += [f"/v1/reader-groups/{group}/time-window" for group in GROUPS]
-        asking = [self._served(port, path, began) for port in ports for path in paths]
-        late = [found for found in await asyncio.gather(*asking) if found is not None]
-        self._stuck += [f"{path} is not served {BACK_S + BACK_MARGIN_S} s after a fault" for path in late]
-        self.back_s = max(self.back_s or 0.0, time.monotonic() - began)
-
-    async def _served(self, port: int, path: str, began: float) -> str | None:
-        """Asks one controller until it answers; returns the path if that takes too long."""
-        client = RawClient("back", [port], self.history.append)
-        try:
-            while body_of(await client.call("GET", path)) is None:
-                if time.monotonic() - began > BACK_S + BACK_MARGIN_S:
-                    return path
-                await asyncio.sleep(LOOK_S)
-        finally:
-            client.close()
-        return None
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -470,13 +454,15 @@ class _World:
             for key, at in writer.noted.items():
                 place = writer.log.stream.name, key
                 wanted[place] = min(at, wanted.get(place, at))
-        wanted["program", ""] = min(program.last for program in load.programs)
+        if load.programs:
+            wanted["program", ""] = min(program.last for program in load.programs)
         tails = [
             record.body["time"]
             for record in self.history
             if isinstance(record, Call) and record.client == "tail" and record.body and body_of(record) is not None
         ]
-        wanted["ingest", ""] = tails[-1] if tails else 0
+        lag_ms = round(CLOCK_LAG_S * 1000) if self._round.controllers > 1 else 0
+        wanted["ingest", ""] = tails[-1] - lag_ms if tails else 0
         return wanted
 
     async def _group_reads_all(self, load: Load, client: RawClient) -> None:
@@ -515,7 +501,14 @@ class _World:
                 self.history.append(Appended("program", segment, event.offset, found["writer"], times))
 
     async def _final_look(self) -> None:
-        """After one more kill of all: all marks, all writers, all streams, and where the groups stand."""
+        """After one more kill of all: all marks, all writers, all streams, and where the groups stand. Before it, of
+        several controllers each shows what it has."""
+        self._look_until = time.monotonic() + CALM_S
+        for number, port in enumerate(self.site.ports if self._round.controllers > 1 else ()):
+            client = self._client(f"{CACHE}-{number}", [port])
+            for stream in STREAMS:
+                await self._list_all(client, stream.name)
+            client.close()
         for served in self.site.controllers:
             served.send(signal.SIGKILL)
             await served.ended()
@@ -526,9 +519,7 @@ class _World:
         client = self._client(JUDGE, self.site.ports)
         self._look_until = time.monotonic() + CALM_S
         for stream in STREAMS:
-            for key in KEYS.get(stream.name, ("",)):
-                await self._list_marks(client, stream.name, key)
-            await self._told(client, f"/v1/streams/{stream.name}/writers", {"limit": "1000"})
+            await self._list_all(client, stream.name)
         probes = {record.path for record in self.history if isinstance(record, Call) and record.client == "creator"}
         for path in sorted(probes):
             await self._told(client, path)
@@ -539,8 +530,13 @@ class _World:
             served.send(signal.SIGTERM)
             await served.ended()
 
+    async def _list_all(self, client: RawClient, stream: str) -> None:
+        for key in KEYS.get(stream, ("",)):
+            await self._list_marks(client, stream, key)
+        await self._told(client, f"/v1/streams/{stream}/writers", {"limit": "1000"})
+
     async def _told(self, client: RawClient, path: str, query: Mapping[str, str] | None = None) -> Json | None:
-        """What is answered in the end: several controllers may have just begun to serve."""
+        """What is answered in the end."""
         while effect_of(call := await client.call("GET", path, query=query)) is not Effect.DONE:
             if (problem_of(call) or {}).get("status", 500) < 500:
                 break
@@ -558,6 +554,25 @@ class _World:
             if told is None or not told["marks"]:
                 return
             after = told["marks"][-1]["seq"]
+
+
+def longest_waits(history: Sequence[Record]) -> dict[str, list[float]]:
+    """By fault, how long the longest note waited that was under way during each of them, with all its repetitions."""
+    began: dict[tuple[object, ...], float] = {}
+    waits: list[tuple[float, float]] = []
+    answered: set[tuple[object, ...]] = set()
+    calls = [each for each in history if isinstance(each, Call) and each.path.endswith("/notes")]
+    for note in (note for each in sorted(calls, key=lambda each: each.ended) for note in notes_of(each)):
+        began[note.same_note] = min(note.call.began, began.get(note.same_note, note.call.began))
+        if note.effect is Effect.DONE and note.same_note not in answered:
+            answered.add(note.same_note)
+            waits.append((began[note.same_note], note.call.ended))
+    found: dict[str, list[float]] = {}
+    for each in history:
+        if isinstance(each, Struck):
+            longest = (to - since for since, to in waits if since < each.ended and to > each.began)
+            found.setdefault(each.fault, []).append(round(max(longest, default=0.0), 2))
+    return found
 
 
 def _habits() -> Mapping[str, Sequence[Habits]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.checker import JUDGE, RULES, judge
+from tests.chaos.checker import CACHE, JUDGE, RULES, judge
 from tests.chaos.history import (
     Answered,
     Appended,
@@ -21,8 +21,6 @@ from tests.chaos.history import (
     Record,
     Said,
     Stream,
-    Struck,
-    Tenancy,
     Unknown,
     Watermark,
     Window,
@@ -278,89 +276,9 @@ def a_group_that_shares() -> Story:
     return story
 
 
-def owned(story: Story, owner: str | None, fence: int, *, kind: str = "stream", clock_floor: int = 0) -> None:
-    """From now on one of several controllers owns the stream s, or the group g."""
-    name = "s" if kind == "stream" else "g"
-    story.records.append(Tenancy(kind, name, owner, fence, clock_floor, story.now))
-
-
-def several_controllers_that_pass_calls_on() -> Story:
-    """Nothing was done, or that is not known; and whoever answers without owning the stream has a clock of its own."""
-    story = Story()
-    owned(story, "one", 1)
-    not_owner = Answered(503, 500, {"code": "not_owner", "status": 503}, retry_after=True)
-    story.note("a", 50, {"0": 1}, outcome=not_owner)
-    story.note("a", 50, {"0": 1}, outcome=Answered(504, 500, {"code": "owner_undecided", "status": 504}))
-    mark = story.mark(1, 50, {"0": 1})
-    story.note("a", 50, {"0": 1}, mark)
-    story.call("GET", "/v1/streams", None, {"streams": []}, clock=500)
-    story.end(mark)
-    return story
-
-
-def a_mark_at_the_beginning_of_a_tenancy() -> Story:
-    """Its `created_at` is ahead of what answers show, so that it does not say which note was there before."""
-    story = Story(timeout_ms=2_000)
-    story.note("b", 60, {"1": 1})
-    story.note("a", 50, {"0": 1})
-    story.now += 6
-    floor = story.clock + 3_000
-    owned(story, "two", 2, clock_floor=floor)
-    mark = story.mark(1, 60, {"1": 1}, excluded=["a"], created_at=floor)
-    story.note("a", 55, {"0": 2}, late=True, floor=60)
-    story.page(mark)
-    return story
-
-
-def a_controller_that_was_stopped_for_less_than_a_lease() -> Story:
-    story = Story(timeout_ms=5_000)
-    owned(story, "one", 1)
-    story.note("a", 50, {"0": 1})
-    story.records.append(Struck("pause", "one", story.now, story.now + 2.5, silent=True))
-    story.now += 4.5
-    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
-    return story
-
-
-def another_controller_that_was_killed() -> Story:
-    story = Story(timeout_ms=5_000)
-    owned(story, "one", 1)
-    story.note("a", 50, {"0": 1})
-    story.records.append(Struck("kill", "two", story.now, None, silent=True))
-    story.now += 4.5
-    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
-    return story
-
-
-def silence_that_grows_with_the_stores_clock() -> Story:
-    story = Story(timeout_ms=5_000)
-    owned(story, "one", 1)
-    story.note("a", 50, {"0": 1})
-    story.records.append(Struck("step", None, story.now, story.now, leap_ms=3_000))
-    story.now += 2
-    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
-    return story
-
-
-def silence_that_ends_with_a_faster_answer_of_the_store() -> Story:
-    """The owner took the store's clock for a quarter of a second less than it was, until a beat was answered fast."""
-    story = Story(timeout_ms=5_000)
-    owned(story, "one", 1)
-    story.note("a", 50, {"0": 1})
-    story.now += 3.65
-    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
-    return story
-
-
 @pytest.mark.parametrize(
     "story",
     [
-        several_controllers_that_pass_calls_on,
-        a_mark_at_the_beginning_of_a_tenancy,
-        a_controller_that_was_stopped_for_less_than_a_lease,
-        another_controller_that_was_killed,
-        silence_that_grows_with_the_stores_clock,
-        silence_that_ends_with_a_faster_answer_of_the_store,
         a_day_like_any_other,
         answers_that_were_lost,
         a_batch_that_is_sent_again,
@@ -641,73 +559,18 @@ def silence_that_counts_while_nobody_served() -> Story:
 def silence_that_counts_while_the_process_is_stopped() -> Story:
     story = Story(timeout_ms=5_000)
     story.note("a", 50, {"0": 1})
-    story.records.append(Outage(story.now, story.now + 2, "pause"))
-    story.now += 4.5
-    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
-    return story
-
-
-def silence_that_counts_while_the_owner_was_dead() -> Story:
-    """It is killed, and until another one owns the stream nobody serves it."""
-    story = Story(timeout_ms=5_000)
-    owned(story, "one", 1)
-    story.note("a", 50, {"0": 1})
-    story.records.append(Struck("kill", "one", story.now, None, silent=True))
-    story.now += 4
-    owned(story, "two", 2)
-    story.now += 2
-    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
-    return story
-
-
-def silence_that_a_taker_counts_before_it_serves() -> Story:
-    """The mark is made as the tenancy begins, and the note was answered before that."""
-    story = Story(timeout_ms=5_000)
-    owned(story, "one", 1)
-    story.note("a", 50, {"0": 1})
-    story.records.append(Struck("kill", "one", story.now, None, silent=True))
-    story.now += 4
-    floor = story.clock + 3_000
-    owned(story, "two", 2, clock_floor=floor)
-    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"], created_at=floor))
-    return story
-
-
-def silence_that_counts_while_the_owner_was_cut_off() -> Story:
-    story = Story(timeout_ms=5_000)
-    owned(story, "one", 1)
-    story.note("a", 50, {"0": 1})
-    story.records.append(Struck("cut store", "one", story.now, story.now + 4, silent=True))
+    story.records.append(Outage(story.now, story.now + 3.5, "pause"))
     story.now += 6
     story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
     return story
 
 
-def a_reader_that_loses_its_segments_while_nobody_served() -> Story:
-    story = Story()
-    owned(story, "one", 1, kind="group")
-    story.group(2_000)
-    story.member("q", {"positions": {}}, {}, 1)
-    story.member("q", {"epoch": 1, "max": 1}, {"0": 0}, 1, what="acquire")
-    story.records.append(Struck("kill", "one", story.now, None, silent=True))
-    story.now += 2
-    owned(story, "two", 2, kind="group")
-    story.member("q", {"epoch": 1, "positions": {"s": {"0": 3}}}, {}, 1, outcome=refused("unknown_reader", 404))
-    return story
-
-
-def a_clock_of_a_stream_that_steps_back_at_its_next_owner() -> Story:
-    story = Story()
-    owned(story, "one", 1)
+def a_controller_that_keeps_what_the_store_has_not(story: Story) -> None:
     story.note("a", 50, {"0": 1})
-    owned(story, "two", 2)
-    story.note("a", 51, {"0": 1}, clock=story.clock - 1_000)
-    return story
-
-
-def the_only_controller_that_says_it_is_not_the_owner(story: Story) -> None:
-    not_owner = Answered(503, None, {"code": "not_owner", "status": 503}, retry_after=True)
-    story.call("GET", "/v1/streams/s", outcome=not_owner)
+    story.call("POST", "/v1/streams/s/notes", {"writer": "a", "time": 60, "position": {"0": 2}}, outcome=Unknown())
+    for client, time, end in ((f"{CACHE}-1", 60, 2), (JUDGE, 50, 1)):
+        entry = {"writer": "a", "state": "active", "times": {"": time}, "position": {"0": end}}
+        story.call("GET", "/v1/streams/s/writers", answer={"writers": [entry]}, client=client)
 
 
 def two_marks(story: Story) -> None:
@@ -830,9 +693,7 @@ BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("answers", an_answer_without_a_clock),
     ("answers", a_503_that_does_not_say_when_to_come_again),
     ("answers", a_failure_of_the_controller),
-    ("answers", the_only_controller_that_says_it_is_not_the_owner),
     ("clock", a_clock_that_steps_back),
-    ("clock", a_clock_of_a_stream_that_steps_back_at_its_next_owner),
     ("refusals", a_repeated_note_that_is_refused),
     ("refusals", a_note_that_is_fenced_by_nobody),
     ("refusals", a_note_that_is_fenced_by_what_was_told_to_have_changed_nothing),
@@ -873,9 +734,6 @@ BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("excluded", a_writer_that_is_named_too_early),
     ("excluded", silence_that_counts_while_nobody_served),
     ("excluded", silence_that_counts_while_the_process_is_stopped),
-    ("excluded", silence_that_counts_while_the_owner_was_dead),
-    ("excluded", silence_that_counts_while_the_owner_was_cut_off),
-    ("excluded", silence_that_a_taker_counts_before_it_serves),
     ("windows", a_lower_that_was_not_passed),
     ("windows", a_lower_that_is_behind_what_others_had_seen),
     ("windows", an_upper_of_a_window_that_is_no_marks),
@@ -886,13 +744,13 @@ BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("group_owners", a_segment_with_two_owners),
     ("group_owners", an_epoch_of_a_group_that_is_given_twice),
     ("group_refusals", a_reader_that_is_refused_for_nothing),
-    ("group_refusals", a_reader_that_loses_its_segments_while_nobody_served),
     ("deliveries", an_event_behind_a_watermark),
     ("deliveries", watermarks_that_do_not_rise),
     ("deliveries", an_event_that_is_late_for_nothing),
     ("deliveries", an_event_that_no_reader_was_given),
     ("clients", a_writer_that_is_told_of_a_refusal),
     ("clients", a_writer_that_is_fenced_by_nobody),
+    ("caches", a_controller_that_keeps_what_the_store_has_not),
     ("progress", time_that_stands_still),
     ("progress", a_controller_that_does_not_come_back),
 ]
@@ -902,11 +760,6 @@ STARTS_ITSELF = (
     a_writer_that_is_named_too_early,
     silence_that_counts_while_nobody_served,
     silence_that_counts_while_the_process_is_stopped,
-    silence_that_counts_while_the_owner_was_dead,
-    silence_that_counts_while_the_owner_was_cut_off,
-    silence_that_a_taker_counts_before_it_serves,
-    a_reader_that_loses_its_segments_while_nobody_served,
-    a_clock_of_a_stream_that_steps_back_at_its_next_owner,
 )
 
 
@@ -932,7 +785,7 @@ def test_a_rule_that_is_left_out_tells_nothing() -> None:
 
 def test_a_history_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
     records = [*a_writer_that_was_lost().records, *a_group_that_shares().records, *answers_that_were_lost().records]
-    records += [Outage(1, 2, "kill"), Struck("kill", "c0", 1, None, silent=True), Tenancy("stream", "s", "c0", 1, 5, 1)]
+    records += [Outage(1, 2, "kill")]
     records += [Said("p", "s", 1, "refused", "fenced", "…"), delivered(1, 0, 5)]
     records += [Watermark("q", 1, 5), Window("w", 1, 2, "s", "", {"0": 4}, 5, None, True, 1, cached=True)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.client.addresses import AddressChoice, check_addresses
+from strandline.client.addresses import AWAY_S, AddressChoice, check_addresses
 from strandline.errors import InvalidConfig
 
 # -- what is a valid list --------------------------------------------------------------------------------------
@@ -104,19 +106,43 @@ FAILURES = st.lists(NUMBERS)
 
 def after(addresses: Sequence[str], failures: Sequence[int]) -> AddressChoice:
     """A choice after failures of any addresses, as threads report them: late, and more than once."""
-    choice = AddressChoice(addresses)
+    choice = AddressChoice(addresses, time.monotonic)
     for number in failures:
         choice.leave(addresses[number % len(addresses)])
     return choice
 
 
-@given(ADDRESSES, FAILURES)
-def test_an_attempt_tries_every_address_once_in_the_given_round(
-    addresses: tuple[str, ...], failures: list[int]
+SUBJECTS = st.text(max_size=5)
+
+
+@given(ADDRESSES, FAILURES, SUBJECTS)
+def test_an_attempt_tries_every_address_once_and_those_that_failed_last(
+    addresses: tuple[str, ...], failures: list[int], subject: str
 ) -> None:
-    order = after(addresses, failures).in_order()
-    start = addresses.index(order[0])
-    assert order == addresses[start:] + addresses[:start]
+    order = after(addresses, failures).in_order(subject)
+    failed = {addresses[number % len(addresses)] for number in failures}
+    assert sorted(order) == sorted(addresses)
+    assert set(order[len(order) - len(failed) :]) == failed
+
+
+@given(ADDRESSES, st.lists(SUBJECTS, min_size=1))
+def test_calls_about_one_subject_go_to_one_address_and_return_to_it_a_while_after_it_failed(
+    addresses: tuple[str, ...], subjects: list[str]
+) -> None:
+    now = 0.0
+    choice, other = AddressChoice(addresses, lambda: now), AddressChoice(addresses, lambda: now)
+    before = [choice.in_order(each) for each in subjects]
+    assert [other.in_order(each) for each in subjects] == before  # of every client
+    for address in addresses:
+        choice.leave(address)
+    now = AWAY_S
+    assert [choice.in_order(each) for each in subjects] == before
+
+
+def test_streams_are_spread_over_the_addresses() -> None:
+    choice = AddressChoice(("http://a", "http://b", "http://c"), time.monotonic)
+    first = Counter(choice.in_order(f"streams/s{number}")[0] for number in range(300))
+    assert len(first) == 3 and min(first.values()) > 60
 
 
 @given(ADDRESSES, FAILURES, FAILURES)

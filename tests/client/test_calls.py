@@ -62,7 +62,6 @@ def answered(call: Call[Any], status: int, body: object, headers: dict[str, str]
         (lambda: calls.describe("orders"), "GET /v1/streams/orders", None),
         (calls.status, "GET /v1/status", None),
         (calls.controllers, "GET /v1/controllers", None),
-        (lambda: calls.drain_controller("b", force=True), "POST /v1/controllers/b/drain", {"force": True}),
         (lambda: calls.status(["a", "b"]), "GET /v1/status?stream=a&stream=b", None),
         (lambda: calls.status(["b"], after="a", limit=5), "GET /v1/status?after=a&limit=5&stream=b", None),
         (lambda: calls.status(limit=5, trouble=True), "GET /v1/status?limit=5&trouble=true", None),

@@ -291,11 +291,8 @@ def test_suggestions_are_close_names_or_else_the_first_few() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--name", "a"), "--name needs the --address"),
-        (("--address", "http://a"), "give it a --name too"),
         (("--ssl-keyfile", "key.pem"), "--ssl-keyfile needs a certificate"),
         (("--allowed-host", "a:8433"), "--allowed-host: "),
-        (("--processes", "2", "--port", "65534"), "--processes: each needs a port"),
     ],
 )
 def test_serve_exits_with_2_for_options_that_no_restart_makes_right(

@@ -1,4 +1,4 @@
-"""`strandline overview` while the controller has not read the status of all streams."""
+"""`strandline overview` where the rows of a stream cannot be read."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def test_an_overview_that_lacks_streams_says_so(tmp_path: Path, strandline: Call
 
     second = OwnProcess(store)
     try:
+        assert second.client.get("/v1/streams/torn").status_code == 500  # lists load nothing: a call has to find it
         told = strandline("overview", "--controller", second.url)
         as_json = json.loads(strandline("overview", "--json", "--controller", second.url).out)
     finally:
         second.stop()
 
-    assert "ask again" not in whole.out
-    assert told.out.splitlines()[-1].endswith("more may be in trouble: ask again")
+    assert "in trouble" not in whole.out.splitlines()[-1]
+    assert told.out.splitlines()[-1].endswith("more may be in trouble")
     assert as_json["partial"] is True

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from controller.limits import DEFAULT_LIMITS, Limits
-from tests.served import InProcess, ManualClock, OwnProcess
-from tests.two_controllers import TwoStores
+from tests.served import InProcess, ManualClock, OwnProcess, Shared, TwoControllers
 
 
 @pytest.fixture
@@ -26,22 +25,42 @@ def database(tmp_path: Path) -> Path | str:
     return tmp_path / "store.db"
 
 
-GROUP_STORES = ["sqlite", *(pytest.param(each, marks=pytest.mark.full) for each in ("postgresql", "two controllers"))]
+ON_TWO = ("test_streams", "test_notes", "test_marks", "test_journal", "test_groups")  # what runs on two controllers
 
 
-@pytest.fixture(params=GROUP_STORES)
-def group_store(request: pytest.FixtureRequest, tmp_path: Path) -> str | TwoStores:
-    """A fresh store of each kind, and two stores whose controllers share the streams of a reader group."""
-    if request.param == "two controllers":
-        return TwoStores(tmp_path)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def fits(item: pytest.Item) -> bool:
+        return item.path.stem in ON_TWO and item.get_closest_marker("one_controller") is None
+
+    items[:] = [item for item in items if "[two controllers" not in item.name or fits(item)]
+
+
+TWO = pytest.param("two controllers", marks=pytest.mark.full)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full), TWO])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A fresh store of each kind, and one that two controllers serve: each call goes to the other one."""
+    return _store(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgresql", TWO])
+def both_stores(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same, on PostgreSQL in every run."""
+    return _store(request, tmp_path)
+
+
+def _store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     url: str = request.getfixturevalue("postgres_url")
-    return url
+    if request.param == "postgresql":
+        return url
+    return Shared(url)
 
 
 @pytest.fixture
-def start(database: Path | str | TwoStores, clock: ManualClock) -> Iterator[Callable[..., InProcess]]:
+def start(database: Path | str, clock: ManualClock) -> Iterator[Callable[..., InProcess]]:
     """Starts a controller on the test's store; the one before, if any, is stopped in order, for a time if asked to."""
     started: list[InProcess] = []
 
@@ -49,10 +68,8 @@ def start(database: Path | str | TwoStores, clock: ManualClock) -> Iterator[Call
         while started:
             started.pop().__exit__(None, None, None)
         clock.now += after_ms
-        serving = (
-            database.serve(clock) if isinstance(database, TwoStores) else InProcess(database, clock, limits=limits)
-        )
-        started.append(serving.__enter__())
+        kind = TwoControllers if isinstance(database, Shared) else InProcess
+        started.append(kind(database, clock, limits=limits).__enter__())
         return started[-1]
 
     yield begin

@@ -18,8 +18,8 @@ from controller.cli.check import fault_of
 from controller.storage import schema
 from controller.storage.backup import back_up
 from controller.storage.database import open_database
+from controller.storage.heads import start_over
 from controller.storage.refusals import InTheWay, UnderWay
-from controller.storage.terms import RESTORE, start_over
 from tests.readme.pages import blocks_of, commands_of
 from tests.served import NOON
 
@@ -198,7 +198,7 @@ def test_a_store_restored_by_other_means_is_made_safe(start: Any, database: str)
     epoch = controller.call("PUT", "/v1/streams/s/writers/a")["epoch"]
     controller.note("a", 100, {"0": 5}, epoch=epoch)
     marks = controller.marks()
-    epochs, fences = [epoch], [fence_of(controller)]
+    epochs = [epoch]
 
     for _ in range(2):  # the same epochs are not given out by another restore either
         controller.__exit__(None, None, None)
@@ -208,12 +208,11 @@ def test_a_store_restored_by_other_means_is_made_safe(start: Any, database: str)
         body = {"writer": "a", "time": 200, "position": {"0": 6}, "epoch": epochs[-1]}
         assert controller.call("POST", "/v1/streams/s/notes", body, expect=409)["code"] == "fenced"
         epochs.append(controller.call("PUT", "/v1/streams/s/writers/a")["epoch"])
-        fences.append(fence_of(controller))
         controller = start(after_ms=60_000)  # and once is enough
         assert controller.call("PUT", "/v1/streams/s/writers/a")["epoch"] == epochs[-1] + 1
         epochs[-1] += 1
 
-    assert epochs == sorted(set(epochs)) and fences == sorted(set(fences))
+    assert epochs == sorted(set(epochs))
     told = controller.call("GET", "/v1/streams/s/journal")["entries"]
     assert [each["kind"] for each in told if each["topic"] == "action"] == ["created", "restored", "restored"]
 
@@ -226,10 +225,9 @@ def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, dat
     given: list[tuple[int, int]] = []
     for moment in (NOON, NOON + 3_600_000):
         with open_database(database) as store, store.writer.begin():
-            store.writer.execute(delete(schema.served).where(schema.served.c.owner == RESTORE))
             start_over(store.writer, moment)
             for table in (schema.stream, schema.reader_group):
-                store.writer.execute(update(table).values(epochs=0, fence=0))  # as the backup has them
+                store.writer.execute(update(table).values(epochs=0))  # as the backup has them
         controller = start()
         for _ in range(3):
             writer = controller.call("PUT", "/v1/streams/s/writers/a")["epoch"]
@@ -247,7 +245,7 @@ def test_what_the_backup_did_not_have_gives_out_no_epoch_again(start: Any, datab
         if restored:
             with open_database(database) as store, store.writer.begin():
                 start_over(store.writer, NOON)
-                for table in (schema.stream, schema.reader_group):
+                for table in (schema.head, schema.stream, schema.reader_group):
                     store.writer.execute(delete(table))
         controller = start()
         controller.call("PUT", "/v1/streams/s", CONFIG)
@@ -260,22 +258,17 @@ def test_what_the_backup_did_not_have_gives_out_no_epoch_again(start: Any, datab
     assert later_writer > writer and later_reader > reader
 
 
-def fence_of(controller: Any) -> int:
-    fence: int = controller.app.state.controller.streams.find_loaded("s").tenure.fence
-    return fence
-
-
 def test_a_restore_writes_over_nothing_and_not_while_a_controller_serves(
-    controller: Any, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    serve: Any, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "kept.backup"
+    server, file = serve(), tmp_path / "kept.backup"
     assert main(["backup", str(file), "--database", database]) == 0
     content = file.read_bytes()
     for words, said in ((["backup", str(file)], "exists already"), (["restore"], "another controller")):
         assert main([*words, "--database", database]) == 1
         assert said in capsys.readouterr().err
     assert file.read_bytes() == content
-    controller.__exit__(None, None, None)
+    server.stop()
     assert main(["restore", str(file), "--database", database]) == 1
     assert "exists already" in capsys.readouterr().err
 

@@ -3,38 +3,62 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
 
-from controller.clock import Clock
-from controller.commit.group_commit import Committer, Durable
-from controller.commit.serving import TermRecord
+from controller.commit.group_commit import Committer
 from controller.storage import schema
+from controller.storage.news import Found, Known
 from controller.storage.rows import StreamOrigin
 from controller.storage.save import Commit
+from controller.storage.subjects import Kind, Subject
+from controller.storage.transaction import CommitUnknown
 from controller.streams.loaded_stream import RECENT_MARKS, LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from strandline.errors import Overloaded, StoreUnavailable
-from strandline.testing import ManualClock
-from tests.terms import FIRST, tenure_of
+from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided
+from tests.controller.world import unfollowed
 
 
 class HeldStore:
-    """Takes what is to be written, and says that it is when it is told to."""
+    """Takes what is to be written, and has written it when the test says so. Nobody else writes it."""
 
     def __init__(self) -> None:
+        self.loaded: dict[str, LoadedStream] = {}
         self.writings: list[Commit] = []
+        self.is_away = False
+        self.durable: bool | None = None  # what became of a commit whose outcome was unknown
         self._ends: list[asyncio.Future[None]] = []
 
-    def commit(self, commit: Commit) -> asyncio.Future[None]:
+    def find_loaded(self, name: str) -> LoadedStream | None:
+        return self.loaded.get(name)
+
+    async def lock(
+        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
+    ) -> Found:
+        if self.is_away:
+            raise OSError("away")
+        return Found({subject: each.head for subject, each in known.items()})
+
+    async def commit(self, commit: Commit) -> None:
         self.writings.append(commit)
         self._ends.append(asyncio.get_running_loop().create_future())
-        return self._ends[-1]
+        await self._ends[-1]
+
+    async def release(self) -> None:
+        pass
+
+    async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
+        return self.durable
+
+    async def begun(self, commits: int) -> None:
+        """Returns when so many commits have begun."""
+        while len(self.writings) < commits:
+            await asyncio.sleep(0)
 
     async def end(self, error: Exception | None = None) -> None:
         """Ends the oldest commit that has begun, once there is one."""
@@ -46,48 +70,52 @@ class HeldStore:
         else:
             end.set_exception(error)
 
-
-def stream(name: str) -> LoadedStream:
-    made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(1, 0), now=0)
-    return LoadedStream(made, StreamOrigin("1", 0, None), tenure_of(FIRST), stored_fence=None, watch=lambda _: None)
+    def stream(self, name: str) -> LoadedStream:
+        config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
+        made = Stream(name, config, SegmentGraph.equal_shares(1, 0), now=0)
+        self.loaded[name] = LoadedStream(made, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
+        return self.loaded[name]
 
 
 def note(live: LoadedStream, time: int) -> None:
     live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
 
 
+def call(committer: Committer, live: LoadedStream, *times: int) -> asyncio.Task[None]:
+    """Takes notes when it is their turn, and ends when they are durable."""
+
+    async def noted() -> None:
+        await committer.turn(live.subject)
+        for time in times:
+            note(live, time)
+        await committer.join(live)
+
+    return asyncio.create_task(noted())
+
+
 def run(scene: Callable[[HeldStore, Committer], object], **limits: Any) -> None:
     async def play() -> None:
         store = HeldStore()
-        committer = Committer(store.commit, TermRecord(FIRST, Clock(ManualClock(0))), **limits)
+        committer = Committer(store, unfollowed, **limits)
+        committer.serve(Kind.STREAM, store)
         committer.start()
         await scene(store, committer)  # type: ignore[misc]  # every scene is a coroutine function
 
     asyncio.run(play())
 
 
-async def call(done: Durable) -> None:
-    """What a caller does until it is answered."""
-    await done
-
-
 def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        live = stream("s")
-        note(live, 1)
-        first = committer.join(live)
-        while not store.writings:
-            await asyncio.sleep(0)
-        for time in (2, 3, 4):
-            note(live, time)
-        rest = {committer.join(live) for _ in range(3)}
-        assert len(rest) == 1 and not first.done()
+        live = store.stream("s")
+        first = call(committer, live, 1)
+        await store.begun(1)
+        rest = [call(committer, live, time) for time in (2, 3, 4)]
 
         await store.end()
         await first
         assert [mark.time for mark in live.chains[""]] == [1]
         await store.end()
-        await rest.pop()
+        await asyncio.gather(*rest)
 
         assert [mark.time for mark in live.chains[""]] == [1, 2, 3, 4]
         assert [len(commit.added.get(schema.mark, [])) for commit in store.writings] == [1, 3]
@@ -98,107 +126,120 @@ def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
 
 def test_no_mark_is_shown_before_its_commit_has_ended() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        live = stream("s")
-        note(live, 1)
-        done, heard = committer.join(live), live.next_mark("")
-        while not store.writings:
-            await asyncio.sleep(0)
-        assert live.chains == {} and not heard.done()
+        live = store.stream("s")
+        listener = live.next_mark("")
+        done = call(committer, live, 1)
+        await store.begun(1)
+        assert live.chains == {} and not listener.done()
         await store.end()
         await done
-        assert heard.done() and live.chains[""].last_seq == 1
+        assert listener.done() and live.chains[""].last_seq == 1
 
     run(scene)
 
 
-def test_a_waiter_hears_at_once_when_no_mark_will_come() -> None:
+def test_a_waiter_is_woken_at_once_when_no_mark_will_come() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        live = stream("s")
-        heard = live.next_mark("")
+        live = store.stream("s")
+        listener = live.next_mark("")
+        await committer.turn(live.subject)
         live.stream.register("w", None, 0)
         done = committer.join(live)
         await store.end()
         await done
-        assert not heard.done()
+        assert not listener.done()
+        await committer.turn(live.subject)
         live.stream.seal({}, 0)
         done = committer.join(live)
         assert not live.sealed
         await store.end()
         await done
-        assert heard.done() and live.sealed and live.chains == {}
+        assert listener.done() and live.sealed and live.chains == {}
 
     run(scene)
 
 
 def test_a_call_has_its_turn_when_no_commit_is_under_way() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        live, applied = stream("s"), list[int]()
-
-        async def noted(time: int) -> None:
-            await committer.turn()
-            note(live, time)
-            applied.append(time)
-            await committer.join(live)
-
-        calls = [asyncio.create_task(noted(1))]
-        while not store.writings:
-            await asyncio.sleep(0)
-        calls += [asyncio.create_task(noted(time)) for time in (2, 3)]
-        impatient = asyncio.create_task(noted(4))
+        live = store.stream("s")
+        calls = [call(committer, live, 1)]
+        await store.begun(1)
+        calls += [call(committer, live, time) for time in (2, 3)]
+        impatient = call(committer, live, 4)
         await asyncio.sleep(0)
         impatient.cancel()
         for _ in range(10):
             await asyncio.sleep(0)
-        assert applied == [1] and not committer.is_turn and committer.waiting == 4
+        assert live.stream.last_marks[""].time == 1 and not committer.is_turn(live.subject)
         await store.end()
         await store.end()
         await asyncio.gather(*calls)
-        assert applied == [1, 2, 3] and impatient.cancelled() and committer.is_turn and committer.waiting == 0
+        assert impatient.cancelled() and committer.waiting == 0
         assert [len(commit.added.get(schema.mark, [])) for commit in store.writings] == [1, 2]
 
     run(scene)
 
 
-@pytest.mark.parametrize("on_top", [False, True])
-def test_a_failed_commit_fails_what_was_changed_on_top_of_it_and_no_call_that_waits(on_top: bool) -> None:
+def test_a_failed_commit_discards_what_it_had_and_fails_no_call_that_waits() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        failed, other = stream("s"), stream("t")
-
-        async def waits() -> None:
-            await committer.turn()
-            assert failed.discarded
-            live = stream("t") if other.discarded else other  # as a call finds it
-            note(live, 2)
-            await committer.join(live)
-
-        note(failed, 1)
-        first = committer.join(failed)
-        while not store.writings:
-            await asyncio.sleep(0)
-        waiting = asyncio.create_task(waits())
+        failed, other = store.stream("s"), store.stream("t")
+        first = call(committer, failed, 1)
+        await store.begun(1)
+        waiting = call(committer, other, 2)
         note(other, 1)
-        committer.keep(other)  # of a deadline, say
-        if on_top:
-            note(failed, 2)
-            committer.keep(failed)
+        committer.keep(other)
 
         await store.end(OSError("no room"))
         with pytest.raises(StoreUnavailable, match="OSError"):
             await first
-        assert failed.chains == {} and other.discarded == on_top
+        assert failed.chains == {} and failed.discarded and not other.discarded
         await store.end()
         await waiting
-        assert on_top or [mark.time for mark in other.chains[""]] == [1, 2]
+        assert [mark.time for mark in other.chains[""]] == [1, 2]
+
+    run(scene)
+
+
+def test_where_nothing_can_be_locked_nothing_is_discarded() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live = store.stream("s")
+        store.is_away = True
+        with pytest.raises(StoreUnavailable, match="OSError"):
+            await call(committer, live, 1)
+        store.is_away = False
+        done = call(committer, live, 2)
+        await store.end()
+        await done
+        assert [mark.time for mark in live.chains[""]] == [2]
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    ("durable", "answered"), [(True, None), (False, StoreUnavailable), (None, StoreUndecided)], ids=str
+)
+def test_calls_of_a_commit_whose_outcome_is_unknown_are_answered_by_what_became_of_it(
+    durable: bool | None, answered: type[Exception] | None
+) -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live = store.stream("s")
+        store.durable = durable
+        done = call(committer, live, 1)
+        await store.end(CommitUnknown(reason="cut"))
+        if answered is None:
+            await done
+        else:
+            with pytest.raises(answered):
+                await done
+        assert live.discarded  # it is loaded again in any case
 
     run(scene)
 
 
 def test_of_very_many_marks_the_newest_stay_in_memory() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        live, count = stream("s"), 2 * RECENT_MARKS + 1
-        for time in range(1, count + 1):
-            note(live, time)
-        done = committer.join(live)
+        live, count = store.stream("s"), 2 * RECENT_MARKS + 1
+        done = call(committer, live, *range(1, count + 1))
         await store.end()
         await done
         assert (len(live.chains[""]), live.chains[""].last_seq) == (RECENT_MARKS, count)
@@ -206,9 +247,10 @@ def test_of_very_many_marks_the_newest_stay_in_memory() -> None:
     run(scene)
 
 
-def test_a_change_that_cannot_be_shown_discards_later_ones() -> None:
+def test_a_durable_change_that_cannot_be_shown_is_loaded_again() -> None:
     class Unshowable:
         discarded = False
+        subject = Subject(Kind.STREAM, "gone")
 
         def write(self, commit: Commit) -> Callable[[], None]:
             return self._show
@@ -220,67 +262,55 @@ def test_a_change_that_cannot_be_shown_discards_later_ones() -> None:
             self.discarded = True
 
     async def scene(store: HeldStore, committer: Committer) -> None:
-        kept, other = Unshowable(), stream("s")
+        kept, other = Unshowable(), store.stream("s")
+        await committer.turn(kept.subject, other.subject)
         first = committer.join(kept)
-        while not store.writings:
-            await asyncio.sleep(0)
-        on_top = committer.join(kept)
-        await store.end()
-        await first  # it is durable, if not to be seen before it is loaded again
-        with pytest.raises(StoreUnavailable, match="RuntimeError"):
-            await on_top
-        assert kept.discarded
         note(other, 1)
-        last = committer.join(other)
+        assert committer.join(other) is first
         await store.end()
-        await last
+        await first
+        assert kept.discarded and [mark.time for mark in other.chains[""]] == [1]
 
     run(scene)
 
 
 def test_a_caller_that_goes_away_takes_nobody_with_it() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        live = stream("s")
-        note(live, 1)
-
-        impatient, patient = (asyncio.create_task(call(committer.join(live))) for _ in range(2))
-        await asyncio.sleep(0)
+        live = store.stream("s")
+        impatient, patient = (call(committer, live, time) for time in (1, 2))
+        await store.begun(1)
         impatient.cancel()
         await store.end()
         await patient
-        assert impatient.cancelled()
+        assert impatient.cancelled() and [mark.time for mark in live.chains[""]] == [1, 2]
 
     run(scene)
 
 
 def test_when_the_committer_ends_nobody_goes_on_waiting() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        ending = asyncio.create_task(committer.stop(5))
-        while not store.writings:
-            await asyncio.sleep(0)
-        live = stream("s")
-        note(live, 1)
-        waiting = asyncio.create_task(call(committer.join(live)))
-        await store.end()
-        await ending
-        with pytest.raises((StoreUnavailable, asyncio.CancelledError)):
-            await waiting
-        with pytest.raises(StoreUnavailable, match="the controller has stopped"):
-            await committer.join(live)
+        live = store.stream("s")
+        under_way = call(committer, live, 1)
+        await store.begun(1)
+        waiting = call(committer, live, 2)
+        await asyncio.sleep(0)
+        assert not await committer.stop(0)
+        for each in (under_way, waiting):
+            with pytest.raises((StoreUnavailable, asyncio.CancelledError)):
+                await each
 
     run(scene)
 
 
 def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
-        live = stream("s")
-        note(live, 1)
+        live = store.stream("s")
         committer.admit()
-        first = committer.join(live)
-        while not store.writings:
-            await asyncio.sleep(0)
+        first = call(committer, live, 1)
+        await store.begun(1)
         committer.admit()
-        second = committer.join(live)
+        second = call(committer, live, 2)
+        await asyncio.sleep(0)
         with pytest.raises(Overloaded, match="2 calls are waiting"):
             committer.admit()
 
@@ -288,7 +318,7 @@ def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
         await first
         await store.end()
         await second
-        third = committer.join(live)
+        third = call(committer, live, 3)
         committer.admit()
         await store.end()
         await third

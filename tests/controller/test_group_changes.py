@@ -10,15 +10,14 @@ import pytest
 from reader_client import FromPositions, ReaderGroup
 from strandline.errors import GroupExists, InvalidConfig
 from tests.served import NOON
-from tests.two_controllers import TwoStores
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 GROUP = "/v1/reader-groups/g"
 
 
 @pytest.fixture
-def database(group_store: str | TwoStores) -> str | TwoStores:
-    return group_store
+def database(store_url: str) -> str:
+    return store_url
 
 
 def stream(controller: Any, name: str, time: int, **settings: object) -> None:

@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.coalesce import Coalescer, combine, holder
-from tests.two_controllers import TwoStores
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 GROUP = "/v1/reader-groups/g"
 
 
 @pytest.fixture
-def database(group_store: str | TwoStores) -> str | TwoStores:
-    return group_store
+def database(store_url: str) -> str:
+    return store_url
 
 
 @pytest.fixture

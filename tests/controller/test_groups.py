@@ -4,15 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.two_controllers import TwoStores
-
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 GROUP = "/v1/reader-groups/g"
 
 
 @pytest.fixture
-def database(group_store: str | TwoStores) -> str | TwoStores:
-    return group_store
+def database(store_url: str) -> str:
+    return store_url
 
 
 @pytest.fixture
@@ -98,6 +96,7 @@ def test_a_silent_reader_loses_its_segments_at_its_last_positions(group: Any) ->
     assert reader(group, "one", {"0": 30}, epoch=epoch, expect=409)["code"] == "fenced"
 
 
+@pytest.mark.one_controller
 def test_showing_a_group_hides_silent_owners_and_changes_nothing(group: Any) -> None:
     def owned() -> list[Any]:
         return [each["owned"] for each in group.call("GET", GROUP)["readers"]]

@@ -12,8 +12,8 @@ from controller.status.journal_reads import JOURNAL_SEARCH_ROWS
 from controller.status.journal_text import story
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_ENTRIES, JOURNAL_OF_STREAM
+from controller.storage.save import Commit
 from controller.wording import Times
-from tests.terms import FIRST, commit_of
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM = "/v1/streams/s"
@@ -72,14 +72,15 @@ def test_a_dropped_segment_is_told(controller: Any) -> None:
 def test_who_acted_is_told_where_the_caller_is_known() -> None:
     journal = Journal(JOURNAL_OF_STREAM)
     journal.act(AdminAction("sealed", "ops-team"), 5)
-    commit = commit_of(FIRST)
+    commit = Commit(1)
 
     journal.write("s", commit)
 
-    ((row,),) = commit.put.values()
+    ((row,),) = commit.added.values()
     assert (row["by"], row["kind"], row["at"], row["seq"]) == ("ops-team", "sealed", 5, 1)
 
 
+@pytest.mark.one_controller
 def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
     told: list[Any] = []
     group, note = "/v1/reader-groups/g", {"writer": "a", "time": 100, "position": {"0": 5}}
@@ -121,6 +122,7 @@ def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
     assert of_group == [("olga", "created"), ("spark", "reader_registered"), ("oleg", "stream_deleted")]
 
 
+@pytest.mark.one_controller
 @pytest.mark.parametrize(
     ("body", "code", "said"),
     [
@@ -163,6 +165,7 @@ def test_refusals_are_told_with_their_code_and_values(controller: Any) -> None:
     assert told[2]["call"] == "segment_dropped"
 
 
+@pytest.mark.one_controller
 def test_a_broken_client_cannot_fill_the_journal_and_is_counted(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     controller.note("a", 100, {"0": 5})
@@ -214,6 +217,7 @@ def test_a_late_writer_is_told_with_its_time_and_that_of_the_marks(controller: A
     assert "0.3 s below that of the marks" in story("state", told, Times())
 
 
+@pytest.mark.one_controller
 def test_a_group_records_segment_owners_and_when_it_caught_up(controller: Any) -> None:
     group = "/v1/reader-groups/g"
     controller.call("PUT", STREAM, {**CONFIG, "segments": 3})
@@ -274,7 +278,7 @@ def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
 def test_an_entry_goes_with_the_commit_of_what_it_tells_of(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     live = controller.app.state.controller.streams.find_loaded("s")
-    commit = commit_of(FIRST)
+    commit = Commit(1)
 
     async def change() -> None:
         live.stream.register("a", (), live.stream.clock)
@@ -282,12 +286,12 @@ def test_an_entry_goes_with_the_commit_of_what_it_tells_of(controller: Any) -> N
 
     controller.portal.call(change)
 
-    assert (schema.journal in commit.put, schema.writer_change in commit.added) == (True, True)
+    assert (schema.journal in commit.added, schema.writer_change in commit.added) == (True, True)
 
 
 def test_nothing_is_written_for_a_note_that_changes_nothing_else() -> None:
     journal = Journal(JOURNAL_OF_STREAM)
-    commit = commit_of(FIRST)
+    commit = Commit(1)
 
     journal.write("s", commit)
 

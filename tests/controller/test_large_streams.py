@@ -12,14 +12,12 @@ import pytest
 from controller.storage.database import open_database
 from controller.storage.paged_reads import FIRST_STEPS, STEP_ITEMS
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import write_commit
-from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from tests.served import AT_ONCE, NOON, InProcess, ManualClock
-from tests.terms import commit_of, tenure_of
+from tests.storage.writes import write
 
 pytestmark = pytest.mark.full
 
@@ -30,15 +28,13 @@ DEADLINE_S = 60
 def fill(database: Path, writers: int = WRITERS) -> None:
     """A store with a large stream and a small one."""
     with open_database(str(database)) as store:
-        term = begin_term(store.writer, "test", NOON)
-        commit = commit_of(term, NOON)
         for name, count in (("large", writers), ("small", 1)):
             stream = Stream(name, AT_ONCE, SegmentGraph.equal_shares(1, NOON), now=NOON)
             for number in range(count):
                 stream.note(Note(writer=f"w{number}", times={"": NOON}, position={"0": number}), NOON)
-            origin = StreamOrigin("1", NOON, None)
-            LoadedStream(stream, origin, tenure_of(term), stored_fence=None, watch=lambda _: None).write(commit)
-        write_commit(store.writer, commit)
+            write(
+                store, LoadedStream(stream, StreamOrigin("1", NOON, None), watch=lambda _: None, status=lambda _: b"{}")
+            )
 
 
 @pytest.fixture
@@ -75,11 +71,3 @@ def test_a_controller_that_stops_while_it_loads_stops_at_once(filled: InProcess)
     assert filled.request("GET", "/v1/streams/large").status_code == 503
     filled.restart()
     assert filled.call("GET", "/v1/streams/large")["writers"] == {"active": WRITERS}
-
-
-def test_time_spent_on_loading_counts_as_silence_of_nobody(filled: InProcess) -> None:
-    assert filled.request("GET", "/v1/streams/large").status_code == 503
-    filled.clock.now += 5_000
-    until_loaded(filled, "large")
-    live = filled.app.state.controller.streams.find_loaded("large")
-    assert {live.stream.silent_ms(each, filled.clock.now) for each in live.stream.writers.values()} == {0}

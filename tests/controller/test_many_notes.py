@@ -5,29 +5,29 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controller.clock import Clock
+from controller.commit.freshness import Freshness
 from controller.commit.group_commit import FLUSH_NOTES, Committer
-from controller.commit.serving import TermRecord
 from controller.commit.store import Store
 from controller.http.notes import PIECE_NOTES
 from controller.http.request_bodies import SMALL_BODY_BYTES
 from controller.storage import schema
 from controller.storage.database import open_database
+from controller.storage.news import Found, Known
 from controller.storage.save import Commit
-from controller.storage.terms import OneTerm, begin_term
-from controller.streams.loaded_stream import LoadedStream
+from controller.storage.subjects import Subject
 from controller.streams.notes import Noted, Notes
 from controller.streams.registry import Streams
-from controller.streams.turns import Turn
 from strandline.core.note import Note
 from strandline.errors import StoreUnavailable, StrandlineError
 from strandline.testing import ManualClock
+from tests.controller.world import no_status, unfollowed
 from tests.served import NOON, InProcess
 from tests.storage.loads import load_stream
 
@@ -181,10 +181,22 @@ class FaultyCommits:
         self.states: list[int] = []  # how many writers each commit wrote
         self.fail_at: int | None = None
 
-    async def __call__(self, commit: Commit) -> None:
+    async def lock(
+        self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
+    ) -> Found:
+        return await self.store.lock(subjects, known, creating)
+
+    async def release(self) -> None:
+        await self.store.release()
+
+    async def outcome(self, versions: Mapping[Subject, int], stamp: int) -> bool | None:
+        return await self.store.outcome(versions, stamp)
+
+    async def commit(self, commit: Commit) -> None:
         rows = commit.added.get(schema.writer_change, [])
         self.states.append(sum(len(json.loads(row["writers"])) for row in rows))
         if len(self.states) == self.fail_at:
+            await self.release()
             raise OSError("no room")
         await self.store.commit(commit)
 
@@ -194,11 +206,10 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
 
     async def whole() -> None:
         database = open_database(str(path))
-        term = begin_term(database.writer, "test", NOON)
-        store, clock = Store(database, term), Clock(ManualClock(NOON))
+        store, clock = Store(database), Clock(ManualClock(NOON))
         commits = FaultyCommits(store)
-        committer = Committer(commits, TermRecord(term, clock))
-        streams = Streams(store, committer, clock, OneTerm(term, clock.unserved))
+        committer = Committer(commits, unfollowed)
+        streams = Streams(store, committer, clock, Freshness(store, committer), no_status)
         committer.start()
         await streams.create("s", 1, {"mark_interval_ms": None})
         commits.states.clear()
@@ -250,27 +261,16 @@ def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> N
         assert stored is not None and len(stored.stream.writers) == durable > 0
 
 
-class LoadingWhileOneFails(Notes):
-    """Loads a stream once the commit under way has failed."""
-
-    async def _ready(self, stream: str, turn: Turn) -> LoadedStream:
-        if self._streams.find_loaded(stream) is None:
-            turn.end()
-            while self._committer.waiting:
-                await asyncio.sleep(0.001)
-            await turn.next()
-        return await super()._ready(stream, turn)
-
-
 def test_a_later_note_is_not_done_where_an_earlier_one_was_lost(tmp_path: Path) -> None:
-    """The commit of the first note fails while the stream of the second one is loaded."""
+    """The commit of the first note fails while the stream of the second one is looked for."""
 
     async def scene(notes: Notes, commits: FaultyCommits) -> None:
         commits.fail_at = 1
-        loading = LoadingWhileOneFails(notes._streams, notes._committer, notes._clock)
-        given = [(stream, Note(writer="w", times={"": NOON}, position={"0": 1})) for stream in ("s", "unknown", "s")]
+        first, *rest = (
+            (stream, Note(writer="w", times={"": NOON}, position={"0": 1})) for stream in ("s", "unknown", "s")
+        )
         with pytest.raises(StoreUnavailable, match="OSError"):
-            await take_these(loading, [given])
+            await take_these(notes, [[first], rest])
         assert len(commits.states) == 1
 
     play(tmp_path / "store.db", scene)

@@ -10,14 +10,12 @@ import pytest
 
 from controller.storage.database import open_database
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import write_commit
-from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from tests.terms import commit_of, tenure_of
+from tests.storage.writes import write
 
 pytestmark = pytest.mark.full
 
@@ -37,16 +35,15 @@ def filled(database: Path) -> Path:
         StreamOrigin("1", NOON, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
     )
     with open_database(str(database)) as store:
-        term = begin_term(store.writer, "test", NOON)
         for first in range(0, STREAMS, AT_ONCE):
-            commit = commit_of(term, NOON)
+            streams = []
             for number in range(first, min(STREAMS, first + AT_ONCE)):
                 stream = Stream(name(number), config, SegmentGraph.equal_shares(2, NOON), now=NOON)
                 for writer in range(WRITERS):
                     position = {str(writer % 2): 10 + writer}
                     stream.note(Note(writer=f"w{writer}", times={"": NOON + writer}, position=position), NOON)
-                LoadedStream(stream, origin, tenure_of(term), stored_fence=None, watch=lambda _: None).write(commit)
-            write_commit(store.writer, commit)
+                streams.append(LoadedStream(stream, origin, watch=lambda _: None, status=lambda _: b"{}"))
+            write(store, *streams)
     return database
 
 

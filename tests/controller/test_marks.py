@@ -17,6 +17,7 @@ def database(store_url: str) -> str:
     return store_url
 
 
+@pytest.mark.one_controller
 def test_a_waiting_reader_hears_the_next_mark_at_once(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     waiting = controller.request_soon("GET", "/v1/streams/s/marks?after=0&wait_ms=30000")
@@ -32,6 +33,7 @@ def test_a_wait_without_a_mark_ends_with_an_empty_page(controller: Any) -> None:
     assert controller.call("GET", "/v1/streams/s/marks?wait_ms=1")["marks"] == []
 
 
+@pytest.mark.one_controller
 def test_a_reader_that_waits_for_a_deleted_stream_is_told(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
@@ -189,6 +191,7 @@ def test_the_clock_never_steps_back_over_a_restart(start: Any, clock: Any) -> No
     assert int(start().request("GET", "/healthz").headers["strandline-time"]) >= before
 
 
+@pytest.mark.one_controller
 def test_waiting_readers_are_answered_when_the_controller_stops(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
@@ -219,6 +222,7 @@ def test_truncating_prunes_marks_below_the_head_except_the_newest(start: Any) ->
     assert [mark["seq"] for mark in start().marks()] == list(range(580, 601))
 
 
+@pytest.mark.one_controller
 def test_a_stream_has_no_end_before_its_last_marks_are_durable(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {**CONFIG, "min_writers": 2})
     controller.note("a", 100, {"0": 5})

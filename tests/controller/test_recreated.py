@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.two_controllers import TwoStores
-
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM, GROUP = "/v1/streams/s", "/v1/reader-groups/g"
 
 
 @pytest.fixture
-def database(group_store: str | TwoStores) -> str | TwoStores:
-    return group_store
+def database(store_url: str) -> str:
+    return store_url
 
 
 def create(controller: Any, marks: int = 3) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,8 @@ import pytest
 from controller.commit.store import Store
 from controller.mark_retention import RETENTION_CHECK_MS, RETENTION_MARKS, Retention
 from controller.streams.reads import Reads
-from tests.controller.test_tenures import World, play
+from strandline.errors import UnknownStream
+from tests.controller.world import World, play
 
 CONFIG = {
     "segments": 1,
@@ -168,7 +170,7 @@ def test_a_stream_that_is_created_again_meanwhile_keeps_its_marks(store_url: str
         reading, clock = Reads(world.streams, world.store, world.clock_of_streams), world.clock_of_streams
         store = Meanwhile(world.store, make_again)
         await Retention(world.streams, reading, world.groups, store, world.committer, clock).run_due()
-        await world.committer.beat()
+        await world.committer.settled()
         assert [mark.seq for mark in (await reading.marks("a0", "", 0, 10)).marks] == [1, 2]
 
     play(store_url, scene)
@@ -183,3 +185,19 @@ def test_a_group_that_has_passed_no_mark_holds_none_back(controller: Any) -> Non
     controller.pass_time(RETENTION_CHECK_MS)
 
     assert seqs(controller) == [6, 7, 8, 9, 10]
+
+
+def test_a_read_of_a_stream_that_is_deleted_meanwhile_fails_no_call_of_others(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        for stream in ("a0", "b1"):
+            await world.streams.create(stream, 1, {"max_ahead_ms": None})
+        loaded = await world.streams.get("a0")
+        await world.streams.delete("a0")
+        reading = asyncio.create_task(world.streams.check_again(loaded, "", 1))  # its marks were not found
+        await asyncio.sleep(0)
+
+        await (await world.note("b1", 5))
+        with pytest.raises(UnknownStream):
+            await reading
+
+    play(store_url, scene)

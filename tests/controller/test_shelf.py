@@ -10,20 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cluster.records import Kind
-from controller.storage.tenure import Tenure
-from controller.storage.terms import OneTerm
 from controller.streams.cache import LoadingCache, StillLoading
-from strandline.core.served_time import Unserved
-from tests.terms import FIRST
-
-ALONE = OneTerm(FIRST, Unserved())
 
 
 @dataclass(eq=False)
 class Item:
     number: int
-    tenure: Tenure
     discarded: bool = False
     ending: asyncio.Future[None] | None = None
 
@@ -40,16 +32,16 @@ class Store:
         for _ in range(self._turns.pop() if self._turns else 1):
             await asyncio.sleep(0)
 
-    async def load(self, _name: str, tenure: Tenure) -> Item | None:
+    async def load(self, _name: str) -> Item | None:
         self.loads += 1
         await self.pause()
         number = self.stored
         await self.pause()
-        return None if number is None else Item(number, tenure)
+        return None if number is None else Item(number)
 
 
-def cache_of(load: Callable[[str, Tenure], Awaitable[Item | None]]) -> LoadingCache[Item]:
-    return LoadingCache(Kind.STREAM, ALONE, load)
+def cache_of(load: Callable[[str], Awaitable[Item | None]]) -> LoadingCache[Item]:
+    return LoadingCache(load)
 
 
 def test_everyone_who_asks_at_once_gets_the_same_from_one_load() -> None:
@@ -90,7 +82,7 @@ def test_creations_that_overlap_create_once_and_all_end_up_with_that_one(turns: 
             found = await shelf.find("x")
             if found is not None:
                 return found
-            item = Item(len(created), ALONE.of(Kind.STREAM, "x"))
+            item = Item(len(created))
             created.append(item)
             shelf.put("x", item)
             await store.pause()
@@ -136,13 +128,13 @@ def test_a_failed_load_fails_all_waiters_and_the_next_retries() -> None:
     async def scene() -> None:
         tries = 0
 
-        async def load(_name: str, _tenure: Tenure) -> Item | None:
+        async def load(_name: str) -> Item | None:
             nonlocal tries
             tries += 1
             await asyncio.sleep(0)
             if tries == 1:
                 raise OSError("away")
-            return Item(7, ALONE.of(Kind.STREAM, "x"))
+            return Item(7)
 
         shelf = cache_of(load)
         heard = await asyncio.gather(*(shelf.find("x") for _ in range(3)), return_exceptions=True)

@@ -171,7 +171,7 @@ def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
     status = served.app.state.controller.status
 
     async def story() -> list[Any]:
-        asked = [status.overview(), status.in_memory(), *(status.of_streams(["s"]) for _ in range(5))]
+        asked = [status.overview(), status.counted(stored=False), *(status.of_streams(["s"]) for _ in range(5))]
         overview, by_name, *found = await asyncio.gather(*asked)
         return [overview.streams[0], by_name["s"].status, *(each.streams[0] for each in found)]
 
@@ -261,3 +261,36 @@ def test_others_get_their_turn_while_there_is_much_to_look_at() -> None:
 
     assert asyncio.run(story()) == pytest.approx(1_000)
     assert turns >= 400
+
+
+@pytest.mark.parametrize("passed_ms", [0, 500, 5_000, 70_000, 700_000, 4_000_000])
+def test_a_stored_status_goes_on_as_one_in_memory(start: Any, passed_ms: int) -> None:
+    controller = start()
+    settings = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
+    for name in ("calm", "stuck", "idle", "sealed", "left", "empty"):
+        controller.call("PUT", f"/v1/streams/{name}", settings)
+    controller.call("PUT", "/v1/streams/tail", {"segments": 1, "time_domain": "ingestion", "writer_timeout_ms": None})
+    controller.call("POST", "/v1/streams/tail/tail", {"reporter": "t", "time": controller.clock.now, "position": {}})
+    controller.call("POST", "/v1/streams/tail/writers/t/idle")
+    for second in range(3):
+        for name in ("calm", "stuck", "idle", "sealed", "left"):
+            controller.note("w", NOON + second * 1_000, {"0": second}, name)
+            controller.note("v", NOON + (0 if name == "stuck" else second * 1_000), {"1": second}, name)
+        controller.pass_time(1_000)
+    controller.call("POST", "/v1/streams/idle/writers/w/idle")
+    controller.call("POST", "/v1/streams/idle/writers/v/idle")
+    controller.call("POST", "/v1/streams/sealed/seal")
+    controller.call("POST", "/v1/streams/left/writers/v/exclude")
+    controller.pass_time(1_000)
+
+    controller.pass_time(passed_ms)
+    controller.app.state.controller.status.forget()
+    told = controller.call("GET", "/v1/status?limit=100")["streams"]
+    other = start()
+    found = other.call("GET", "/v1/status?limit=100")["streams"]
+
+    assert other.app.state.controller.streams.in_memory() == []
+    by_name = {each["stream"]: each for each in found}
+    assert by_name.keys() == {each["stream"] for each in told}
+    for each in told:
+        assert by_name[each["stream"]] == each

@@ -95,6 +95,7 @@ def test_a_deleted_stream_is_gone_and_its_name_starts_over(controller: Any) -> N
     assert controller.note("a", 1, {"0": 1})["marks"][0]["seq"] == 1
 
 
+@pytest.mark.one_controller
 def test_a_stream_deleted_and_created_at_the_same_moment_ends_up_created(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {"segments": 1})
     calls = [

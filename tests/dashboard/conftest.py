@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import httpx
 import pytest
@@ -20,7 +20,6 @@ from tests.served import NOON, InProcess, ManualClock
 
 PART = {"Strandline-Part": "main"}
 ORIGIN = {"Origin": "http://controller"}
-Serve: TypeAlias = Callable[..., "Served"]
 
 
 class Served(InProcess):
@@ -30,7 +29,7 @@ class Served(InProcess):
 
     def _begin(self) -> None:
         settings = Settings(database=str(self.database), grafana_url=self.grafana)
-        self.app = create_app(settings, clock=self.clock, owner="test", by_hand=True, dashboard=True)
+        self.app = create_app(settings, clock=self.clock, name="test", by_hand=True, dashboard=True)
         lifespan = self.app.router.lifespan_context(self.app)
         self._serving.enter_context(self.portal.wrap_async_context_manager(lifespan))
 

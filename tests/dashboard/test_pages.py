@@ -441,8 +441,7 @@ def test_a_group_of_a_deleted_stream_is_listed_and_its_page_says_how_to_mend_it(
 
 def test_a_controller_alone_is_one_row_without_a_button(served: Served) -> None:
     page = served.page("/controllers")
-    assert "One controller serves this store, alone." in page.text
-    assert [each["State"] for each in page.rows("controllers")] == ["live"]
+    assert [each["Controller"] for each in page.rows("controllers")] == ["test"]
     assert not page.all("button", "danger")
 
 
@@ -543,27 +542,25 @@ class Broken:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def seen_by(self, _viewer: object) -> Broken:
-        return self
-
     async def overview(self) -> None:
         raise self._error
 
 
 def test_a_refusal_that_has_nothing_to_do_with_a_token_speaks_of_none(served: Served) -> None:
-    served.app.state.status = Broken(GroupExists(group="g", differs=("streams",)))
+    served.app.state.controller.status = Broken(GroupExists(group="g", differs=("streams",)))
     page = read(served.request("GET", "/").text)
     assert page.one("h1").text == "Refused" and "token" not in page.one("main").text
 
 
 def test_a_page_that_failed_says_so_tells_nothing_of_the_inside_and_goes_on(served: Served) -> None:
-    sound, served.app.state.status = served.app.state.status, Broken(KeyError("a password"))
+    controller = served.app.state.controller
+    sound, controller.status = controller.status, Broken(KeyError("a password"))
     page = read(served.request("GET", "/").text)
     assert "Not known at this moment" in page.one("h1").text and "KeyError" in page.text
     assert "password" not in page.text and "data-live" in page.one("main").attributes
     part = served.request("GET", "/", headers=PART)
     assert part.status_code == 500 and "password" not in part.text
-    served.app.state.status = sound
+    controller.status = sound
     assert served.page("/").one("h1").text == "Overview"
 
 

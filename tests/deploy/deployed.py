@@ -16,10 +16,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 COMPOSE = DEPLOY / "compose" / "compose.yaml"
-SEVERAL = DEPLOY / "compose" / "several.yaml"
-HAPROXY = DEPLOY / "compose" / "haproxy.cfg"
 UNIT = DEPLOY / "systemd" / "strandline.service"
-TEMPLATE = DEPLOY / "systemd" / "strandline@.service"
 ENVIRONMENT = DEPLOY / "systemd" / "strandline.env"
 ADMIN = DEPLOY / "systemd" / "strandline-admin"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -30,8 +27,8 @@ def manifest(name: str) -> Any:
     return yaml.safe_load((DEPLOY / "kubernetes" / f"{name}.yaml").read_text())
 
 
-def compose(file: Path = COMPOSE) -> Any:
-    return yaml.safe_load(file.read_text())
+def compose() -> Any:
+    return yaml.safe_load(COMPOSE.read_text())
 
 
 def unit(text: str | None = None) -> dict[str, list[str]]:

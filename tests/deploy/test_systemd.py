@@ -11,14 +11,11 @@ import httpx
 import pytest
 
 from controller.limits import DEFAULT_LIMITS
-from controller.restarts import KILL_AFTER_S
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
-from controller.terminal import TAKEN_OVER_STATUS
 from tests.deploy.deployed import (
     ADMIN,
     PROGRAM,
     PROJECT,
-    TEMPLATE,
     UNIT,
     assignments,
     check_command,
@@ -27,7 +24,6 @@ from tests.deploy.deployed import (
     unit,
     variables,
 )
-from tests.ports import free_port
 from tests.readme.pages import BIN, Running
 from tests.summary import skip_but_under_ci
 from tools.preflight import installing
@@ -46,12 +42,11 @@ def analyze() -> str:
     return found
 
 
-@pytest.fixture(params=[UNIT, TEMPLATE], ids=lambda unit: unit.name)
-def unit_of_here(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A unit, with the program where it is here; of the template the instance for one port."""
-    unit: Path = request.param
-    there = tmp_path / unit.name.replace("@", f"@{PORT_DEFAULT}")
-    there.write_text(unit.read_text().replace(PROGRAM, str(BIN / "strandline")))
+@pytest.fixture
+def unit_of_here(tmp_path: Path) -> Path:
+    """The unit, with the program where it is here."""
+    there = tmp_path / UNIT.name
+    there.write_text(UNIT.read_text().replace(PROGRAM, str(BIN / "strandline")))
     return there
 
 
@@ -72,44 +67,16 @@ def test_systemd_rates_the_unit_as_little_exposed(analyze: str, unit_of_here: Pa
     assert done.returncode == 0, done.stdout
 
 
-def test_a_wrong_command_line_and_a_takeover_are_not_restarted() -> None:
+def test_a_wrong_command_line_is_not_restarted() -> None:
     settings = unit()
     assert settings["Restart"] == ["always"]
-    assert settings["RestartPreventExitStatus"] == [f"{WRONG_COMMAND_LINE} {TAKEN_OVER_STATUS}"]
+    assert settings["RestartPreventExitStatus"] == [f"{WRONG_COMMAND_LINE}"]
     assert settings["StartLimitIntervalSec"] == ["0"]
 
 
 def test_systemd_waits_longer_than_the_controller_takes_to_end() -> None:
     (given,) = unit()["TimeoutStopSec"]
-    assert int(given) > DEFAULT_LIMITS.drain_s + KILL_AFTER_S  # of several processes
-
-
-def test_the_template_differs_from_the_unit_in_command_and_store_alone() -> None:
-    one, several = unit(), unit(TEMPLATE.read_text())
-    of_the_store = {"StateDirectory", "StateDirectoryMode", "WorkingDirectory"}
-    different = {name for name in one.keys() | several.keys() if one.get(name) != several.get(name)}
-    assert different == {"Description", "ExecStart", "Environment", "EnvironmentFile", *of_the_store}
-    assert not of_the_store & several.keys()
-    assert several["EnvironmentFile"] == [each.removeprefix("-") for each in one["EnvironmentFile"]]
-
-
-def test_the_templates_command_serves_with_others(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings, port = unit(TEMPLATE.read_text()), str(free_port())
-    (given,) = settings["ExecStart"]
-    peers = assignments(settings["Environment"])["PEER_HOST"]
-    for name, value in (("%H", "host.example"), ("%i", port), ("${PEER_HOST}", peers)):
-        given = given.replace(name, value)
-    program, *words = shlex.split(given)
-    assert program == PROGRAM and "%" not in given and "$" not in given
-    monkeypatch.setenv("STRANDLINE_DATABASE", postgres_url)
-    running = Running(["strandline", *words])
-    try:
-        url = running.wait_for(r"is ready at (https?://\S+)")[1]
-        assert url == f"http://{peers}:{port}"
-        assert httpx.get(f"{url}/readyz").status_code == 200
-        assert f"controller=host.example-{port}" in running.said
-    finally:
-        running.stop()
+    assert int(given) > DEFAULT_LIMITS.drain_s
 
 
 def test_every_variable_of_unit_and_example_is_an_option() -> None:

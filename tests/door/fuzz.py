@@ -96,7 +96,7 @@ SCRAPS: Final = (
     b"\r\n", b"\n", b"\r", b"\x00", b" ", b":", b"\xff", b"\r\n\r\n", b"0\r\n\r\n", b"%", b"HTTP/1.1", b"chunked",
     b"A" * 9_000,
 )  # fmt: skip
-PASSING: Final = ('INSERT INTO "served"', 'INSERT INTO "token"')
+PASSING: Final = ('INSERT INTO "service"', 'INSERT INTO "controller"', 'INSERT INTO "token"')
 LASTING: Final = {"max_ahead_ms": None, "writer_timeout_ms": None}
 LAST: Final = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 

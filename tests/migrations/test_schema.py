@@ -13,19 +13,15 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, inspect, text
 
 from controller.cli import main
-from controller.cluster.records import Begin, Identity, Kind
-from controller.cluster.shards import shard_of
 from controller.storage import upgrade
-from controller.storage.cluster import begin as begin_controller
-from controller.storage.database import migrate, open_database, open_joint
+from controller.storage.database import Database, migrate, open_database
 from controller.storage.diagnosis import StoreMoved
 from controller.storage.kinds import parse_url
-from controller.storage.postgresql import sharing_engine, writing_engine
+from controller.storage.postgresql import writing_engine
+from controller.storage.presence import Presence
 from controller.storage.refusals import (
     AlreadyServed,
     BadDatabaseUrl,
@@ -37,8 +33,6 @@ from controller.storage.schema import (
     REVISION,
     metadata,
 )
-from controller.storage.shards import KINDS
-from controller.storage.shards import shard_of as stored_shard_of
 from controller.storage.sqlite import sqlite_engine
 from tests.readme.pages import blocks_of, commands_of
 from tests.served import ROOT
@@ -133,7 +127,8 @@ def test_the_commands_of_the_page_do_what_it_says(
 
 def test_plain_alembic_says_what_it_lacks_and_touches_no_store_in_use(store_url: str) -> None:
     assert "set STRANDLINE_DATABASE to the URL" in alembic("upgrade", "head", database=None).stdout
-    with open_database(store_url):
+    with open_database(store_url) as database:
+        present(database)
         assert "another controller is serving" in alembic("upgrade", "head", database=store_url).stdout
     assert "--sql is not for stores" in alembic("upgrade", "head", "--sql", database=store_url).stdout
 
@@ -150,7 +145,7 @@ def test_in_postgresql_names_are_in_the_order_of_their_bytes(postgres_url: str) 
 def test_alembic_is_loaded_only_where_there_are_steps_to_take(tmp_path: Path) -> None:
     program = """
 import sys
-from controller.storage.database import migrate, open_database
+from controller.storage.database import Database, migrate, open_database
 
 open_database(sys.argv[1]).close()
 open_database(sys.argv[1]).close()
@@ -191,13 +186,33 @@ def test_a_database_with_other_tables_is_refused(store_url: str) -> None:
         migrate(store_url)
 
 
-def test_only_one_controller_serves_a_store(store_url: str) -> None:
-    with open_database(store_url):
-        with pytest.raises(AlreadyServed, match="another controller"):
-            open_database(store_url)
+def present(database: Database) -> Presence:
+    """Shows in a store that a controller serves it."""
+    has_clock = database.writer.dialect.name == "postgresql"
+    presence = Presence("one", "1", None if has_clock else lambda: 1)
+    presence.serve(database.writer)
+    return presence
+
+
+def test_a_store_is_migrated_once_nobody_serves_it(store_url: str) -> None:
+    with open_database(store_url) as database:
+        presence = present(database)
         with pytest.raises(AlreadyServed, match="another controller"):
             migrate(store_url)
-    open_database(store_url).close()
+        presence.leave(database.writer)
+    migrate(store_url)
+
+
+def test_an_sqlite_file_is_served_by_one_controller(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    with open_database(store), pytest.raises(AlreadyServed, match="another controller"):
+        open_database(store)
+    open_database(store).close()
+
+
+def test_several_controllers_serve_one_postgresql(postgres_url: str) -> None:
+    with open_database(postgres_url), open_database(postgres_url):
+        pass
 
 
 def test_an_sqlite_file_has_one_lock_under_all_its_names(tmp_path: Path) -> None:
@@ -233,29 +248,12 @@ def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
         open_database(url)
 
 
-@given(name=st.text(max_size=20), shards=st.integers(1, 4_096))
-def test_the_store_and_the_rules_of_the_cluster_agree_on_shards(name: str, shards: int) -> None:
-    for kind in Kind:
-        assert stored_shard_of(kind, name, shards) == shard_of(kind, name, shards)
-    assert set(KINDS.values()) == set(Kind)
-
-
 def test_a_store_of_a_later_version_is_refused(store_url: str) -> None:
     open_database(store_url).close()
     change(store_url, "UPDATE alembic_version SET version_num = '0002'")
     for attempt in (open_database, migrate):
         with pytest.raises(WrongSchema, match="schema is 0002, and this version knows those up to 0001: use a version"):
             attempt(store_url)
-
-
-def test_a_controller_that_begins_anew_checks_the_schema_again(postgres_url: str) -> None:
-    database, sessions = open_joint(postgres_url)
-    with sharing_engine(parse_url(postgres_url)).begin() as beside:
-        beside.execute(text("UPDATE alembic_version SET version_num = '0002'"))
-    begin = Begin(1, Identity("one", "http://one", None, "1"), None, True, 0)
-    with database, pytest.raises(WrongSchema, match="use a version as new"):
-        begin_controller(sessions.beat_connection, begin)
-    sessions.close()
 
 
 def test_every_revision_is_one_more_than_the_one_before() -> None:

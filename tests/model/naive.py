@@ -148,7 +148,7 @@ class NaiveStream:
         self.gone: list[NaiveWriter] = []  # who was forgotten: nothing that they gave may be missing for it
         self.newest_of_gone: dict[str, list[int | None]] = {}  # by key
         self.uppers: dict[tuple[str, int], int] = {}  # which upper the core chose for a mark, by key and seq
-        self.deaf_since: int | None = None  # since when the store has been away
+        self.deaf_since: int | None = None  # since when nobody has served
 
     # -- roles and time ------------------------------------------------------------------------------------------
 
@@ -433,7 +433,7 @@ class NaiveStream:
         return now
 
     def heard_now(self, now: int) -> int:
-        """The moment at which someone is heard: while the store is away, that when it went."""
+        """The moment at which someone is heard: while nobody serves, that when the last one did."""
         return now if self.deaf_since is None else self.deaf_since
 
     def hear(self, writer: NaiveWriter, now: int) -> None:
@@ -449,10 +449,10 @@ class NaiveStream:
         if self.deaf_since is not None:
             self.deaf_since += passed
 
-    def store_goes(self, now: int) -> None:
+    def gap_begins(self, now: int) -> None:
         self.deaf_since = now
 
-    def store_comes_back(self, now: int) -> None:
+    def gap_ends(self, now: int) -> None:
         assert self.deaf_since is not None
         away, self.deaf_since = now - self.deaf_since, None
         self.unheard(away)

@@ -15,7 +15,7 @@ from strandline.core.cut import Cut
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
-from strandline.core.served_time import Unserved
+from strandline.core.served_time import SERVED_GAP_MS, Unserved
 from strandline.core.stream import Stream
 from strandline.errors import Refused
 from tests.model.calls import NaiveAnswer, NaiveCalls
@@ -155,7 +155,7 @@ class Pair:
         elif what == 20:
             self.pause()
         elif what == 21:
-            self.lose_or_find_the_store()
+            self.stop_or_begin_to_serve()
         else:
             self.both("advance")
 
@@ -253,21 +253,23 @@ class Pair:
         passed = self.choices.pick((0, 0, 30, 200))
         self.now = max(self.now, self.core.clock) + passed
         self.tell(lambda: f"{passed} ms unserved")
-        self.unserved.skip(passed)
-        self.naive.unheard(passed)
+        if self.unserved.until is None:
+            self.unserved.total_ms += passed
+            self.naive.unheard(passed)
         self.both("advance")  # the controller's clock has come so far, and does not go back
 
-    def lose_or_find_the_store(self) -> None:
+    def stop_or_begin_to_serve(self) -> None:
         """What is in memory stays: what becomes of that is not the core's affair."""
         self.now = max(self.now, self.core.clock)
         if self.naive.deaf_since is None:
-            self.unserved.begin(self.now)
-            self.unserved.fail()
-            self.naive.store_goes(self.now)
+            self.unserved.until = self.now
+            self.naive.gap_begins(self.now)
+            self.now += SERVED_GAP_MS + 1  # a shorter one is none
         else:
-            self.unserved.succeed(self.now)
-            self.naive.store_comes_back(self.now)
-        self.tell(lambda: f"the store is away: {self.naive.deaf_since is not None}")
+            self.unserved.serve(self.now)
+            self.unserved.until = None
+            self.naive.gap_ends(self.now)
+        self.tell(lambda: f"nobody serves: {self.naive.deaf_since is not None}")
         self.both("advance")
 
     # -- both ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import yaml
 
 from controller.records.counts import METRICS_HOLDERS
 from controller.settings import METRICS_KEYS
-from controller.status.metric_families import AMONG_OTHERS, FAMILIES
+from controller.status.metric_families import FAMILIES
 from controller.status.metrics import METRICS_GROUPS, METRICS_KEYS_OF_STREAM
 from tests.operations.scraping import Scrape
 
@@ -42,11 +42,6 @@ def expressions() -> list[str]:
     return [rule["expr"] for rule in alerts()] + [target["expr"] for target in targets()]
 
 
-def labels_of(busy: Scrape) -> dict[str, set[str]]:
-    """The labels of each metric: as scraped, and as declared of what a controller alone does not have."""
-    return busy.labels | {each.name: set(each.labels) for each in AMONG_OTHERS}
-
-
 def problems(expression: str, labels: dict[str, set[str]]) -> Iterator[str]:
     """What an expression speaks of that is not there."""
     bare = re.sub(r'"[^"]*"', '""', expression)
@@ -72,7 +67,7 @@ def problems(expression: str, labels: dict[str, set[str]]) -> Iterator[str]:
 
 @pytest.mark.parametrize("expression", expressions())
 def test_every_expression_speaks_of_metrics_and_labels_that_exist(expression: str, busy: Scrape) -> None:
-    assert list(problems(expression, labels_of(busy))) == []
+    assert list(problems(expression, busy.labels)) == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +87,7 @@ def test_what_alerts_and_legends_say_uses_labels_that_their_metrics_have(busy: S
     said = [(rule["expr"], re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])) for rule in alerts()]
     said += [(target["expr"], re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) for target in targets()]
     for expression, labels in said:
-        has = set().union(*(labels_of(busy)[name] for name in re.findall(r"(?:strandline|process)_\w+", expression)))
+        has = set().union(*(busy.labels[name] for name in re.findall(r"(?:strandline|process)_\w+", expression)))
         assert set(labels) <= has | OF_THE_SCRAPE, expression
 
 

@@ -80,6 +80,14 @@ def test_the_page_about_running_a_controller_rescues_a_store_that_was_removed(tm
         stranger.walk("docs/how-to/keep-it-running.md")
 
 
+def test_the_page_about_several_controllers_starts_two_at_one_port(postgres_url: str, tmp_path: Path) -> None:
+    there = {"postgresql://strandline@db.example/strandline": postgres_url}
+    with Stranger(tmp_path, replaced=there) as stranger:
+        stranger.walk("docs/how-to/several-controllers.md")
+        found = httpx.get(f"{stranger.controller}/v1/controllers").json()["controllers"]
+        assert len({each["name"] for each in found}) == 2
+
+
 def test_the_page_about_the_dashboard_begins_with_what_serves_it(controller: str, tmp_path: Path) -> None:
     with Stranger(tmp_path, controller=controller) as stranger:
         stranger.walk("docs/dashboard.md")
@@ -149,7 +157,7 @@ def test_every_command_of_the_page_about_the_command_line_does_something(control
             if "--servers" not in block.text:  # those need Kafka
                 stranger.do(block)
                 shown |= {line.split()[1] for line in block.text.splitlines()}
-    assert set(COMMANDS) - shown == {"backup", "check", "demo", "migrate", "restore", "rewind", "serve"}
+    assert set(COMMANDS) - shown == {"backup", "check", "demo", "migrate", "restore", "serve"}
 
 
 # -- the stranger --------------------------------------------------------------------------------------------------

@@ -71,14 +71,14 @@ RUN = {
         "tests/readme/test_languages.py::test_a_program_with_a_standard_library_alone_writes_and_reads",
     ),
     "docs/how-to/retention.md": (TASKS,),
-    "docs/how-to/several-controllers.md": (
-        "tests/processes/test_page.py::test_the_page_about_several_controllers_starts_them",
-    ),
     "docs/how-to/tokens-and-tls.md": (
         "tests/tokens/test_serving.py::test_the_page_about_tokens_and_tls_lets_in_whom_it_says",
     ),
     "docs/how-to/spark-sql-and-scala.md": (
         "tests/spark_shell/test_page.py::test_sql_and_scala_find_the_source_and_close_exact_windows",
+    ),
+    "docs/how-to/several-controllers.md": (
+        "tests/readme/test_pages.py::test_the_page_about_several_controllers_starts_two_at_one_port",
     ),
     "docs/how-to/transactions.md": (TASKS,),
     "docs/how-to/upgrade.md": ("tests/migrations/test_schema.py::test_the_commands_of_the_page_do_what_it_says",),

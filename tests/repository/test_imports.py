@@ -21,7 +21,7 @@ ALLOWED_OUTSIDE = {
         f"strandline.wire.{name}": {"msgspec"}
         for name in (
             *("controllers", "groups", "journal", "operations"),
-            *("shapes", "status", "stream_views", "streams"),
+            *("shapes", "status", "streams"),
         )
     },
 }

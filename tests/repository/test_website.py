@@ -42,7 +42,7 @@ def test_the_navigation_names_every_page_once(root: Path, source: Path) -> None:
 def test_every_page_has_beside_it_what_it_links_to(source: Path) -> None:
     """As the Markdown has its links; the pages that are made of it are checked when they are made."""
     assert (source / "controller" / "operations" / "alerts.yml").is_file()
-    assert "haproxy.cfg" in (source / "deploy" / "index.md").read_text()
+    assert "compose.yaml" in (source / "deploy" / "index.md").read_text()
     assert "[deploy](deploy/index.md)" in (source / "README.md").read_text()
 
 

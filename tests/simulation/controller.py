@@ -19,12 +19,11 @@ from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.segment import Segment, SegmentGraph
-from strandline.core.served_time import Unserved
+from strandline.core.served_time import SERVED_GAP_MS, Unserved
 from strandline.core.stream import Stream
 from strandline.errors import Refused
 from tests.simulation.network import Call, Kind
 
-HEARTBEAT_MS = 100
 GONE_KEPT_MS = 50  # as everything here, shorter than in earnest
 
 
@@ -34,7 +33,12 @@ class Host:
 
     wall_ms: int
     passed_ms: int = 0
-    served_ms: int = 0
+    certain_ms: int = 0  # in which callers could be heard, up to when somebody served last
+    pending_ms: int = 0  # since then, by the controller's clock
+
+    @property
+    def served_ms(self) -> int:
+        return self.certain_ms + (self.pending_ms if self.pending_ms <= SERVED_GAP_MS else 0)
 
     def wall(self) -> int:
         return self.wall_ms
@@ -46,6 +50,12 @@ class Host:
         """Lets time pass."""
         self.wall_ms += passed_ms
         self.passed_ms += passed_ms
+
+    def went(self, by_ms: int, *, served: bool) -> None:
+        """The controller's clock went on by so much; `served`: and a controller served then."""
+        self.pending_ms += by_ms
+        if served:
+            self.certain_ms, self.pending_ms = self.served_ms, 0
 
 
 @dataclass(slots=True)
@@ -138,13 +148,12 @@ class Controller:
         )
         self.pending: list[Done] = []
         self.failing = False  # whether the last commit failed
+        self.beat()
 
     def _new_clock(self) -> Clock:
         """As a controller has it that starts: not below any time that was told, and served time goes on."""
-        clock = Clock(self.host, self.store.clock)
-        clock.unserved.total_ms = self.store.unserved_ms + clock.now() - self.store.served_until
-        clock.watched = True
-        return clock
+        unserved = Unserved(self.store.unserved_ms, self.store.served_until)
+        return Clock(self.host, self.store.clock, unserved=unserved)
 
     def serve(self, call: Call) -> None:
         """Executes a call of a process."""
@@ -208,26 +217,21 @@ class Controller:
     def commit(self, *, away: bool = False) -> list[Done]:
         """Makes everything durable that was executed; returns it, to be answered and checked. While the store is
         away, nothing of it has happened."""
-        now, unserved = self.clock(), self._clock.unserved
-        unserved.begin(now)
         done, self.pending = self.pending, []
         self.failing = away
         if away:
-            unserved.fail()
-            self.stream = self.store.load(self.history_notes, GONE_KEPT_MS, unserved)
+            self.stream = self.store.load(self.history_notes, GONE_KEPT_MS, self._clock.unserved)
             return []
         for each in done:
             self.store.take(self._up(), each.changes)
-        self.store.served_until, self.store.unserved_ms = unserved.served_until(now), unserved.total_ms
-        unserved.succeed(now)
         return done
 
     def beat(self) -> None:
-        """Keeps, now and then, until when callers could be heard."""
-        now, unserved = self.clock(), self._clock.unserved
-        if now >= self.store.served_until + HEARTBEAT_MS:
-            self.store.served_until, self.store.unserved_ms = unserved.served_until(now), unserved.total_ms
-            unserved.succeed(now)
+        """Records that somebody serves."""
+        unserved = self._clock.unserved
+        unserved.serve(self.clock())
+        assert unserved.until is not None
+        self.store.served_until, self.store.unserved_ms = unserved.until, unserved.total_ms
 
     def clock(self) -> int:
         """The controller's clock: it never steps back, nor does the next controller's."""

@@ -26,7 +26,7 @@ from strandline.core.contributions import Contributions, Given
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
 from strandline.core.note import Note
-from strandline.core.served_time import Unserved
+from strandline.core.served_time import SERVED_GAP_MS, Unserved
 from strandline.core.shared_segments import SharedSegments
 from strandline.core.stream import Stream
 from strandline.core.writer import KeptNote, KeyState, Phase, StreamWriter, WriterRole
@@ -194,22 +194,29 @@ def downtime_counts_as_silence(patch: Patch) -> None:
 
     def broken(self: Controller) -> Clock:
         clock = new_clock(self)
-        clock.unserved.total_ms = self.store.unserved_ms
+        clock.unserved.until = clock.now()
         return clock
 
     patch.setattr(Controller, "_new_clock", broken)
 
 
-def a_process_that_stood_still_counts_as_silence(patch: Patch) -> None:
-    patch.setattr(Unserved, "skip", lambda self, passed_ms: None)
+def a_gap_counts_as_silence(patch: Patch) -> None:
+    def broken(self: Unserved, now: int) -> None:
+        self.until = now
+
+    patch.setattr(Unserved, "serve", broken)
 
 
-def a_store_that_was_away_counts_as_silence(patch: Patch) -> None:
-    patch.setattr(Unserved, "fail", lambda self: None)
+def a_gap_counts_once_more_each_time_that_somebody_serves(patch: Patch) -> None:
+    serve = Unserved.serve
 
+    def broken(self: Unserved, now: int) -> None:
+        until = self.until
+        serve(self, now)
+        if self.until != until and until is not None and now - until > SERVED_GAP_MS:
+            self.total_ms += now - until
 
-def what_is_served_is_stored_as_of_a_commit_that_came_after_failures(patch: Patch) -> None:
-    patch.setattr(Unserved, "served_until", lambda self, now: now)
+    patch.setattr(Unserved, "serve", broken)
 
 
 def the_clock_stands_still_while_the_wall_clock_is_behind(patch: Patch) -> None:
@@ -236,16 +243,6 @@ def the_clock_follows_a_wall_clock_that_is_set_back(patch: Patch) -> None:
         step = refresh(self, wall, monotonic)
         self._base = self._last = min(self._base, wall)
         return step
-
-    patch.setattr(SteadyClock, "refresh", broken)
-
-
-def a_clock_that_follows_counts_as_silence(patch: Patch) -> None:
-    refresh = SteadyClock.refresh
-
-    def broken(self: SteadyClock, wall: int, monotonic: int) -> int:
-        refresh(self, wall, monotonic)
-        return 0
 
     patch.setattr(SteadyClock, "refresh", broken)
 
@@ -463,9 +460,8 @@ LEADING_TO_FALSE_CLAIMS: Sequence[Mutation] = (
 BREAKING_OTHER_RULES: Sequence[Mutation] = (
     a_repeated_note_wakes_an_idle_writer,
     downtime_counts_as_silence,
-    a_process_that_stood_still_counts_as_silence,
-    a_store_that_was_away_counts_as_silence,
-    what_is_served_is_stored_as_of_a_commit_that_came_after_failures,
+    a_gap_counts_as_silence,
+    a_gap_counts_once_more_each_time_that_somebody_serves,
     the_clock_stands_still_while_the_wall_clock_is_behind,
     the_wall_clock_is_believed_at_once,
     the_wall_clock_is_believed_however_far_it_went,
@@ -531,5 +527,5 @@ def test_a_note_that_passes_an_open_transaction_gives_a_false_mark(domain: TimeD
 
 def test_a_clock_that_follows_its_host_counts_as_nobodys_silence(monkeypatch: Patch) -> None:
     assert first_caught(only_claims=False, seeds=FOLLOWED_SEEDS, draw=scenario.followed) is None
-    a_clock_that_follows_counts_as_silence(monkeypatch)
+    a_gap_counts_as_silence(monkeypatch)
     assert first_caught(only_claims=False, seeds=FOLLOWED_SEEDS, draw=scenario.followed) is not None

@@ -304,11 +304,16 @@ class World:
         self.controller.operate(what, *arguments)
         self.tell(lambda: f"operator: {what} {arguments} -> {self.controller.pending[-1].result}")
 
+    @property
+    def away(self) -> bool:
+        """Whether the store is."""
+        return self.faults and self.away_steps > 0
+
     def commit(self) -> None:
         stream = self.controller.stream
         if stream is None:
             return
-        away = self.faults and self.away_steps > 0
+        away = self.away
         if away and not self.controller.failing:
             self.checker.counts["store away"] += 1
             self.tell(lambda: "the store is away")
@@ -336,8 +341,12 @@ class World:
         self.controller.crash()
 
     def start_controller(self) -> None:
-        self.checker.notice_silence(self.controller.clock(), self.host.served_ms)
+        before = self.controller.clock()
+        self.checker.notice_silence(before, self.host.certain_ms)
         self.controller.start()
+        self.host.went(self.controller.clock() - before, served=False)
+        if not self.away:
+            self.beat()
         self.checker.counts["restart"] += 1
         stream = self.controller.stream
         assert stream is not None
@@ -351,9 +360,7 @@ class World:
             if self.chance(12):
                 self.start_controller()
             return
-        if not self.away_steps and not self.controller.failing:
-            self.controller.beat()
-        elif self.chance(40):
+        if self.controller.failing and self.chance(40):
             self.commit()
             stream = self.controller.stream
             assert stream is not None
@@ -388,14 +395,18 @@ class World:
         before = self.controller.clock()
         if not running or self.ahead_since is not None:
             self.commit()  # what the checker does not know of before the clock goes further than served time, it misses
-        self.checker.notice_silence(before, self.host.served_ms)
-        served = running and self.controller.stream is not None and not self.controller.failing
+        self.checker.notice_silence(before, self.host.certain_ms)
         self.host.move(passed_ms)
         self.source_time += passed_ms
         went = self.controller.clock() - before
         self.check_clock(passed_ms, went)
-        if served:
-            self.host.served_ms += min(went, passed_ms + passed_ms // CLOCK_SLEW_PART + 1)
+        self.host.went(went, served=False)
+        if running and self.controller.stream is not None and not self.away:
+            self.beat()
+
+    def beat(self) -> None:
+        self.controller.beat()
+        self.host.went(0, served=True)
 
     def check_clock(self, passed_ms: int, went: int) -> None:
         """The controller's clock goes on as time does, to an eighth, or to a half where the host's is behind it, unless

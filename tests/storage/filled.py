@@ -15,8 +15,6 @@ from controller.storage.database import Database
 from controller.storage.groups import load_group
 from controller.storage.marks import StoredMarks
 from controller.storage.rows import StreamOrigin, Values
-from controller.storage.save import write_commit
-from controller.storage.terms import begin_term
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
@@ -27,7 +25,7 @@ from strandline.core.served_time import Moment
 from strandline.core.stream import Stream
 from strandline.wire.groups import GroupSettings
 from tests.storage.loads import load_stream
-from tests.terms import FIRST, commit_of, tenure_of
+from tests.storage.writes import write
 
 OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)
 NOTES = 20
@@ -39,27 +37,19 @@ class Filled:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        term = begin_term(database.writer, "one", 0)
-
-        def flush(*kept: LoadedStream | LoadedGroup) -> None:
-            commit = commit_of(term)
-            for each in kept:
-                each.write(commit)
-            write_commit(database.writer, commit)
-
         streams = [stream("s"), stream("t")]
-        flush(*streams, group("g"), group("h"))
+        write(database, *streams, group("g"), group("h"))
         for time in range(1, NOTES + 1):
             for live in streams:
                 note(live, time, "a", "b")
-            flush(*streams)
+            write(database, *streams)
         for _ in range(QUIET_FLUSHES):  # a is quiet, and gets a row of its own
             for live in streams:
                 note(live, NOTES, "b")
-            flush(*streams)
+            write(database, *streams)
         for live in streams:
             live.stream.scale({"0": NOTES}, [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)], NOTES)
-        flush(*streams)
+        write(database, *streams)
 
     def rows(self, table: Table) -> list[Row[Any]]:
         """Those of the first stream or group."""
@@ -99,9 +89,8 @@ def stream(name: str) -> LoadedStream:
     live = LoadedStream(
         made,
         StreamOrigin("1", 0, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
-        tenure_of(FIRST),
-        stored_fence=None,
         watch=lambda _: None,
+        status=lambda _: b"{}",
     )
     live.log = WriterLog(name, StoredLog(), states_per_writer=1)  # quiet writers get rows of their own soon
     live.noted_at = {"0": 5}
@@ -121,4 +110,4 @@ def group(name: str) -> LoadedGroup:
     membership.register("r", {"s": {"0": 3}}, graphs, Moment(0, 0))
     membership.start("t", StreamStart(Cut({"1": 7}), "1"))
     membership.held = {"": 5}
-    return LoadedGroup(membership, 0, tenure_of(FIRST), stored_fence=None)
+    return LoadedGroup(membership, 0)

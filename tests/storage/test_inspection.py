@@ -10,20 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, delete, insert, select, text, update
+from sqlalchemy import Table, insert, select, text, update
 
-from controller.cluster.records import SHARDS, Begin, Identity, Take
 from controller.storage import schema
-from controller.storage.cluster import BeginAnswer, begin, take
-from controller.storage.database import open_database, open_joint
+from controller.storage.database import open_database
 from controller.storage.inspection import FaultKind, Inspection, StoreFault, opened
 from controller.storage.refusals import StoreAway
 from controller.storage.rows import Values
-from controller.storage.shards import fill_shards, shard_of
-from tests.postgres import Postgres
 from tests.storage.filled import NOTES, OF_GROUPS, Filled
-
-S_SHARD = shard_of("stream", "s", SHARDS)
 
 
 @pytest.fixture
@@ -142,39 +136,11 @@ def test_a_writer_told_of_a_missing_mark_is_named(filled: Filled, store_url: str
     assert [(each.kind, each.table) for each in faults(store_url)] == [(FaultKind.MISSING, "writer_state")]
 
 
-def test_epochs_and_fences_that_were_never_given_out_are_named(filled: Filled, store_url: str) -> None:
-    alter(filled, schema.stream, 0, fence=77)
+def test_epochs_that_were_never_given_out_are_named(filled: Filled, store_url: str) -> None:
     alter(filled, schema.reader, 0, epoch=9)
     assert [str(each) for each in faults(store_url)] == [
-        "stream 's', table stream, row with name 's': its fence 77 was not given out: the newest is 1",
         "reader group 'g', table reader, row with group 'g', name 'r': its epoch 9 was not given out: the newest is 1",
     ]
-
-
-def test_a_stream_or_group_in_the_shard_of_another_name_is_named(filled: Filled, store_url: str) -> None:
-    with filled.database.writer.begin():
-        fill_shards(filled.database.writer)
-    assert faults(store_url) == []
-    shards = []
-    for table in (schema.stream, schema.reader_group):
-        (row,) = filled.rows(table)
-        shards.append(row.shard)
-        filled.change(table, row._asdict(), {"shard": row.shard + 1})
-    assert [str(each) for each in faults(store_url)] == [
-        f"stream 's', table stream, row with name 's': it is in shard {shards[0] + 1}, "
-        f"its name belongs to shard {shards[0]}",
-        f"reader group 'g', table reader_group, row with name 'g': it is in shard {shards[1] + 1}, "
-        f"its name belongs to shard {shards[1]}",
-    ]
-
-
-def test_a_shard_that_is_missing_is_named(filled: Filled, store_url: str) -> None:
-    with filled.database.writer.begin():
-        filled.database.writer.execute(delete(schema.shard).where(schema.shard.c.id == 0))
-    assert [str(each) for each in faults(store_url)] == ["table shard, row with id 0: it is missing"]
-    with filled.database.writer.begin():
-        filled.database.writer.execute(delete(schema.cluster))
-    assert [str(each) for each in faults(store_url)] == ["table cluster: it has 0 rows, and must have one"]
 
 
 def test_a_segment_that_is_missing_is_named(filled: Filled, store_url: str) -> None:
@@ -192,7 +158,14 @@ def test_rows_of_nobody_are_counted(tmp_path: Path) -> None:
         beside.execute("DELETE FROM stream WHERE name = 't'")  # unless it is told to, it looks at no foreign keys
     found = faults(str(tmp_path / "store.db"))
     assert f"table mark: {2 * NOTES} of its rows belong to no row of the table stream" in map(str, found)
-    assert {each.table for each in found} == {"segment", "writer_state", "writer_change", "mark", "journal"}
+    assert {each.table for each in found} == {
+        "segment",
+        "stream_status",
+        "writer_state",
+        "writer_change",
+        "mark",
+        "journal",
+    }
 
 
 def test_a_table_that_cannot_be_read_hides_nothing_of_the_others(filled: Filled, store_url: str) -> None:
@@ -280,47 +253,3 @@ def test_a_large_store_takes_no_more_memory_than_a_small_one(file: Path) -> None
             rows = [last._asdict() | {"seq": number, "time": number, "upper": number} for number in numbers]
             database.writer.execute(insert(schema.mark), rows)
     assert peak() < small + 500_000
-
-
-class TestShards:
-    """Of a store that controllers serve together."""
-
-    @pytest.fixture
-    def url(self, postgres_url: str) -> str:
-        """Two streams and two groups, in shards that were taken."""
-        with open_database(postgres_url) as database:
-            Filled(database)
-        database, sessions = open_joint(postgres_url)
-        begun = begin(sessions.beat_connection, Begin(7, Identity("one", "http://one", None, "1"), None, True, 0))
-        assert isinstance(begun, BeginAnswer) and begun.answer.shards is not None
-        take(sessions.request_connection, Take(7, tuple(shard.id for shard in begun.answer.shards), 0))
-        sessions.close()
-        database.close()
-        return postgres_url
-
-    def test_a_store_that_is_served_shows_no_fault(self, url: str) -> None:
-        assert faults(url) == []
-
-    @pytest.mark.parametrize(
-        ("change", "said"),
-        [
-            ("UPDATE shard SET restored_at = 5 WHERE id = 3", "table shard, row with id 3: of its last restore only"),
-            (
-                "UPDATE shard SET restored_at = 5, restored_fence = 99 WHERE id = 3",
-                "its fence 3 is below the one of its last restore, 99",
-            ),
-            ("UPDATE shard SET fence = 0 WHERE id = 3", "the controller 7 owns it, and it was never taken"),
-            (f"UPDATE shard SET fence = 0, owner = NULL WHERE id = {S_SHARD}", "which no controller served"),
-            (
-                "UPDATE shard SET clock_floor = -1; UPDATE controller SET clock_bound = -1",
-                "is ahead of the one of its shard, -1",
-            ),
-        ],
-    )
-    def test_shards_that_contradict_their_rows_are_named(
-        self, url: str, postgres: Postgres, change: str, said: str
-    ) -> None:
-        for statement in change.split(";"):
-            postgres.execute(statement, url)
-        found = [str(each) for each in faults(url)]
-        assert [each for each in found if said in each], found

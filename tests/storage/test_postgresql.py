@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import InternalError, OperationalError
+from sqlalchemy.exc import InternalError
 
 from controller.storage.database import open_database
 from controller.storage.kinds import parse_url
 from controller.storage.postgresql import (
-    IDLE_COMMIT_MS,
     LOST_PEER_S,
     STATEMENT_TIMEOUT_MS,
-    VANISHED_CLIENT_MS,
-    Timeline,
-    joint_engine,
     reading_engine,
     sharing_engine,
     writing_engine,
 )
-from controller.storage.refusals import AlreadyServed, DriverMissing
+from controller.storage.refusals import DriverMissing
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.full
@@ -68,36 +63,11 @@ def test_a_commit_is_at_least_as_durable_as_asked(
         assert setting(connection, "synchronous_commit") == ours
 
 
-def test_only_the_lock_of_the_controller_is_waited_for_in_vain(commit: Engine) -> None:
-    with commit.connect() as connection:
-        assert setting(connection, "lock_timeout") == "0"
-
-
-def test_a_session_that_holds_the_lock_waits_outside_of_a_transaction(
+def test_a_session_that_writes_waits_outside_of_a_transaction(
     postgres: Postgres, postgres_url: str, commit: Engine
 ) -> None:
     with commit.connect():
         assert sessions(postgres, postgres_url) == ["idle"]
-
-
-def test_who_is_refused_the_lock_leaves_no_session_behind(
-    postgres: Postgres, postgres_url: str, commit: Engine
-) -> None:
-    with commit.connect():
-        with pytest.raises(AlreadyServed):
-            open_database(postgres_url)
-
-        deadline = time.monotonic() + 30  # the server ends a session after we closed it
-        while len(left := sessions(postgres, postgres_url)) > 1 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert len(left) == 1
-
-
-def test_another_failure_while_the_lock_is_taken_is_told_as_it_is(postgres_url: str, commit: Engine) -> None:
-    hasty = writing_engine(parse_url(postgres_url), statement_timeout_ms=1)
-    with commit.connect(), pytest.raises(OperationalError, match="statement timeout"):
-        hasty.connect()
-    hasty.dispose()
 
 
 def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +90,7 @@ def test_a_reader_sees_one_moment_and_writes_nothing(commit: Engine, reading: En
 
 
 def test_a_writers_statements_each_see_what_was_committed_before_them(postgres_url: str, commit: Engine) -> None:
-    beside = sharing_engine(parse_url(postgres_url))  # which needs no lock to come beside the one who serves
+    beside = sharing_engine(parse_url(postgres_url))
     with commit.connect() as writer, beside.connect() as other:
         with writer.begin():
             writer.exec_driver_sql("CREATE TABLE one (n int)")
@@ -173,11 +143,3 @@ def test_writing_sessions_read_what_is_committed_whatever_the_default(
 
     with commit.connect() as connection:
         assert setting(connection, "transaction_isolation") == "read committed"
-
-
-def test_the_server_ends_commits_that_stop_and_notices_vanished_clients(postgres_url: str) -> None:
-    engine = joint_engine(parse_url(postgres_url), Timeline(), leading=True)
-    with engine.connect() as connection:
-        assert setting(connection, "idle_in_transaction_session_timeout") == str(IDLE_COMMIT_MS)
-        assert setting(connection, "client_connection_check_interval") == str(VANISHED_CLIENT_MS)
-    engine.dispose()

@@ -14,8 +14,6 @@ from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import write_commit
-from controller.storage.terms import Term, begin_term
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import LateWriters, StreamConfig
@@ -25,7 +23,7 @@ from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StrandlineError
 from tests.storage.loads import load_stream
-from tests.terms import commit_of, tenure_of
+from tests.storage.writes import write
 
 Call = Callable[[Stream, int], Any]
 
@@ -82,12 +80,9 @@ CONFIGS = st.builds(
 class Kept:
     """A stream whose every flush is written to a real database."""
 
-    def __init__(self, database: Database, term: Term, stream: Stream) -> None:
+    def __init__(self, database: Database, stream: Stream) -> None:
         self._database = database
-        self._term = term
-        self._live = LoadedStream(
-            stream, StreamOrigin("1", 0, None), tenure_of(term), stored_fence=None, watch=lambda _: None
-        )
+        self._live = LoadedStream(stream, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
         self._live.log = WriterLog("s", StoredLog(), states_per_writer=1)  # so that rows go all the time
 
     @property
@@ -102,16 +97,13 @@ class Kept:
         self._live.drop_segment(segment, now)
 
     def flush(self) -> None:
-        commit = commit_of(self._term)
-        publish = self._live.write(commit)
-        write_commit(self._database.writer, commit)
-        publish()
+        write(self._database, self._live)
 
     def load_again(self) -> None:
         self.flush()
         stored = load_stream(self._database.reader, self._live.name)
         assert stored is not None
-        self._live = LoadedStream.loaded(stored, tenure_of(self._term), watch=lambda _: None)
+        self._live = LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
         self._live.log = WriterLog("s", stored.log, states_per_writer=1)
 
     def marks(self) -> list[Mark]:
@@ -163,8 +155,8 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
     with open_database(store_url) as database:
         with database.writer.begin():
             database.writer.execute(delete(schema.stream))
-        term = begin_term(database.writer, "test", 0)
-        plain, kept = made(), Kept(database, term, made())
+            database.writer.execute(delete(schema.head))
+        plain, kept = made(), Kept(database, made())
         now = 0
         marks: list[Mark] = []
         for call, wait, restart, flush in steps:
@@ -187,8 +179,7 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
 def test_a_segment_added_after_a_drop_and_restart_comes_last(store_url: str) -> None:
     #   places   b 1   z 2   a 3        b is dropped; restart; m comes: behind a, which keeps its place
     with open_database(store_url) as database:
-        term = begin_term(database.writer, "test", 0)
-        kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
+        kept = Kept(database, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "z": 1, "a": 1}), 0)
         kept.load_again()
         kept.drop_segment("b", 0)
@@ -206,8 +197,7 @@ def test_a_dropped_segment_that_returns_comes_last_after_a_restart(
     store_url: str,
 ) -> None:
     with open_database(store_url) as database:
-        term = begin_term(database.writer, "test", 0)
-        kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
+        kept = Kept(database, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "a": 1}), 0)
         kept.flush()
         kept.drop_segment("b", 0)
@@ -219,8 +209,7 @@ def test_a_dropped_segment_that_returns_comes_last_after_a_restart(
 
 def test_offsets_of_an_earlier_life_refuse_nothing_after_a_restart_either(store_url: str) -> None:
     with open_database(store_url) as database:
-        term = begin_term(database.writer, "test", 0)
-        kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph.equal_shares(2, 0), now=0))
+        kept = Kept(database, Stream("s", StreamConfig(), SegmentGraph.equal_shares(2, 0), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"0": 5}), 0)
         kept.close("w", None, 0)
         kept.note(Note(writer="w", times={"": 1}, position={"1": 1}), 0)

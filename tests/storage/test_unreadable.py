@@ -16,8 +16,6 @@ from controller.storage.database import open_database
 from controller.storage.groups import group_streams
 from controller.storage.marks import MarksGone, StoredMarks
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import write_commit
-from controller.storage.terms import begin_term
 from controller.storage.unreadable import MISSING
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import EVERYTHING
@@ -28,7 +26,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt
 from tests.storage.filled import OF_GROUPS, Filled
-from tests.terms import commit_of, tenure_of
+from tests.storage.writes import write
 
 DOCUMENTS = [
     (schema.stream, "config"),
@@ -48,7 +46,7 @@ ODD = [
     (schema.mark, "time", "'x'"),
     (schema.mark, "newest", "1.5"),
     (schema.mark, "excluded_since", "'x'"),
-    (schema.writer_change, "fence", "'x'"),
+    (schema.writer_change, "stamp", "'x'"),
     (schema.writer_state, "name", "CAST(x'ff' AS TEXT)"),
     (schema.reader, "epoch", "'x'"),
     (schema.reader, "heard_at", "x'01'"),
@@ -164,27 +162,19 @@ def test_a_group_that_cannot_be_read_is_listed_only_for_readers_of_everything(fi
 
 def test_a_segment_that_is_dropped_leaves_marks_as_they_are_that_cannot_be_read(store_url: str) -> None:
     with open_database(store_url) as database:
-        term = begin_term(database.writer, "one", 0)
         live = LoadedStream(
             Stream("s", StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph(open=True), now=0),
             StreamOrigin("1", 0, None),
-            tenure_of(term),
-            stored_fence=None,
             watch=lambda _: None,
+            status=lambda _: b"{}",
         )
         for time in (1, 2, 3):
             live.stream.note(Note(writer="w", times={"": time}, position={"p": time, "q": time}), time)
-
-        def flush() -> None:
-            commit = commit_of(term)
-            live.write(commit)
-            write_commit(database.writer, commit)
-
-        flush()
+        write(database, live)
         with database.writer.begin():
             database.writer.execute(update(schema.mark).where(schema.mark.c.seq == 2).values(cut='{"q":'))
         live.drop_segment("q", 4)
-        flush()
+        write(database, live)
 
         with database.reader.begin():
             marks = StoredMarks(database.reader, "s", "")

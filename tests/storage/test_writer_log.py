@@ -12,8 +12,6 @@ from controller.commit.writer_log import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import write_commit
-from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
@@ -21,7 +19,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.core.writer import KeptNote
 from tests.storage.loads import load_stream
-from tests.terms import commit_of, tenure_of
+from tests.storage.writes import write
 
 
 class Flushes:
@@ -30,10 +28,8 @@ class Flushes:
     def __init__(self, database: Database) -> None:
         config = StreamConfig(mark_interval_ms=None, max_ahead_ms=None)
         stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0, gone_kept_ms=0)
-        self._writer = database.writer
-        self._term = begin_term(database.writer, "test", 0)
-        tenure = tenure_of(self._term)
-        self.live = LoadedStream(stream, StreamOrigin("1", 0, None), tenure, stored_fence=None, watch=lambda _: None)
+        self._database = database
+        self.live = LoadedStream(stream, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
 
     def note(self, time: int, *writers: str) -> None:
         for writer in writers:
@@ -53,9 +49,7 @@ class Flushes:
         self.flush()
 
     def flush(self) -> None:
-        commit = commit_of(self._term)
-        self.live.write(commit)
-        write_commit(self._writer, commit)
+        write(self._database, self.live)
 
 
 def counted(database: Database, table: Table) -> int:

@@ -25,7 +25,6 @@ WANTED = {
     "GET /v1/reader-groups": ("reader", "any"),
     "GET /v1/status": ("reader", "any"),
     "POST /v1/notes": ("writer", "any"),
-    "POST /v1/cluster/windows": ("reader", "any"),
     f"POST {STREAM}/notes": ("writer", "stream"),
     f"POST {STREAM}/tail": ("writer", "stream"),
     f"PUT {STREAM}/writers/{{writer}}": ("writer", "stream"),
@@ -63,7 +62,6 @@ WANTED = {
     f"POST {GROUP}/readers/{{reader}}/offline": ("reader", "group"),
     "GET /metrics": ("reader", "every"),
     "GET /v1/controllers": ("reader", "every"),
-    "POST /v1/controllers/{controller}/drain": ("admin", "every"),
 }
 ROLES = ("writer", "reader", "admin")
 # Patterns, and whether each fits the stream in the paths, all streams of the group there, and every stream.

@@ -19,7 +19,6 @@ from strandline.access import Grant, Role
 from strandline.errors import StoreUnavailable, StoreUndecided, Unauthenticated
 from strandline.redaction import TOKEN_PREFIX
 from tests.served import NOON, InProcess, ManualClock
-from tests.terms import FIRST
 
 STREAMS = ("orders-eu", "orders-us", "payments")
 
@@ -125,7 +124,7 @@ class OnlyWrites(Store):
 
 def test_a_token_that_was_stored_is_shown_although_the_store_is_away_then(tmp_path: Path) -> None:
     async def scene() -> None:
-        store = OnlyWrites(open_database(str(tmp_path / "store.db")), FIRST)
+        store = OnlyWrites(open_database(str(tmp_path / "store.db")))
         tokens = Tokens(store, Clock(ManualClock(NOON), by_hand=True))
         made = await tokens.create(Grant(name="anna", role=Role.ADMIN), None)
         assert made.startswith(TOKEN_PREFIX)

@@ -39,7 +39,6 @@ def collected() -> Examples:
         _read(caller)
         _group(caller)
         _administer(caller)
-        _between(caller)
     return dict(sorted(caller.found.items()))
 
 
@@ -54,12 +53,10 @@ class _Caller:
             re.compile(f"{each.method} {_PARAMETER.sub('[^/]+', each.path)}"): each for each in declared_by()
         }
 
-    def __call__(
-        self, call: str, body: object = None, name: str | None = "example", headers: dict[str, str] | None = None
-    ) -> None:
+    def __call__(self, call: str, body: object = None, name: str | None = "example") -> None:
         method, path = call.split(" ")
         self.controller.clock.now += 1_000
-        answer = self.controller.request(method, path, headers=headers, **({} if body is None else {"json": body}))
+        answer = self.controller.request(method, path, **({} if body is None else {"json": body}))
         assert answer.is_success, f"{call}: {answer.text}"
         if name is None:
             return
@@ -181,8 +178,3 @@ def _administer(call: _Caller) -> None:
     call(f"POST {STREAM}/truncate", {"head": {"0": 120}})
     call(f"POST {STREAM}/seal", {"final": {"2": 5}})
     call(f"GET {STREAM}/marks/live?after=2")
-
-
-def _between(call: _Caller) -> None:
-    question = {"read": {"0": 150, "1": 80}}
-    call("POST /v1/cluster/windows", {"streams": {"orders": question}}, headers={"Strandline-Hop": "1"})

@@ -12,7 +12,6 @@ ALERTS = Path(__file__).resolve().parents[2] / "controller" / "operations" / "al
 SECTIONS = {
     "strandline_stream_": "Streams",
     "strandline_group_": "Reader groups",
-    "strandline_controller": "Several controllers",
     "strandline_": "The process",
 }
 

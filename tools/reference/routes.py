@@ -47,11 +47,9 @@ def http(document: Mapping[str, Any] | None = None) -> str:
     ]
     introduction = (
         "Requests and answers are JSON. Every answer has the controller's clock in the header `Strandline-Time`; "
-        "times are whole milliseconds, a position is an offset by segment. Where several controllers serve a store, "
-        "answers about one stream or reader group have the clock of its owner and the fence of its tenure, "
-        "`Strandline-Fence`. Send the greatest fence that you saw for it back in a header of the same name, unless an "
-        "answer had a lower one than the call: then marks and windows never go back, whichever controller answers. "
-        "`Strandline-Owner` is where the owner can be called without a pass. Unknown fields are refused. An error is "
+        "times are whole milliseconds, a position is an offset by segment. On PostgreSQL, answers about marks and "
+        "windows have `Strandline-Version`: who sends the newest one back as `Strandline-Seen` is shown nothing older "
+        "of that stream, by any controller; our clients do. Unknown fields are refused. An error is "
         "answered as a problem, see [errors.md](errors.md). [openapi.json](openapi.json) has the same for machines, "
         "which the controller serves at `/openapi.json`, and as a page at `/docs`, both with examples of the calls; "
         "here each kind of answer has one. The examples are real answers; only their clock is made up. Roles apply "

@@ -6,59 +6,26 @@ from typing import Final
 
 from controller.dashboard.pages.page import Page, View
 from controller.dashboard.tables import Button, Cell, Column, Table
-from controller.dashboard.words import spoken
 from controller.storage.tokens import StoredToken
-from controller.wording import NOTHING, Times, moment, span
+from controller.wording import NOTHING, Times, moment
 from strandline.access import Role
-from strandline.wire.controllers import ControllerReply, ControllerState
+from strandline.wire.controllers import ControllerReply
 
-_CONTROLLER_COLOURS: Final = {
-    ControllerState.LIVE: "good",
-    ControllerState.DRAINING: "warn",
-    ControllerState.NO_LEASE: "bad",
-    ControllerState.LOST: "bad",
-    ControllerState.ENDED: "soft",
-}
 _TOKEN_COLOURS: Final = {"valid": "good", "expired": "warn", "revoked": "soft"}
 
 
 async def controllers_page(view: View) -> Page:
     view.who.check_every_stream()
-    found = view.controller.controllers()
-    alone = "One controller serves this store, alone."
-    several = f"As {found.asked} sees them. Each serves the streams and reader groups of its shards."
-
-    def state(each: ControllerReply) -> Cell:
-        return Cell(spoken(each.state), colour=f"{_CONTROLLER_COLOURS[each.state]} strong")
-
-    def beat(each: ControllerReply) -> str:
-        return NOTHING if each.beat_age_ms is None else f"{span(each.beat_age_ms)} ago"
-
-    def shards(each: ControllerReply) -> int | None:
-        return each.shards
-
-    def drain(each: ControllerReply) -> Cell:
-        if each.name is None or each.state is not ControllerState.LIVE:
-            return Cell("")
-        return Cell("", button=Button("Drain", f"/acts/drain?controller={each.name}", f"Drain {each.name}"))
-
+    found = await view.controller.controllers()
     columns: list[Column[ControllerReply]] = [
-        Column("name", "Name", lambda each: each.name or "this one", sort=lambda each: each.name),
-        Column("state", "State", state, sort=lambda each: each.state),
+        Column("name", "Controller", lambda each: each.name, sort=lambda each: each.name),
         Column("since", "Since", lambda each: moment(each.since, view.now), lambda each: each.since, essential=False),
-        Column("shards", "Shards", lambda each: NOTHING if each.shards is None else each.shards, shards, right=True),
-        Column("beat", "Last beat", beat, sort=lambda each: each.beat_age_ms, right=True),
+        Column("seen", "Last seen", lambda each: moment(each.seen_at, view.now), lambda each: each.seen_at),
         Column("version", "Version", lambda each: each.version, sort=lambda each: each.version, essential=False),
-        Column(
-            "address", "Address", lambda each: each.address or NOTHING, lambda e: e.address or None, essential=False
-        ),
     ]
-    if view.who.may_act:
-        columns.append(Column("act", "", drain))
-    name = lambda each: each.name or "this"  # noqa: E731  # of a row
+    name = lambda each: each.name  # noqa: E731  # of a row
     table = Table(view.address, "controllers", columns, found.controllers, id=name, text=name)
-    shows = {"seen_by": alone if found.asked is None else several, "controllers": table}
-    return Page("controllers.html", "Controllers", shows, [table])
+    return Page("controllers.html", "Controllers", {"controllers": table}, [table])
 
 
 async def tokens_page(view: View) -> Page:

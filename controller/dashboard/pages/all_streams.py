@@ -116,7 +116,7 @@ async def topology_page(view: View) -> Page:
         text=lambda each: " ".join(flows.names(each)), rows=10,
     )  # fmt: skip
     drawn = [(each.stream, flows.counted_sources(each), flows.stream_box(each)) for each in table.items]
-    unknown = unknown_table(view, {}, groups, {})
+    unknown = unknown_table(view, {}, groups)
     shows = {"flows": table, "drawn": drawn, "unread": unread, "unknown": unknown, "none": not streams and not unread}
     return Page("topology.html", "Topology", shows, [table, unknown])
 

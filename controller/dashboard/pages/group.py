@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from controller.cluster.records import Kind
 from controller.dashboard.fields import as_text
 from controller.dashboard.journal import journal_table
 from controller.dashboard.limits import GROUP_JOURNAL_READ, NAMED_WRITERS
@@ -53,7 +52,6 @@ class _WindowOf(NamedTuple):
 
 
 async def group_page(view: View, name: str) -> Page:
-    # First: what is read of other controllers is read with this visitor's token, and shared with the next visitor.
     view.who.check(*(await view.controller.groups.get(name)).membership.settings.streams)
     details = await view.controller.status.of_group(name)
     entries = await view.history.journal_of_group(details.last_entry, name, GROUP_JOURNAL_READ)
@@ -81,7 +79,6 @@ async def group_page(view: View, name: str) -> Page:
     command = {"positions": dict[str, Any]()}
     shows = {
         "name": name,
-        "served_by": view.status.served_by(Kind.GROUP, name),
         "no_readers": not members.readers,
         "no_places": not places,
         "reader_command": view.curl("PUT", f"/v1/reader-groups/{name}/readers/r1", command),

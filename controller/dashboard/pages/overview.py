@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from controller.dashboard.limits import ATTENTION_STREAMS
@@ -39,8 +39,8 @@ async def overview_page(view: View) -> Page:
     unread = {name: code for name, code in found.unread.items() if may_see(name)}
     groups = found.groups.allowed(may_see)
     loading = sum(code == StreamLoading.code for code in unread.values())
-    shown = _streams_table(view, streams, found.served_by), _groups_table(view, groups.groups)
-    unknown = unknown_table(view, unread, groups, found.served_by)
+    shown = _streams_table(view, streams), _groups_table(view, groups.groups)
+    unknown = unknown_table(view, unread, groups)
     states = [each.state for each in streams]
     return Page(
         "overview.html",
@@ -103,13 +103,12 @@ def _attention(status: StreamStatus) -> dict[str, Any]:
     }
 
 
-def _streams_table(view: View, streams: Sequence[StreamStatus], served_by: Mapping[str, str]) -> Table[StreamStatus]:
+def _streams_table(view: View, streams: Sequence[StreamStatus]) -> Table[StreamStatus]:
     def state(each: StreamStatus) -> Cell:
         return word_cell(state_of(each))
 
     def name(each: StreamStatus) -> Cell:
-        server = served_by.get(each.stream)
-        return Cell(each.stream, stream_link(each.stream), more="" if server is None else f"served by {server}")
+        return Cell(each.stream, stream_link(each.stream))
 
     columns: list[Column[StreamStatus]] = [
         Column("state", "State", state, sort=lambda each: 1 if each.sealed else -each.state.gravity),

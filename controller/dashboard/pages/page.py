@@ -15,9 +15,8 @@ from controller.dashboard.tables import Address, Cell, Column, Table
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.words import Word, group_link, stream_link
 from controller.status.overview import GroupsFound
-from controller.status.status_view import StatusView, StatusViews
+from controller.status.status_reader import StatusReader
 from controller.status.unread_text import why_unread
-from controller.wording import NOTHING
 from strandline.errors import StreamLoading
 
 
@@ -51,17 +50,18 @@ class View:
     base: str  # the address of the controller as the visitor's browser has it
     history: History
     now: int = field(init=False)
-    status: StatusView = field(init=False)
 
     def __post_init__(self) -> None:
-        views: StatusViews = self.app.state.status
-        object.__setattr__(self, "status", views.seen_by(self.who.viewer))
         object.__setattr__(self, "now", self.controller.clock.now())
 
     @property
     def controller(self) -> Controller:
         controller: Controller = self.app.state.controller
         return controller
+
+    @property
+    def status(self) -> StatusReader:
+        return self.controller.status
 
     def curl(self, method: str, path: str, body: Any) -> str:
         """A call of the API, as a command to copy."""
@@ -81,29 +81,24 @@ class _Unknown(NamedTuple):
     link: str
     what: str
     code: str
-    controller: str | None
 
 
-def unknown_table(
-    view: View, unread: Mapping[str, str], groups: GroupsFound, served_by: Mapping[str, str]
-) -> Table[_Unknown]:
+def unknown_table(view: View, unread: Mapping[str, str], groups: GroupsFound) -> Table[_Unknown]:
     """What has no status, streams first. A stream that is only not loaded yet will have one in a moment."""
     items = [
-        _Unknown(name, stream_link(name), "stream", code, served_by.get(name))
+        _Unknown(name, stream_link(name), "stream", code)
         for name, code in sorted(unread.items())
         if code != StreamLoading.code
     ]
     items += [
-        _Unknown(name, group_link(name), "reader group", each.code, None)
-        for name, each in sorted(groups.unread.items())
+        _Unknown(name, group_link(name), "reader group", each.code) for name, each in sorted(groups.unread.items())
     ]
     columns: list[Column[_Unknown]] = [
         Column("name", "Name", lambda each: Cell(each.name, each.link), sort=lambda each: each.name),
         Column("what", "What", lambda each: each.what, sort=lambda each: each.what, essential=False),
         Column("why", "Why", lambda each: why_unread(each.code), sort=lambda each: each.code),
-        Column("server", "Controller", lambda each: each.controller or NOTHING, essential=False),
     ]
     return Table(
         view.address, "unknown", columns, items, id=lambda each: f"{each.what[:1]}-{each.name}",
-        text=lambda each: f"{each.name} {each.what} {each.code} {each.controller or ''}", noun="names",
+        text=lambda each: f"{each.name} {each.what} {each.code}", noun="names",
     )  # fmt: skip

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from controller.cluster.records import Kind
 from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
 from controller.dashboard.limits import CHART_GROUPS, FLOW_WAIT_S, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
@@ -56,7 +55,7 @@ async def stream_page(view: View, name: str) -> Page:
         "keys": _keys_table(view, status),
         "writers": _writers_table(view, details, key),
         "groups": _readers_of(view, name, groups, key),
-        "unknown": unknown_table(view, {}, found, {}),
+        "unknown": unknown_table(view, {}, found),
         "incomplete": incomplete_table(view.address, incomplete, view.now),
         "segments": _segments_table(view, details),
         "journal": journal_table(view.address, "journal", entries, view.now),
@@ -68,7 +67,6 @@ async def stream_page(view: View, name: str) -> Page:
         "status": status,
         "key": key,
         "state": state_of(status),
-        "served_by": view.status.served_by(Kind.STREAM, name),
         "grafana": None if grafana is None else grafana.replace("{stream}", name),
         "key_choices": [(each, key_label(each)) for each in status.keys],
         "held": _holder(status, key),

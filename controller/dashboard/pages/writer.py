@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from controller.cluster.records import Kind
 from controller.dashboard.journal import journal_table
 from controller.dashboard.limits import JOURNAL_READ, NOTES_SHOWN
 from controller.dashboard.pages.page import Page, Tile, View, word_cell
@@ -36,7 +35,6 @@ async def writer_page(view: View, stream: str, name: str) -> Page:
         "stream_link": stream_link(stream),
         "name": name,
         "details": details,
-        "served_by": view.status.served_by(Kind.STREAM, stream),
         "tiles": _writer_tiles(details),
         **tables,
     }

@@ -13,7 +13,6 @@ from controller.http.routes import (
     notes,
     operations,
     status,
-    stream_views,
     streams,
     writers,
 )
@@ -32,7 +31,6 @@ ROUTERS: Final = tuple(
         status,
         controllers,
         operations,
-        stream_views,
     )
 )
 

@@ -40,6 +40,7 @@ from controller.http.responses import answer
 from strandline.access import Role
 from strandline.core.config import checked
 from strandline.core.note import check_position, check_time
+from strandline.core.served_time import Moment
 from strandline.errors import InvalidConfig, InvalidNote
 from strandline.wire.groups import (
     GROUP_SETTINGS,
@@ -81,7 +82,7 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
     created = await controller.groups.create(group, settings, by)
     with after_commit():
         loaded = await controller.groups.get(group)
-    return answer(describe(loaded, controller.clock.now()), 201 if created else 200)
+    return answer(describe(loaded, controller.clock.moment()), 201 if created else 200)
 
 
 @router.declare("GET", "List the reader groups", Role.READER, RuleScope.EACH, gives=[GroupNames])
@@ -92,7 +93,7 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
 
 @router.declare("GET /{group}", "Describe a reader group", Role.READER, RuleScope.GROUP, gives=[GroupDescription])
 async def get(group: str, controller: Served) -> Response:
-    return answer(describe(await controller.groups.get(group), controller.clock.now()))
+    return answer(describe(await controller.groups.get(group), controller.clock.moment()))
 
 
 @router.declare(
@@ -113,7 +114,7 @@ async def configure(group: str, request: Request, controller: Served, by: Caller
     await controller.groups.configure(group, changes, start, by)
     with after_commit():
         loaded = await controller.groups.get(group)
-    return answer(describe(loaded, controller.clock.now()))
+    return answer(describe(loaded, controller.clock.moment()))
 
 
 @router.declare("DELETE /{group}", "Delete a reader group", Role.READER, RuleScope.GROUP, status=204)
@@ -212,9 +213,9 @@ async def _read_for(
     return body
 
 
-def describe(loaded: LoadedGroup, now: int) -> GroupDescription:
+def describe(loaded: LoadedGroup, moment: Moment) -> GroupDescription:
     """The description of a group. A silent reader owns nothing any more, even before a call has timed it out."""
-    members, moment = loaded.membership, loaded.tenure.moment(now)
+    members = loaded.membership
     settings = members.settings
     silent = {name for name in members.readers if members.is_silent(name, moment)}
     return GroupDescription(

@@ -13,6 +13,7 @@ from controller.http.declared import Routes
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, body_as, read_as
 from controller.http.request_bodies import read_body, well_made
 from controller.http.responses import answer, around, mark_or_null
+from controller.http.versions import catch_up, versioned
 from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidNote
@@ -33,7 +34,13 @@ _window_body = decoder_of(WindowBody)
 
 
 @router.declare(
-    "POST /time-window", "The time window at a position", Role.READER, takes=[WindowBody], gives=[WindowReply], hot=True
+    "POST /time-window",
+    "The time window at a position",
+    Role.READER,
+    takes=[WindowBody],
+    gives=[WindowReply],
+    versioned=True,
+    hot=True,
 )
 async def time_window(request: Request) -> Response:
     controller: Controller = request.app.state.controller
@@ -41,9 +48,10 @@ async def time_window(request: Request) -> Response:
     asked = well_made(_window_body, body, _count_names) or await body_as(request, WindowBody, body, InvalidNote)
     key = DEFAULT_KEY if asked.key is UNSET else asked.key
     meant = None if asked.identity is UNSET else asked.identity
-    return answer(
-        window_reply(*await controller.reading.window_of(request.path_params["stream"], key, asked.position, meant))
-    )
+    stream = request.path_params["stream"]
+    await catch_up(controller, stream, request)
+    window, identity = await controller.reading.window_of(stream, key, asked.position, meant)
+    return versioned(answer(window_reply(window, identity)), controller, stream)
 
 
 def _count_names(asked: WindowBody) -> int:
@@ -55,16 +63,19 @@ def _count_names(asked: WindowBody) -> int:
     "The marks after a seq, oldest first; waits for the next one if asked to",
     Role.READER,
     gives=[MarksPage],
+    versioned=True,
 )
 async def marks(
     stream: str,
     controller: Served,
+    request: Request,
     key: Key = DEFAULT_KEY,
     after: Annotated[int, Query(ge=0, lt=TIME_BOUND_MS)] = 0,
     limit: Limit = DEFAULT_LIMIT,
     wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
 ) -> Response:
-    return answer(await controller.reading.marks(stream, key, after, limit, wait_ms))
+    await catch_up(controller, stream, request)
+    return versioned(answer(await controller.reading.marks(stream, key, after, limit, wait_ms)), controller, stream)
 
 
 @router.declare(
@@ -72,17 +83,20 @@ async def marks(
     "The marks around a time, and where reading from it begins; waits until everything older is there if asked to",
     Role.READER,
     gives=[MarksAt],
+    versioned=True,
 )
 async def marks_at(
     stream: str,
     controller: Served,
+    request: Request,
     time: Annotated[int, Query(gt=-TIME_BOUND_MS, lt=TIME_BOUND_MS)],
     key: Key = DEFAULT_KEY,
     wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
     allow_incomplete: Annotated[bool, Query(description="do not wait for writers that marks leave out")] = False,
 ) -> Response:
+    await catch_up(controller, stream, request)
     found = await controller.reading.at(stream, key, time, wait_ms, allow_incomplete=allow_incomplete)
-    return answer(around(found))
+    return versioned(answer(around(found)), controller, stream)
 
 
 @router.declare(

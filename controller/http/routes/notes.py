@@ -11,6 +11,7 @@ from fastapi import Request, Response
 from controller.http.declared import Routes, RuleScope
 from controller.http.notes import OF_SEVERAL_STREAMS, take_notes
 from controller.http.responses import JsonAnswer
+from controller.http.versions import versioned
 from strandline.access import Role
 from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults
 
@@ -27,7 +28,9 @@ router = Routes("notes")
     hot=True,
 )
 async def notes(request: Request) -> Response:
-    return JsonAnswer(await take_notes(request.path_params["stream"], request))
+    stream = request.path_params["stream"]
+    taken = JsonAnswer(await take_notes(stream, request))
+    return versioned(taken, request.app.state.controller, stream)
 
 
 @router.declare(

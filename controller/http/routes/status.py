@@ -11,12 +11,9 @@ from fastapi import Query, Request, Response
 from controller.controller import Controller
 from controller.http.auth import check_streams
 from controller.http.declared import Routes, RuleScope
-from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page, viewer_of
-from controller.http.forwarding.forwarding import was_passed_on
+from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page
 from controller.http.responses import answer
-from controller.status.overview import GroupsFound, StreamsFound, Summary, groups_of, summarize
-from controller.status.parts import PartAsked
-from controller.status.status_view import StatusView, StatusViews
+from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
 from controller.status.stream_status import by_trouble
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import InvalidParameter, UnknownStream
@@ -53,31 +50,25 @@ async def get_status(
     if trouble and after:  # their order changes from one time to the next
         raise InvalidParameter(name="after", value=after, wanted="left out where those in trouble are asked for")
     reason, stored = await controller.readiness()
-    statuses: StatusViews = request.app.state.status
-    view = statuses.seen_by(viewer_of(request.scope))
+    status = controller.status
     may_see = _everything if grant is None else grant.allows
     named = sorted({check_name("group", name) for name in group})
     if stream or named:
         names = sorted({check_name("stream", name) for name in stream})
         check_streams(request.scope, names)
-        if was_passed_on(request.scope):  # another controller asks for what this one has, and puts all together
-            part = await controller.status.part(PartAsked(names, named))
-            found = StreamsFound(streams=part.streams, unread=part.unread)
-            groups = groups_of(part, dict.fromkeys(named, ()))
-        else:
-            found = await view.of_streams(names)
-            groups = await view.of_groups(names, named) if stored else GroupsFound()
+        found = await status.of_streams(names)
+        groups = await status.of_groups(names, named) if stored else GroupsFound()
         groups = groups.allowed(may_see)
-        summary = await summarize(found, groups, view.slices())
+        summary = await summarize(found, groups, status.slices())
         page = _worst(found, limit, may_see) if trouble else _following(found, after, limit)
     else:
-        overview = await view.overview(stored=stored)
-        summary = await view.summary(EVERYTHING if grant is None else grant.pattern, stored=stored)
+        overview = await status.overview(stored=stored)
+        summary = await status.summary(EVERYTHING if grant is None else grant.pattern, stored=stored)
         groups = overview.groups.allowed(may_see)
         if trouble:
             page = _worst(overview, limit, may_see)
         else:
-            page = await _by_name(controller, view, after, limit, grant, stored=stored)
+            page = await _by_name(controller, after, limit, grant, stored=stored)
     shown = {each.stream for each in page.streams} | page.unread.keys()
 
     def shows(group: str, streams: Iterable[str]) -> bool:
@@ -130,9 +121,7 @@ def _following(found: StreamsFound, after: str, limit: int) -> _StatusPage:
     )
 
 
-async def _by_name(
-    controller: Controller, view: StatusView, after: str, limit: int, grant: Grant | None, *, stored: bool
-) -> _StatusPage:
+async def _by_name(controller: Controller, after: str, limit: int, grant: Grant | None, *, stored: bool) -> _StatusPage:
     """A page of all streams; if the store is away, of those in memory."""
 
     async def read(after: str, count: int) -> dict[str, tuple[str]]:
@@ -143,7 +132,7 @@ async def _by_name(
         return {name: (name,) for name in names}
 
     names, following = await names_page(read, after, limit, grant)
-    found = await view.of_streams(names)
+    found = await controller.status.of_streams(names)
     return _StatusPage(found.streams, following, found.unread)
 
 

@@ -109,7 +109,8 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
 @router.declare("DELETE /{stream}", "Delete a stream with everything about it", Role.ADMIN, status=204)
 async def delete(stream: str, controller: Served, by: Caller) -> Response:
     await controller.streams.delete(stream, by)
-    controller.groups.stream_deleted(stream, by)
+    with after_commit():
+        await controller.groups.stream_deleted(stream, by)
     return Response(status_code=204)
 
 

@@ -1,0 +1,110 @@
+"""How old what is in memory may be: what others have written since is looked for when somebody asks.
+
+Marks never change, and time only rises, so an old cache is loose and never wrong. What can go back, such as the
+position of a reader group, is compared each time. All who ask within a turn of the event loop share one query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from controller.commit.group_commit import Cached, Committer, SharedFuture
+from controller.commit.store import Store
+from controller.storage.news import Known, look
+from controller.storage.subjects import Subject
+from strandline.errors import StoreUnavailable
+
+NEVER_FRESH_S: Final = -1.0  # for what is to be as new as the store is now
+FRESH_S: Final = 0.1  # what was compared this recently is not compared again for a reader of marks
+
+
+class Freshness:
+    """Compares caches with the store."""
+
+    def __init__(self, store: Store, committer: Committer) -> None:
+        self._store = store
+        self._committer = committer
+        self._asked: dict[Subject, None] = {}
+        self._answer: SharedFuture | None = None  # to those
+        self._looking: asyncio.Task[None] | None = None
+
+    def is_fresh(self, cached: Cached, within_s: float | None = None) -> bool:
+        """Whether a cache is as new as the store was so many seconds ago, by default FRESH_S: nobody else writes the
+        store, or it was compared since."""
+        bound = FRESH_S if within_s is None else within_s
+        return not self._store.is_shared or asyncio.get_running_loop().time() - cached.compared_at <= bound
+
+    async def compare(self, subjects: Iterable[Subject]) -> None:
+        """Makes what is in memory of these as new as the store is now. Raises StoreUnavailable."""
+        self._asked.update(dict.fromkeys(subjects))
+        if self._answer is None:
+            self._answer = SharedFuture(loop=asyncio.get_running_loop())
+        answer = self._answer
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(), name="freshness")
+        await answer
+
+    async def stop(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        if self._answer is not None:  # the task had not begun
+            _refuse(self._answer, StoreUnavailable(reason="the controller has stopped"))
+
+    async def _look(self) -> None:
+        """Looks for all who ask, one query at a time."""
+        try:
+            while self._answer is not None:
+                asked, answer = self._asked, self._answer
+                self._asked, self._answer = {}, None
+                try:
+                    await self._look_for(asked)
+                except asyncio.CancelledError:
+                    _refuse(answer, StoreUnavailable(reason="the controller has stopped"))
+                    raise
+                except Exception as error:
+                    _refuse(answer, error)
+                else:
+                    answer.set_result(None)
+        finally:
+            self._looking = None
+            if self._answer is not None:
+                _refuse(self._answer, StoreUnavailable(reason="the controller has stopped"))
+                self._answer = None
+
+    async def _look_for(self, asked: Iterable[Subject]) -> None:
+        """A commit that is under way now may have been in the store for a while, and others may have written since. So
+        what it is about is looked at again; one that begins after this call locks what is as new as it has to be."""
+        busy = [subject for subject in asked if self._committer.pending(subject) is not None]
+        await self._look_at(asked)
+        if busy:
+            await self._look_at(busy)
+
+    async def _look_at(self, asked: Iterable[Subject]) -> None:
+        known: dict[Subject, Known] = {}
+        under_way = []
+        for subject in asked:
+            commit, cached = self._committer.pending(subject), self._committer.cached(subject)
+            if commit is not None:
+                under_way.append(commit)
+            elif cached is not None:
+                known[subject] = cached.known
+        if known:
+            began = asyncio.get_running_loop().time()
+            found = await self._store.read(look, known)
+            for subject, before in known.items():
+                commit, cached = self._committer.pending(subject), self._committer.cached(subject)
+                if commit is not None:
+                    under_way.append(commit)
+                elif cached is not None and cached.head is before.head:  # else it is newer by now
+                    cached.take_in(found, began)
+        if under_way:
+            await asyncio.wait(under_way)
+
+
+def _refuse(answer: SharedFuture, error: Exception) -> None:
+    """Ends the wait for an answer, which cannot be cancelled."""
+    answer.set_exception(error)
+    answer.exception()  # marks it as retrieved, even if nobody waits

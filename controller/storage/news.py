@@ -1,0 +1,164 @@
+"""What others stored since a cache was equal to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Select, func, select
+
+from controller.storage import schema
+from controller.storage.groups import StoredGroup, group_of_rows
+from controller.storage.heads import Head, Service, compare, lock
+from controller.storage.kinds import KINDS, kind_of
+from controller.storage.load import StreamRow, epochs_before, stream_of
+from controller.storage.marks import marks_since
+from controller.storage.rows import to_json
+from controller.storage.stream_status import StoredCounts, counts_of
+from controller.storage.subjects import Kind, Subject
+from controller.storage.unreadable import decoded
+from controller.storage.writer_states import StoredChange, changes_since
+from strandline.core.mark import Mark
+from strandline.errors import StoreCorrupt
+
+# A cache of a stream that is further behind is loaded whole: others wait while it follows under the lock.
+FOLLOWED_COMMITS: Final = 128
+FOLLOWED_STATES: Final = 4_000  # of writers, in these commits
+
+
+class Known(NamedTuple):
+    """What a cache has: its head, and of a stream the seq of the newest mark by key."""
+
+    head: Head
+    newest: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamNews:
+    """What a cache of a stream takes in."""
+
+    head: Head
+    changes: list[StoredChange]  # of the log, from the version of the cache on
+    first_seq: int  # of the rows that the log still has
+    marks: list[Mark]  # in order
+    epochs: int
+    row: StreamRow
+    counts: StoredCounts
+
+
+@dataclass(slots=True)
+class Found:
+    """Heads as the store has them, and what caches lack. An `outdated` cache must be loaded again."""
+
+    heads: dict[Subject, Head]
+    streams: dict[str, StreamNews] = field(default_factory=dict)
+    groups: dict[str, StoredGroup] = field(default_factory=dict)
+    outdated: set[Subject] = field(default_factory=set)
+    service: Service | None = None
+    epochs: dict[Subject, int] = field(default_factory=dict)  # of those that do not exist and are to be created
+
+
+def look(connection: Connection, known: Mapping[Subject, Known]) -> Found:
+    """Compares caches with the store."""
+    with connection.begin():
+        return _with_news(connection, Found(compare(connection, known.keys())), known)
+
+
+def lock_and_look(
+    connection: Connection, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
+) -> Found:
+    """Locks subjects until the transaction of the connection ends, and compares those of which there are caches."""
+    if creating:
+        kind_of(connection).reserve(connection, [f"{each.kind}/{each.name}" for each in creating])
+    heads, service = lock(connection, subjects)
+    found = _with_news(connection, Found(heads, service=service), known)
+    for subject in creating:
+        if subject not in heads:
+            found.epochs[subject] = epochs_before(connection, subject)
+    return found
+
+
+def was_committed(connection: Connection, versions: Mapping[Subject, int], stamp: int) -> bool | None:
+    """Whether the commit with a stamp, which gave these versions, is durable; None if that cannot be told. Locks its
+    streams and groups, and so waits for a session in which it may still be under way."""
+    heads, _ = lock(connection, versions.keys())
+    for subject, head in heads.items():
+        version = versions[subject]
+        if head.version <= version:
+            return head.stamp == stamp
+        if subject.kind is Kind.STREAM:  # others have written it since
+            of_version = _change.stream == subject.name, _change.seq == version
+            found = connection.execute(select(_change.stamp).where(*of_version)).scalar_one_or_none()
+            if found is not None:
+                return bool(found == stamp)
+    return None  # a group has no log, and what was deleted has no head
+
+
+_counts, _change = schema.stream_status.c, schema.writer_change.c
+
+
+@cache  # building a statement costs more than running it
+def _rows_of(database: str) -> Select[Any]:
+    """Selects the rows of streams with their counts, and the seq of the oldest row that the log of each still has."""
+    first_seq = select(func.min(_change.seq)).where(_change.stream == schema.stream.c.name).scalar_subquery()
+    query = select(schema.stream, _counts.counts, first_seq.label("first_seq"))
+    query = query.outerjoin(schema.stream_status, _counts.stream == schema.stream.c.name)
+    return query.where(schema.stream.c.name.in_(KINDS[database].listed("names")))
+
+
+def _with_news(connection: Connection, found: Found, known: Mapping[Subject, Known]) -> Found:
+    behind: dict[str, Known] = {}
+    for subject, (head, newest) in known.items():
+        stored = found.heads.get(subject)
+        if not head.differs(stored):
+            continue
+        if stored is None or not head.may_follow(stored):
+            found.outdated.add(subject)
+        elif subject.kind is Kind.GROUP:
+            try:
+                group = group_of_rows(connection, subject.name)
+            except StoreCorrupt:  # so says the next load, to whom it concerns
+                group = None
+            if group is None:
+                found.outdated.add(subject)
+            else:
+                found.groups[subject.name] = group
+        elif stored.version - head.version > FOLLOWED_COMMITS:
+            found.outdated.add(subject)
+        else:
+            behind[subject.name] = Known(head, newest)
+    while behind:
+        try:
+            _read_streams(connection, found, behind)
+            break
+        except StoreCorrupt as error:  # so says the next load, to whom it concerns
+            assert error.stream is not None
+            found.outdated.add(Subject(Kind.STREAM, error.stream))
+            del behind[error.stream]
+    return found
+
+
+def _read_streams(connection: Connection, found: Found, behind: Mapping[str, Known]) -> None:
+    """Reads what these caches lack. Without lost commits the log has the row of each one's version, with its stamp."""
+    changes = changes_since(connection, {name: each.head.version for name, each in behind.items()})
+    marks = marks_since(connection, {name: each.newest for name, each in behind.items()})
+    found_rows = connection.execute(_rows_of(connection.dialect.name), {"names": to_json(list(behind))}).all()
+    rows = {row.name: row for row in found_rows}
+    for name, each in behind.items():
+        subject = Subject(Kind.STREAM, name)
+        log, row, head = changes[name], rows.get(name), found.heads[subject]
+        whole = bool(log) and (log[0].seq, log[0].stamp, log[-1].seq) == (*each.head[1:3], head.version)
+        if row is None or not whole or sum(len(change.writers) for change in log[1:]) > FOLLOWED_STATES:
+            found.outdated.add(subject)
+            continue
+        found.streams[name] = StreamNews(
+            head=head,
+            changes=log[1:],
+            first_seq=row.first_seq,
+            marks=marks[name],
+            epochs=row.epochs,
+            row=decoded(schema.stream, row, stream_of),
+            counts=counts_of(row.counts),
+        )

@@ -1,0 +1,67 @@
+"""What lists show of a stream, as a row: what was counted, and its status at a moment.
+
+Nothing else depends on it: what cannot be read counts as nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Select, select
+
+from controller.storage import schema
+from controller.storage.kinds import KINDS
+from controller.storage.rows import Values, to_json
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Counts of a stream: refusals by code, and incomplete marks by key."""
+
+    notes: int = 0
+    late_notes: int = 0
+    refusals: Mapping[str, int] = {}
+    incomplete_marks: Mapping[str, int] = {}
+
+
+class StoredCounts(msgspec.Struct, frozen=True):
+    """All that is kept. Only the writers with the greatest counts have counts of their own."""
+
+    totals: Totals = Totals()
+    late_by_writer: Mapping[str, int] = {}
+    refused_by_writer: Mapping[str, int] = {}
+
+
+NOTHING_COUNTED = StoredCounts()
+_counts = msgspec.json.Decoder(StoredCounts)
+
+
+def status_values(stream: str, counts: StoredCounts, status: bytes) -> Values:
+    """The row of a stream; `status` is JSON."""
+    return {"stream": stream, "counts": to_json(counts), "status": status.decode()}
+
+
+def counts_of(text: str | None) -> StoredCounts:
+    """The counts of a row; nothing if there is none, or if it cannot be read."""
+    try:
+        return NOTHING_COUNTED if text is None else _counts.decode(text)
+    except (ValueError, msgspec.MsgspecError):
+        return NOTHING_COUNTED
+
+
+_of_status = schema.stream_status.c
+
+
+@cache  # building a statement costs more than running it
+def _statuses(database: str) -> Select[Any]:
+    query = select(_of_status.stream, _of_status.status)
+    return query.where(_of_status.stream.in_(KINDS[database].listed("names")))
+
+
+def stored_statuses(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+    """The status of each of these streams as JSON, as far as there is one."""
+    with connection.begin():
+        rows = connection.execute(_statuses(connection.dialect.name), {"names": to_json(list(names))})
+        return {row.stream: row.status for row in rows}

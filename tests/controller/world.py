@@ -1,0 +1,63 @@
+"""The streams and groups of a real store, without what stands around them in a controller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from controller.clock import Clock
+from controller.commit.freshness import Freshness
+from controller.commit.group_commit import Committer, Durable
+from controller.commit.store import Store
+from controller.groups.service import Groups
+from controller.storage.database import Database, open_database
+from controller.storage.heads import Service
+from controller.streams.loaded_stream import LoadedStream
+from controller.streams.reads import Reads
+from controller.streams.registry import Streams
+from controller.streams.time_index import TimeIndexes
+from strandline.core.note import Note
+from strandline.testing import ManualClock
+from tests.served import NOON
+
+CONFIG = {"mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+def unfollowed(_: Service) -> None:
+    """For a clock that is moved by hand."""
+
+
+def no_status(_: LoadedStream) -> bytes:
+    """For streams that nobody lists."""
+    return b"{}"
+
+
+class World:
+    """The streams and groups of a real store."""
+
+    def __init__(self, database: Database) -> None:
+        self.clock = ManualClock(NOON)
+        clock = self.clock_of_streams = Clock(self.clock, by_hand=True)
+        self.store = Store(database)
+        self.committer = Committer(self.store, unfollowed)
+        self.freshness = Freshness(self.store, self.committer)
+        self.streams = Streams(self.store, self.committer, clock, self.freshness, no_status)
+        reading, indexing = Reads(self.streams, self.store, clock), TimeIndexes(self.streams, self.store)
+        self.groups = Groups(self.store, self.committer, clock, self.streams, reading, indexing, self.freshness)
+
+    async def note(self, stream: str, time: int) -> Durable:
+        """Applies a note; the returned future is done when it is durable."""
+        loaded = await self.streams.in_turn(stream)
+        loaded.stream.note(Note(writer="w", times={"": time}, position={"0": time}), NOON)
+        return self.committer.join(loaded)
+
+
+def play(url: str, scene: Callable[[World], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        world = World(open_database(url))
+        world.committer.start()
+        await scene(world)
+        await world.committer.stop(5)
+        await world.store.close(2)
+
+    asyncio.run(whole())

@@ -1,0 +1,60 @@
+"""Several processes at one port: `strandline serve --workers`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.served import OwnProcess, run_command
+
+pytestmark = pytest.mark.full
+WORKERS = 3
+
+
+@pytest.fixture
+def served(postgres_url: str) -> Iterator[OwnProcess]:
+    server = OwnProcess(postgres_url, "--workers", str(WORKERS))
+    yield server
+    if server.process.poll() is None:
+        server.stop()
+
+
+def controllers(server: OwnProcess) -> set[str]:
+    """The processes that say that they serve, by their names."""
+    listed = httpx.get(f"{server.url}/v1/controllers", timeout=10).json()["controllers"]
+    newest = max(each["seen_at"] for each in listed)
+    return {each["name"] for each in listed if newest - each["seen_at"] < 2_500}
+
+
+def test_each_is_a_controller_one_that_dies_is_started_again_and_all_end_with_the_first(served: OwnProcess) -> None:
+    with httpx.Client(base_url=served.url, timeout=10) as client:
+        client.put("/v1/streams/s", json={"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+        before, seen = controllers(served), dict[str, str]()
+        assert len(before) == WORKERS
+        for time in range(1, 200):  # over many connections, which the processes share
+            note = {"writer": "w", "time": time, "position": {"0": time}}
+            answer = httpx.post(f"{served.url}/v1/streams/s/notes", json=note, timeout=10)
+            assert answer.status_code == 200
+            seen = {"Strandline-Seen": answer.headers["strandline-version"]}
+        assert len(client.get("/v1/streams/s/marks?limit=1000", headers=seen).json()["marks"]) == 199
+
+    killed = int(min(before).rpartition(":")[2])
+    os.kill(killed, signal.SIGKILL)
+    while not (len(now := controllers(served)) == WORKERS and min(before) not in now):
+        pass
+
+    assert served.stop() == 0
+
+
+def test_a_store_that_takes_one_controller_is_refused(tmp_path: Path) -> None:
+    refused = run_command("serve", "--database", str(tmp_path / "store.db"), "--port", "0", "--workers", "2")
+    assert isinstance(refused, subprocess.CompletedProcess)
+    assert refused.returncode == 2
+    assert "--workers 2" in refused.stderr and "takes one controller" in refused.stderr
+    assert not (tmp_path / "store.db").exists()

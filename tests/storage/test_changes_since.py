@@ -1,0 +1,137 @@
+"""What caches of streams read to catch up: the log's rows and the marks since those that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import delete
+
+from controller.storage import schema
+from controller.storage.database import Database, open_database
+from controller.storage.marks import marks_since
+from controller.storage.rows import StreamOrigin
+from controller.storage.writer_states import StoredChange, changed_writers, changes_since
+from controller.streams.loaded_stream import LoadedStream
+from strandline.core.config import StreamConfig
+from strandline.core.mark import Mark
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
+from strandline.errors import StoreCorrupt
+from tests.storage.loads import load_stream
+from tests.storage.writes import write
+
+
+class Streams:
+    """Three streams in a store, each of whose notes is a commit."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._loaded = {}
+        for name in ("a", "b", "c"):
+            config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=100)
+            stream = Stream(name, config, SegmentGraph.equal_shares(1, 0), now=0)
+            self._loaded[name] = LoadedStream(
+                stream, StreamOrigin(name, 0, None), watch=lambda _: None, status=lambda _: b"{}"
+            )
+            self.flush(name)
+
+    def note(self, name: str, writer: str, time: int, *keys: str, now: int = 0) -> list[Mark]:
+        note = Note(writer=writer, times=dict.fromkeys(keys or ("",), time), position={"0": time})
+        marks = self._loaded[name].stream.note(note, now).marks
+        self.flush(name)
+        return list(marks)
+
+    def flush(self, name: str) -> None:
+        write(self.database, self._loaded[name])
+
+    def version(self, name: str) -> int:
+        return self._loaded[name].log.seq
+
+    def stream(self, name: str) -> Stream:
+        return self._loaded[name].stream
+
+    def changes_since(self, **since: int) -> dict[str, list[StoredChange]]:
+        with self.database.reader.begin():
+            return changes_since(self.database.reader, since)
+
+    def marks_since(self, **since: dict[str, int]) -> dict[str, list[Mark]]:
+        with self.database.reader.begin():
+            return marks_since(self.database.reader, since)
+
+
+@pytest.fixture
+def streams(both_stores: str) -> Iterator[Streams]:
+    with open_database(both_stores) as database:
+        yield Streams(database)
+
+
+def test_the_changes_since_a_row_begin_with_that_row(streams: Streams) -> None:
+    for time in (10, 20, 30):
+        streams.note("a", "w", time)
+        streams.note("b", "w", time)
+    found = streams.changes_since(a=2, b=4)
+    assert [each.seq for each in found["a"]] == [2, 3, 4]
+    assert [each.writers[0].position for each in found["a"]] == [{"0": 10}, {"0": 20}, {"0": 30}]
+    assert [each.seq for each in found["b"]] == [4]
+    assert streams.changes_since(a=5, nobody=1) == {"a": [], "nobody": []}
+
+
+def test_each_commit_has_a_row_in_the_log(streams: Streams) -> None:
+    streams.stream("a").truncate({"0": 3}, 0)
+    streams.flush("a")
+    assert [(each.seq, each.writers) for each in streams.changes_since(a=1)["a"]] == [(1, []), (2, [])]
+
+
+def test_a_log_of_commits_that_change_no_writer_stays_short(streams: Streams) -> None:
+    for offset in range(1, 100):
+        streams.stream("a").truncate({"0": offset}, 0)
+        streams.flush("a")
+    assert streams.version("a") == 100
+    assert len(streams.changes_since(a=1)["a"]) <= 32
+
+
+def test_a_row_that_is_missing_from_the_log_is_an_error(streams: Streams) -> None:
+    for time in (10, 20, 30):
+        streams.note("a", "w", time)
+    change = schema.writer_change.c
+    with streams.database.writer.begin():
+        streams.database.writer.execute(delete(schema.writer_change).where(change.stream == "a", change.seq == 3))
+    with pytest.raises(StoreCorrupt, match="it is missing"):
+        streams.changes_since(a=2)
+
+
+def test_the_changes_make_the_writers_that_a_load_finds(streams: Streams) -> None:
+    streams.note("a", "w", 10)
+    stored = load_stream(streams.database.reader, "a")
+    assert stored is not None
+    version = streams.version("a")
+    for time in (20, 30):
+        streams.note("a", "w", time)
+        streams.note("a", "new", time)
+    forgotten, writers = changed_writers(streams.changes_since(a=version)["a"][1:], stored.stream.writers)
+    assert not forgotten
+    assert {each.name: each.position for each in writers} == {
+        name: each.position for name, each in streams.stream("a").writers.items()
+    }
+
+
+def test_marks_since_have_keys_that_are_not_given(streams: Streams) -> None:
+    marks = [mark for time in (10, 20, 30) for mark in streams.note("a", "w", time)]
+    marks += streams.note("a", "w", 40, "", "k", "l")
+    streams.note("b", "w", 10)
+    of_key = {key: [mark for mark in marks if mark.key == key] for key in ("", "k", "l")}
+    assert streams.marks_since(a={"": 2}) == {"a": [*of_key[""][2:], *of_key["k"], *of_key["l"]]}
+    assert streams.marks_since(a={"": 4, "l": 1}, c={}, b={"": 1}) == {"a": of_key["k"], "b": [], "c": []}
+
+
+def test_marks_since_name_whom_they_leave_out(streams: Streams) -> None:
+    streams.note("a", "late", 5)
+    streams.note("a", "w", 10)
+    marks = [mark for time in (20, 30, 40) for mark in streams.note("a", "w", time, now=200)]
+    assert marks
+    assert {mark.excluded for mark in marks} == {("late",)}
+    last = marks[0].seq - 1
+    assert streams.marks_since(a={"": last}) == {"a": marks}
+    assert streams.marks_since(a={"": last + 1}) == {"a": marks[1:]}

@@ -1,0 +1,132 @@
+"""Heads are locked in one order, served time has its gaps, and a restore shows every cache that it is outdated."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from controller.storage.database import Database, open_database
+from controller.storage.heads import compare, due_streams, lock, new_stamp, serve, start_over
+from controller.storage.save import Commit, write_rows
+from controller.storage.subjects import Kind, Subject
+from controller.storage.transaction import transaction
+from strandline.core.served_time import SERVED_GAP_MS
+from tests.postgres import Postgres
+from tests.storage.filled import group, note, stream
+from tests.storage.writes import write
+
+S, T, G = Subject(Kind.STREAM, "s"), Subject(Kind.STREAM, "t"), Subject(Kind.GROUP, "g")
+
+
+@pytest.fixture
+def database(both_stores: str) -> Iterator[Database]:
+    with open_database(both_stores) as opened:
+        yield opened
+
+
+def test_a_gap_in_service_is_unserved_whoever_finds_it(database: Database) -> None:
+    #   served   1000 ─ 1000 + GAP ─ gap of GAP + 1 ─┤ two find it
+    served = [serve(database.writer, 1_000), serve(database.writer, 1_000 + SERVED_GAP_MS)]
+    assert [(each.served_until, each.unserved_ms) for each in served] == [(1_000, 0), (1_000 + SERVED_GAP_MS, 0)]
+    later = 1_000 + 2 * SERVED_GAP_MS + 1
+    found = [serve(database.writer, later), serve(database.writer, later)]
+    assert [(each.served_until, each.unserved_ms) for each in found] == [(later, SERVED_GAP_MS + 1)] * 2
+
+
+def test_who_serves_late_takes_nothing_back(database: Database) -> None:
+    serve(database.writer, 9_000)
+    assert serve(database.writer, 8_000)[:2] == (9_000, 0)
+
+
+def test_a_clock_that_is_moved_by_hand_has_no_gaps(database: Database) -> None:
+    serve(database.writer, 1_000, by_hand=True)
+    assert serve(database.writer, 900_000, by_hand=True)[:2] == (900_000, 0)
+
+
+def test_a_lock_finds_the_heads_that_there_are_and_how_long_the_store_was_served(database: Database) -> None:
+    serve(database.writer, 1_000)
+    write(database, stream("s"), group("g"))
+    with transaction(database.writer):
+        heads, service = lock(database.writer, [T, S, G])
+        assert set(heads) == {S, G} and service[:2] == (1_000, 0)
+        assert lock(database.writer, [T])[1] == service or not lock(database.writer, [T])[0]
+    with database.reader.begin():
+        assert compare(database.reader, [S, T, G]) == heads
+
+
+def test_a_stream_is_due_by_what_its_head_has(database: Database) -> None:
+    live = stream("s")
+    live.stream.configure({"writer_timeout_ms": 100}, 0)
+    note(live, 5, "a")
+    write(database, live)
+    with database.reader.begin():
+        wake_at = compare(database.reader, [S])[S].wake_at
+    if database.reader.dialect.name == "sqlite":
+        assert due_streams(database.reader, wake_at, 0) == []
+    assert due_streams(database.reader, wake_at + 1, 0) == ["s"]
+    assert due_streams(database.reader, wake_at + 1, 5) == []
+
+
+def test_a_restore_outdates_every_cache_until_the_next_commit(database: Database) -> None:
+    serve(database.writer, 1_000)
+    live = stream("s")
+    write(database, live)
+    with transaction(database.writer):
+        assert start_over(database.writer, 5_000) == 1_000
+        stored = lock(database.writer, [S])[0][S]
+    assert live.head.differs(stored) and not live.head.may_follow(stored) and stored.restored_at == 5_000
+    live.head = stored
+    assert live.begin_anew()
+    write(database, live)
+    assert live.stream.epochs > 5_000
+    with database.reader.begin():
+        assert compare(database.reader, [S])[S].restored_at is None
+
+
+def test_whoever_locks_sees_what_was_committed_while_it_waited(postgres: Postgres, postgres_url: str) -> None:
+    with open_database(postgres_url) as one, open_database(postgres_url) as other:
+        live = stream("s")
+        write(one, live)
+        seen: list[int] = []
+
+        def wait_and_look() -> None:
+            with transaction(other.writer):
+                seen.append(lock(other.writer, [S])[0][S].version)
+
+        thread = threading.Thread(target=wait_and_look)
+        with transaction(one.writer):
+            lock(one.writer, [S])
+            thread.start()
+            waits = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{postgres_url.rpartition('/')[2]}'"
+            deadline = time.monotonic() + 30
+            while not postgres.execute(f"{waits} AND wait_event_type = 'Lock'") and time.monotonic() < deadline:
+                pass
+            assert not seen
+            note(live, 1, "a")
+            commit = Commit(new_stamp())
+            live.write(commit)
+            write_rows(one.writer, commit)
+        thread.join(30)
+        assert seen == [2]
+
+
+def test_two_that_lock_in_other_orders_never_wait_for_each_other(postgres_url: str) -> None:
+    with open_database(postgres_url) as one, open_database(postgres_url) as other:
+        write(one, stream("s"), stream("t"), group("g"))
+
+        def lock_often(database: Database, subjects: list[Subject]) -> None:
+            for _ in range(100):
+                with transaction(database.writer):
+                    assert len(lock(database.writer, subjects)[0]) == 3
+                done.append(None)
+
+        done: list[None] = []
+        threads = [threading.Thread(target=lock_often, args=given) for given in ((one, [S, T, G]), (other, [G, T, S]))]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(30)
+        assert len(done) == 200

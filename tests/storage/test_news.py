@@ -1,0 +1,202 @@
+"""What a cache lacks is found, or that it must be loaded again; and what became of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import delete, update
+
+from controller.commit.writer_log import WriterLog
+from controller.storage import schema
+from controller.storage.database import Database, open_database
+from controller.storage.heads import new_stamp, start_over
+from controller.storage.news import FOLLOWED_COMMITS, Found, look, was_committed
+from controller.storage.save import Commit, write_rows
+from controller.storage.subjects import Kind, Subject
+from controller.storage.transaction import transaction
+from controller.storage.writer_states import StoredLog
+from controller.streams.loaded_stream import LoadedStream
+from tests.storage.filled import group, note, stream
+from tests.storage.loads import load_stream
+from tests.storage.writes import write
+
+S, T, G = Subject(Kind.STREAM, "s"), Subject(Kind.STREAM, "t"), Subject(Kind.GROUP, "g")
+
+
+class Two:
+    """A stream in a store, of which one controller writes, and another has a cache from before."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.writer = stream("s")
+        self.writer.log = WriterLog("s", StoredLog(), states_per_writer=FOLLOWED_COMMITS)
+        self.note(1)
+        self.cache = self.loaded()
+
+    def loaded(self) -> LoadedStream:
+        stored = load_stream(self.database.reader, "s")
+        assert stored is not None
+        return LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
+
+    def note(self, time: int, *writers: str) -> None:
+        note(self.writer, time, *(writers or ("a",)))
+        write(self.database, self.writer)
+
+    def look(self) -> Found:
+        return look(self.database.reader, {S: self.cache.known})
+
+    def catch_up(self) -> None:
+        self.cache.take_in(self.look(), 0.0)
+
+    def is_outdated(self) -> bool:
+        found = self.look()
+        assert not found.streams
+        self.cache.take_in(found, 0.0)
+        assert self.cache.discarded == bool(found.outdated)
+        return self.cache.discarded
+
+    def execute(self, statement: object) -> None:
+        with self.database.writer.begin():
+            self.database.writer.execute(statement)  # type: ignore[call-overload]  # any of SQLAlchemy's
+
+
+@pytest.fixture
+def two(both_stores: str) -> Iterator[Two]:
+    with open_database(both_stores) as database:
+        yield Two(database)
+
+
+@pytest.mark.parametrize("commits", [1, 7, FOLLOWED_COMMITS])
+def test_a_cache_that_is_behind_becomes_what_a_load_finds(two: Two, commits: int) -> None:
+    for time in range(2, 2 + commits):
+        two.note(time, "a", f"w{time % 3}")
+    two.catch_up()
+    loaded = two.loaded()
+    assert two.cache.head == loaded.head and two.cache.stream.last_marks == loaded.stream.last_marks
+    assert {name: each.position for name, each in two.cache.stream.writers.items()} == {
+        name: each.position for name, each in loaded.stream.writers.items()
+    }
+    assert two.cache.chains[""].last_seq == loaded.chains[""].last_seq and not two.cache.discarded
+
+
+def test_a_cache_that_is_equal_lacks_nothing(two: Two) -> None:
+    found = two.look()
+    assert not (found.streams or found.groups or found.outdated)
+    assert not two.is_outdated()
+
+
+def test_a_cache_that_is_too_far_behind_is_outdated(two: Two) -> None:
+    for time in range(2, 3 + FOLLOWED_COMMITS):
+        two.note(time)
+    assert two.is_outdated()
+
+
+def test_a_cache_is_outdated_by_a_change_of_structure(two: Two) -> None:
+    two.writer.stream.configure({"min_writers": 2}, 1)
+    write(two.database, two.writer)
+    assert two.is_outdated()
+
+
+def test_a_cache_on_another_history_is_outdated(two: Two) -> None:
+    """A fail-over lost the commit that it has, and another controller took its number."""
+    two.execute(update(schema.writer_change).where(schema.writer_change.c.seq == 1).values(stamp=new_stamp()))
+    two.note(2)
+    assert two.is_outdated()
+
+
+def test_a_cache_that_is_ahead_of_the_store_is_outdated(two: Two) -> None:
+    head = two.cache.head
+    two.note(2)
+    two.cache = two.loaded()
+    two.execute(update(schema.head).values(**head._asdict()))
+    assert two.is_outdated()
+
+
+def test_a_cache_that_the_log_does_not_reach_back_to_is_outdated(two: Two) -> None:
+    two.note(2)
+    two.note(3)
+    two.execute(delete(schema.writer_change).where(schema.writer_change.c.seq == 1))
+    assert two.is_outdated()
+
+
+def test_a_cache_of_a_store_that_was_restored_is_outdated(two: Two) -> None:
+    with transaction(two.database.writer):
+        start_over(two.database.writer, 5)
+    assert two.is_outdated()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_cache_of_a_stream_that_was_deleted_is_outdated(two: Two, again: bool) -> None:
+    commit = Commit(new_stamp())
+    commit.delete(Kind.STREAM, "s", 5)
+    with transaction(two.database.writer):
+        write_rows(two.database.writer, commit)
+    if again:
+        two.writer = stream("s")
+        two.writer.head = two.writer.head._replace(identity="another")
+        two.note(1)
+        two.note(2)
+    assert two.is_outdated()
+
+
+def test_a_cache_of_a_group_takes_in_its_rows(both_stores: str) -> None:
+    with open_database(both_stores) as database:
+        live = group("g")
+        write(database, live)
+        known = {G: live.known}
+        assert not look(database.reader, known).groups
+        write(database, live)
+        found = look(database.reader, known)
+        assert found.groups["g"].head == live.head and not found.outdated
+
+
+# -- what became of a commit -------------------------------------------------------------------------------------------
+
+
+def outcome(database: Database, versions: dict[Subject, int], stamp: int) -> bool | None:
+    with transaction(database.writer):
+        return was_committed(database.writer, versions, stamp)
+
+
+def test_a_commit_is_found_by_its_stamp_also_under_later_ones(two: Two) -> None:
+    first = two.writer.head
+    assert outcome(two.database, {S: first.version}, first.stamp) is True
+    two.note(2)
+    two.note(3)
+    assert outcome(two.database, {S: first.version}, first.stamp) is True
+
+
+def test_a_commit_that_was_undone_is_not_found_also_where_another_took_its_version(two: Two) -> None:
+    lost = new_stamp()
+    assert outcome(two.database, {S: two.writer.head.version + 1}, lost) is False
+    two.note(2)
+    assert outcome(two.database, {S: two.writer.head.version}, lost) is False
+    two.note(3)
+    assert outcome(two.database, {S: two.writer.head.version - 1}, lost) is False
+
+
+def test_a_commit_of_a_group_is_found_until_a_later_one(both_stores: str) -> None:
+    with open_database(both_stores) as database:
+        live = group("g")
+        write(database, live)
+        first = live.head
+        assert outcome(database, {G: first.version}, first.stamp) is True
+        assert outcome(database, {G: first.version + 1}, new_stamp()) is False
+        write(database, live)
+        assert outcome(database, {G: first.version}, first.stamp) is None
+
+
+def test_of_a_group_and_a_stream_the_stream_shows_what_became_of_a_commit(both_stores: str) -> None:
+    with open_database(both_stores) as database:
+        of_group, of_stream = group("g"), stream("s")
+        write(database, of_group, of_stream)
+        versions, stamp = {G: of_group.head.version, S: of_stream.head.version}, of_stream.head.stamp
+        write(database, of_group)
+        note(of_stream, 1, "a")
+        write(database, of_stream)
+        assert outcome(database, versions, stamp) is True
+
+
+def test_what_became_of_a_commit_of_a_deleted_stream_cannot_be_told(two: Two) -> None:
+    assert outcome(two.database, {T: 1}, new_stamp()) is None

@@ -1,0 +1,97 @@
+"""What a commit writes is what is read again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
+
+from controller.storage import schema
+from controller.storage.database import Database, open_database
+from controller.storage.heads import new_stamp
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, write_rows
+from controller.storage.transaction import transaction
+from controller.streams.loaded_stream import LoadedStream
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
+from tests.storage.loads import load_stream
+from tests.storage.writes import write
+
+ROW = {
+    "name": "s",
+    "open": True,
+    "config": "{}",
+    "original": "null",
+    "sealed": False,
+    "epochs": 0,
+    "head": "{}",
+    "remainders": "{}",
+    "passed": "{}",
+    "created_at": 0,
+}
+
+
+def write_all(database: Database, *rows: dict[str, Any]) -> None:
+    commit = Commit(new_stamp())
+    for row in rows:
+        commit.put_row(schema.stream, row)
+    with transaction(database.writer):
+        write_rows(database.writer, commit)
+
+
+def test_a_mark_is_never_overwritten_even_without_a_lock(store_url: str) -> None:
+    def loaded() -> LoadedStream:
+        stored = load_stream(database.reader, "s")
+        assert stored is not None
+        return LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
+
+    def note(live: LoadedStream, time: int) -> None:
+        live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
+
+    with open_database(store_url) as database:
+        config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
+        made = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0)
+        first = LoadedStream(made, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
+        note(first, 1)
+        write(database, first)
+        one, other = loaded(), loaded()
+        note(one, 2)
+        note(other, 3)
+        write(database, one)
+
+        with pytest.raises(IntegrityError):
+            write(database, other)
+
+        assert [mark.time for mark in loaded().chains[""]] == [1, 2]
+
+
+def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
+    with open_database(store_url) as database:
+        write_all(database, {**ROW, "config": "first"}, {**ROW, "config": "last"})
+        with database.reader.begin():
+            assert database.reader.execute(select(schema.stream.c.config)).scalars().all() == ["last"]
+
+
+def test_difficult_text_is_stored_as_it_is(store_url: str) -> None:
+    hard = '%(x)s \':y \\u0041 \\ "é" 漢 {0} %%'
+    with open_database(store_url) as database:
+        write_all(database, {**ROW, "config": hard, "created_at": 2**63 - 1, "epochs": -(2**63)})
+        with database.reader.begin():
+            (stored,) = database.reader.execute(select(schema.stream)).all()
+        assert (stored.config, stored.created_at, stored.epochs) == (hard, 2**63 - 1, -(2**63))
+
+
+def test_names_are_in_the_order_of_their_bytes(store_url: str) -> None:
+    names = ["A", "Z", "_", "a", "a-b", "aB", "b", "é"]
+    with open_database(store_url) as database:
+        with database.writer.begin():
+            for name in reversed(names):
+                database.writer.execute(insert(schema.stream).values({**ROW, "name": name}))
+        with database.reader.begin():
+            query = select(schema.stream.c.name).order_by(schema.stream.c.name)
+            assert database.reader.execute(query).scalars().all() == names
