@@ -97,8 +97,7 @@ class Reads:
             return
         identity, _, version = seen.rpartition(b"-")
         loaded = self._streams.find_loaded(stream)
-        is_number = version.isdigit() and len(version) < 20
-        is_known = loaded is not None and is_number and loaded.head.identity.encode() == identity
+        is_known = loaded is not None and loaded.head.identity.encode() == identity
         if loaded is None or (is_known and loaded.head.version < int(version)):
             await self._streams.get(stream, now=True)
 

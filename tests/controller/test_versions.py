@@ -45,12 +45,18 @@ def test_an_answer_is_as_new_as_what_the_caller_has_seen(two: tuple[InProcess, I
         assert ask(other, call, version) == (version, shown)
 
 
-def test_a_version_of_another_stream_or_one_that_is_none_changes_nothing(two: tuple[InProcess, InProcess]) -> None:
+def test_a_version_of_another_stream_changes_nothing_and_one_that_is_none_is_refused(
+    two: tuple[InProcess, InProcess],
+) -> None:
     one, _ = two
     one.note("w", 1, {"0": 1})
     version, shown = ask(one, ASKS[0])
-    for seen in ("other-99999", "-", "", f"{version}x"):
-        assert ask(one, ASKS[0], seen)[1] == shown
+    assert ask(one, ASKS[0], "other-99999")[1] == shown
+    for method, path, body in ASKS:
+        for seen in ("-", "", f"{version}x", "x", "-5", "9" * 40):
+            given = {} if body is None else {"json": body}
+            refused = one.request(method, path, headers={"Strandline-Seen": seen}, **given)
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid_parameter"), seen
 
 
 def test_without_the_store_it_shows_what_it_has_but_nobody_is_shown_less_than_he_saw(
