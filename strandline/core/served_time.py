@@ -32,10 +32,8 @@ class Unserved:
     until: int | None = None  # when somebody certainly served last; None: there are no gaps
 
     def served(self, now: int) -> int:
-        """The served time at a moment, by any controller's clock: one that does not follow a leap of the store's clock
-        yet is behind the moment at which somebody served."""
-        until = self.until
-        return (until if until is not None and (now < until or self.is_away(now)) else now) - self.total_ms
+        """The served time at a moment: it stands still while nobody can be heard."""
+        return (self.until if self.until is not None and self.is_away(now) else now) - self.total_ms
 
     def is_away(self, now: int) -> bool:
         """Whether nobody can be heard at a moment: nobody has served for too long."""

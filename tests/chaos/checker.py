@@ -1046,6 +1046,10 @@ def _reader_may_be_refused(
         if set(each.positions) & set(refused.positions)
     ):
         return True  # a release whose answer was lost was carried out, and somebody else has the segment by now
+    if facts.lost and any(
+        each.what == "acquire" and each.effect is Effect.MAYBE and each.call.began < refused.call.began for each in own
+    ):
+        return True  # the store lost what it had acquired, and somebody else has the segment by now
     if any(
         each.what in ("register", "offline")
         and each.effect.possible

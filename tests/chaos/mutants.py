@@ -32,7 +32,6 @@ from controller.storage.news import Found
 from controller.storage.writer_states import StoredChange
 from controller.streams import reads as reading_module
 from controller.streams.loaded_stream import LoadedStream
-from controller.streams.registry import Streams
 from strandline.core import admission
 from strandline.core import stream as stream_module
 from strandline.core.aggregate import Aggregate
@@ -353,7 +352,7 @@ def make_no_mark_after_a_restart() -> None:
 
 
 def answer_from_memory_without_a_look() -> None:
-    patch(Freshness, "is_fresh", lambda _: lambda self, cached, *, now=False: True)
+    patch(Freshness, "is_fresh", lambda _: lambda self, cached, within_s=None: True)
 
 
 def compare_no_stamps() -> None:
@@ -415,33 +414,6 @@ def look_before_the_lock() -> None:
     patch(store_module, "lock_and_look", make)
 
 
-def advance_without_a_turn() -> None:
-    """A deadline that has passed by what is in memory is acted on, whatever others wrote meanwhile."""
-
-    def make(_: Any) -> Any:
-        async def broken(self: Streams, name: str) -> None:
-            loaded = self.find_loaded(name)
-            if loaded is not None:
-                loaded.stream.advance(self._clock.now())
-                if loaded.stream.is_changed:
-                    self._committer.keep(loaded)
-
-        return broken
-
-    patch(Streams, "_advance", make)
-
-
-def add_no_unserved_time() -> None:
-    def make(_: Any) -> Any:
-        def broken(self: Unserved, now: int) -> None:
-            self.until = now if self.until is None else max(now, self.until)
-
-        return broken
-
-    patch(Unserved, "serve", make)
-    patch(Unserved, "is_away", lambda _: lambda self, now: False)
-
-
 MUTANTS: Final[Mapping[str, Mutant]] = {
     plant.__name__: Mutant(plant, rules)
     for plant, rules in (
@@ -471,7 +443,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
 } | {
     plant.__name__: Mutant(plant, rules, kinds)
     for plant, rules, kinds in (
-        (answer_from_memory_without_a_look, ("pages", "windows", "refusals"), ("kill",)),
+        (answer_from_memory_without_a_look, ("pages", "windows", "refusals", "progress"), ("kill",)),
         (compare_no_stamps, ("marks_agree", "caches", "durable_notes", "pages", "windows", "progress"), ("fail_over",)),
         (
             answer_although_the_commit_failed,
@@ -483,7 +455,5 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
             ("durable_notes", "group_positions", "group_owners", "progress"),
             ("pause_in_transaction",),
         ),
-        (advance_without_a_turn, ("excluded", "caches", "marks_agree", "late_notes", "durable_notes"), ("pause",)),
-        (add_no_unserved_time, ("excluded",), ("pause_all",)),
     )
 }

@@ -97,6 +97,7 @@ SCRAPS: Final = (
     b"A" * 9_000,
 )  # fmt: skip
 PASSING: Final = ('INSERT INTO "service"', 'INSERT INTO "controller"', 'INSERT INTO "token"')
+STATUS: Final = 'INSERT INTO "stream_status"'  # stored up to a second after what it shows
 LASTING: Final = {"max_ahead_ms": None, "writer_timeout_ms": None}
 LAST: Final = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
@@ -289,6 +290,8 @@ class Target:
         client.put("/v1/streams/s", json={"segments": 1, **LASTING})
         client.post("/v1/streams/s/notes", json={"writer": "w", "time": 1, "position": {"0": 1}})
         client.put("/v1/reader-groups/g", json={"streams": ["s"]})
+        while not any(STATUS in line and '"notes":1' in line for line in content(self.database)):
+            time.sleep(0.05)
 
     def check_alive(self) -> None:
         assert self.process.client.get("/healthz").json() == {"status": "ok"}

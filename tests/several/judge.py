@@ -20,12 +20,13 @@ from controller.storage.subjects import Kind, Subject
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.mark import Mark
 from strandline.core.served_time import SERVED_GAP_MS, Unserved
+from strandline.wire.groups import GroupWindow
 from tests.replica.world import facts_of
 from tests.several.server import Server
 from tests.steps import at_once
 
 WRITER_TIMEOUT_MS = 3_000
-SLACK_MS = 600  # of the clocks of several controllers, which follow the server's by an eighth
+SLACK_MS = 600  # of the clocks of several controllers, which follow the server's
 
 
 class Broken(AssertionError):
@@ -248,6 +249,17 @@ class Judge:
             if time is not None:
                 self.facts.told.setdefault(group, []).append((self._server.commits, time))
             self.counts["windows"] += 1
+
+    def held_is_stored(self, cached: LoadedGroup, window: GroupWindow) -> None:
+        """A watermark that the streams do not show is stored before it is told."""
+        stored = self.stored_group(cached.membership.name)
+        if stored is None or cached.head.differs(stored.head):
+            return  # others have written since
+        lowest = [each.lower for each in window.streams.values()]
+        known, time = [each for each in lowest if each is not None], window.watermarks.get("")
+        proven = min(known) if len(known) == len(lowest) else -1
+        held = stored.held.get("", -1)
+        self.must(time is None or time <= max(proven, held), f"{time} is told, {proven} proven and {held} held")
 
     # -- caches --------------------------------------------------------------------------------------------------
 

@@ -106,7 +106,6 @@ PLANTED: dict[str, Callable[[Patch], None]] = {
     "what a reader has seen is not asked for": left_out(Part(Reads, "catch_up", "int(version)", "0")),
     "a commit under way is taken for the newest": left_out(Part(Freshness, "_look_for", "if busy:", "if False:")),
     "what is asked for as it is now is not compared": left_out(Part(Streams, "get", "< asked_at", "< 0")),
-    "a leap of the store's clock makes writers silent": left_out(Part(Unserved, "served", "now < until or ", "")),
     "a deleted stream is served on": a_deleted_stream_is_equal,
     "a new stream has no greater epochs": no_greater_epochs,
     "unserved time is added twice": left_out(Part(Unserved, "serve", "now - self.until", "2 * (now - self.until)")),
@@ -118,7 +117,6 @@ PLANTED: dict[str, Callable[[Patch], None]] = {
     "a deadline is not stored": left_out(
         Part(LoadedStream, "_wake_at", "stored if self.stream.clock < stored <= wake else wake", "stored")
     ),
-    "a deadline that is over stays stored": left_out(Part(Streams, "_advance", " or loaded.moves_wake", "")),
     "calls of a controller that ends wait for ever": left_out(
         Part(Committer, "_run", "(self._turn, self._next)", "(self._next,)")
     ),

@@ -30,7 +30,7 @@ from strandline.errors import (
     UnknownReader,
     UnknownStream,
 )
-from strandline.wire.groups import GroupSettings
+from strandline.wire.groups import GroupSettings, GroupWindow
 from tests.several.judge import WRITER_TIMEOUT_MS, Judge
 from tests.several.process import HostClock, Process
 from tests.several.server import Server
@@ -44,6 +44,7 @@ GROUP: Final = "g"
 FAULTS: Final = (
     "stop", "stop in a transaction", "kill", "kill", "start", "fail", "fail over", "restore", "leap", "gap",
 )  # fmt: skip
+HUSH_S: Final = 3.0  # in which a stream comes to rest for the group
 CALM_S: Final = 14.0  # from a fault on, calls may fail
 
 
@@ -79,6 +80,7 @@ class World:
         self.counts = self.judge.counts
         self.writers: dict[str, asyncio.Task[None]] = {}
         self.silent: set[str] = set()  # writers that say nothing at the end
+        self.hushed_s = self.random.uniform(1.0, SECONDS - HUSH_S)  # since when nobody writes to a stream for a while
 
     def chance(self, percent: float) -> bool:
         return self.random.random() * 100 < percent
@@ -140,6 +142,8 @@ class World:
                 await asyncio.sleep(random.choice((0.01, 0.1, 0.3, 0.6)))
             if self.over and writer in self.silent:
                 return
+            if stream == "t" and 0 <= loop.time() - self.hushed_s < HUSH_S:
+                continue
             if (loop.time() - heard_at) * 1000 > WRITER_TIMEOUT_MS - 600:
                 judge.forget_notes(stream, writer)
             at = random.choice(self.processes or [None])
@@ -249,7 +253,7 @@ class World:
             positions = {stream: {segment: read[stream]} for stream, segment in places.items()}
             try:
                 if self.chance(35):
-                    window = await self.call(lambda each: each.groups.window(GROUP))
+                    window = await self.call(_window(judge))
                     judge.told(GROUP, window.watermarks, told, moves)
                     continue
                 if epoch is None:
@@ -512,6 +516,16 @@ def _joining(reader: str, positions: Mapping[str, Mapping[str, int]]) -> Call:
 
 def _reporting(reader: str, epoch: int, positions: Mapping[str, Mapping[str, int]]) -> Call:
     return lambda each: each.groups.report(GROUP, reader, epoch, positions)
+
+
+def _window(judge: Judge) -> Call:
+    async def ask(each: Process) -> GroupWindow:
+        window = await each.groups.window(GROUP)
+        if loaded := each.groups.find_loaded(GROUP):
+            judge.held_is_stored(loaded, window)
+        return window
+
+    return ask
 
 
 def _asking(stream: str, seen: bytes | None, after: int, wait_ms: int) -> Call:
