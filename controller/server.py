@@ -19,8 +19,9 @@ from types import FrameType
 from typing import Final, TypeAlias
 
 import uvicorn
+from fastapi import FastAPI
 
-from controller.app import Application, create_app
+from controller.app import create_app
 from controller.http.connection import Connections, HttpConnection
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.records.log_lines import log_lines
@@ -72,7 +73,7 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        app: Application,
+        app: FastAPI,
         listener: Listener,
         on_ready: Callable[[], None],
         connections: Connections,
@@ -194,7 +195,7 @@ def connections_bound(limits: Limits) -> int:
 
 def new_server(settings: Settings, listener: Listener, on_ready: Callable[[], None], limits: Limits) -> Server:
     """A server with settings that were checked."""
-    app = create_app(settings, dashboard=True, limits=limits)
+    app = create_app(settings, limits=limits)
     connections = Connections(limits, connections_bound(limits))
     config = uvicorn.Config(
         app,

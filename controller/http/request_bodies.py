@@ -9,59 +9,42 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
-from starlette.types import Receive, Scope
+from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
-from controller.http.auth import grant_of
-from controller.http.request_headers import sent_headers
-from controller.tokens import NOT_KNOWN, Tokens
-from strandline.errors import BadJson, Overloaded, TooLarge, Unauthenticated, WrongMediaType
+from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
 SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn comes, or in a thread
 
 Body = TypeVar("Body")
 _STRINGS_AND_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
-_JSON: Final = b"application/json"
-_SENT_BY_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})  # at least one, with everything that has a body
-_OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
+JSON: Final = "application/json"
+_SENT_BY_BROWSERS: Final = ("origin", "sec-fetch-site")  # at least one, with everything that has a body
+_OF_PROGRAMS: Final = frozenset({None, "application/x-www-form-urlencoded"})
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
-    """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type;
-    and for a call of the API Unauthenticated if its token was revoked before the body came.
+async def read_body(request: Request, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
+    """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type.
 
     It has no deadline: the connection has one, and ends if a caller does not send the rest in time. Raises Overloaded
     if the bodies of all callers together take too much memory.
     """
-    headers = sent_headers(scope)
-    size = headers.get(b"content-length")
+    headers = request.headers
+    size = headers.get("content-length")
     if size is not None and size.isdigit() and int(size) > limit:
         raise TooLarge(limit=limit)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body", False):
-        bodies: BodiesRead = scope["app"].state.bodies
-        body = await bodies.rest(body, receive, limit)
-    elif message["type"] == "http.disconnect":
-        raise _cut_short()
-    if len(body) > limit:
-        raise TooLarge(limit=limit)
-    if scope["path"].startswith("/v1/"):
-        _check_still_allowed(scope)
-    if body and as_json and headers.get(b"content-type") != _JSON:
+    bodies: BodiesRead = request.app.state.bodies
+    body = await bodies.whole(request, limit)
+    if body and as_json:
         _check_media_type(headers)
     return body
-
-
-def _check_still_allowed(scope: Scope) -> None:
-    """Raises Unauthenticated if the caller was let in before the body came, and would not be now."""
-    tokens: Tokens = scope["app"].state.controller.tokens
-    if not tokens.still_allows(grant_of(scope)):
-        raise Unauthenticated(reason=NOT_KNOWN)
 
 
 class BodiesRead:
@@ -78,28 +61,22 @@ class BodiesRead:
         async with self._closely:
             return await asyncio.to_thread(read, body)
 
-    async def rest(self, first: bytes, receive: Receive, limit: int) -> bytes:
-        """A body that begins with `first`, to its end or until it is longer than `limit`."""
-        body, more = bytearray(first), True
-        self._bytes += len(first)
+    async def whole(self, request: Request, limit: int) -> bytes:
+        """A body, if it is not longer than `limit`."""
+        body = bytearray()
         try:
-            while more and len(body) <= limit:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise _cut_short()
-                piece = message.get("body", b"")
+            async for piece in request.stream():
                 body += piece
                 self._bytes += len(piece)
-                more = message.get("more_body", False)
+                if len(body) > limit:
+                    raise TooLarge(limit=limit)
                 if self._bytes > self._limit:
                     raise Overloaded(waiting=self._bytes, limit=self._limit, what="bytes are being read")
-            return bytes(body)
+        except ClientDisconnect:
+            raise BadJson(reason="it was cut short") from None
         finally:
             self._bytes -= len(body)
-
-
-def _cut_short() -> BadJson:
-    return BadJson(reason="it was cut short")
+        return bytes(body)
 
 
 async def until_left(receive: Receive) -> None:
@@ -108,16 +85,16 @@ async def until_left(receive: Receive) -> None:
         pass
 
 
-def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
+def _check_media_type(headers: Headers) -> None:
     """Raises WrongMediaType for a body whose type is not JSON.
 
     The type that `curl -d` sends, or none, is accepted if no browser sent the request. For any page a browser sends
     what a form can send; before it sends JSON for a page of another origin it asks, and is refused.
     """
-    given = headers.get(b"content-type")
-    kind = None if given is None else given.partition(b";")[0].strip().lower()
-    if kind != _JSON and (kind not in _OF_PROGRAMS or not _SENT_BY_BROWSERS.isdisjoint(headers)):
-        raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
+    given = headers.get("content-type")
+    kind = None if given is None else given.partition(";")[0].strip().lower()
+    if kind != JSON and (kind not in _OF_PROGRAMS or any(each in headers for each in _SENT_BY_BROWSERS)):
+        raise WrongMediaType(given=given)
 
 
 def well_made(decoder: msgspec.json.Decoder[Body], body: bytes, count_names: Callable[[Body], int]) -> Body | None:
