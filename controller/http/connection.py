@@ -121,7 +121,7 @@ class HttpConnection(HttpToolsProtocol):
             super().data_received(piece)
             if self._exceeds():
                 self.end()
-        if self._send_by == NEVER and (self.cycle is None or self.cycle.response_complete):
+        if self._send_by == NEVER and (self._answering is None or self.cycle.response_complete):
             # uvicorn waits for the next request no longer, although what came began none.
             self._send_by = self.loop.time() + limits.keep_alive_s
 
