@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import ipaddress
 import logging
@@ -93,24 +92,12 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
-            await super().startup([])
+            await super().startup(sockets)
         except SystemExit:
             if self.refused is None:
                 raise
             self.should_exit = True  # `_serve` reports why
             return
-        loop, state = asyncio.get_running_loop(), self.lifespan.state
-        connect = partial(
-            HttpConnection, self._connections, config=self.config, server_state=self.server_state, app_state=state
-        )
-        if self.started:
-            listener = self._listener
-            tls = self.config.ssl if listener.tls else None
-            handshake_s = self._connections.limits.first_byte_s if listener.tls else None
-            server = await loop.create_server(
-                connect, sock=listener.socket, ssl=tls, backlog=self.config.backlog, ssl_handshake_timeout=handshake_s
-            )
-            self.servers.append(server)
         gc.freeze()  # the present objects are long-lived: no collection needs to scan them
         # A few dozen calls in flight have more objects than Python's threshold of 700, and few of them are cycles.
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
@@ -199,6 +186,7 @@ def new_server(settings: Settings, listener: Listener, on_ready: Callable[[], No
     connections = Connections(limits, connections_bound(limits))
     config = uvicorn.Config(
         app,
+        http=partial(HttpConnection, connections),  # type: ignore[arg-type]  # any callable that makes a protocol
         timeout_keep_alive=limits.keep_alive_s,
         loop="uvloop",
         ws="none",
