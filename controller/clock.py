@@ -28,14 +28,15 @@ class HostClock(Protocol):
 class StoreClock:
     """The clock of a store that several controllers serve, between two moments at which it was read.
 
-    A reading is late by the way of its answer, which may be long where a process was stopped meanwhile. So the reading
-    that came fastest is kept for a while.
+    A reading is late by the way of its answer, which may be long where a process was stopped meanwhile. So the one that
+    came fastest counts, and from time to time the fastest of those since.
     """
 
     def __init__(self, host: HostClock) -> None:
         self.monotonic = host.monotonic
         self._ahead_ms = host.wall() - host.monotonic()
         self._kept_until = host.monotonic()
+        self._since_ms: int | None = None
 
     def wall(self) -> int:
         return self.monotonic() + self._ahead_ms
@@ -43,9 +44,13 @@ class StoreClock:
     def follow(self, now: int) -> None:
         """The store's clock has shown `now` a moment ago."""
         monotonic = self.monotonic()
-        if now - monotonic >= self._ahead_ms or monotonic >= self._kept_until:
-            self._ahead_ms = now - monotonic
+        ahead_ms = now - monotonic
+        self._since_ms = ahead_ms if self._since_ms is None else max(self._since_ms, ahead_ms)
+        if monotonic >= self._kept_until:
+            self._ahead_ms, self._since_ms = self._since_ms, None
             self._kept_until = monotonic + STORE_CLOCK_KEPT_MS
+        elif ahead_ms > self._ahead_ms:
+            self._ahead_ms = ahead_ms
 
 
 class Clock:

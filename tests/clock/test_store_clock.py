@@ -47,3 +47,14 @@ def test_a_store_whose_clock_was_set_back_is_followed_after_a_while() -> None:
     clock.follow(50_000)
 
     assert clock.wall() == 50_000
+
+
+def test_late_answers_do_not_set_the_clock_back_later_either() -> None:
+    host = Host()
+    clock = StoreClock(host)
+    clock.follow(1_000)
+    for late_ms in (0, 300):
+        host.passed += STORE_CLOCK_KEPT_MS // 2
+        clock.follow(1_000 + host.passed - late_ms)
+
+    assert clock.wall() == 1_000 + host.passed
