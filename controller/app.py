@@ -25,7 +25,7 @@ from controller.http.problems import add_problems
 from controller.http.request_bodies import BodiesRead
 from controller.http.responses import JsonAnswer, to_json
 from controller.http.routes import HOT, ROUTERS
-from controller.http.shapes import plainly
+from controller.http.shapes import in_front
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused
@@ -98,10 +98,9 @@ def create_app(
     )
     app.state.grafana_url = settings.grafana_url
     app.state.bodies = BodiesRead(limits.bodies_bytes)
+    app.add_middleware(in_front, routes=HOT)
     app.add_middleware(Envelope, gate=BrowserGate(settings.allowed_hosts, settings.host, insecure=settings.insecure))
     add_problems(app)
-    for route in HOT:
-        app.add_route(route.path, plainly(route), methods=[route.method], include_in_schema=False)
     for router in ROUTERS:
         app.include_router(router)
     _add_documentation(app)

@@ -11,9 +11,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from controller.http.request_bodies import JSON
 from controller.http.routes import ROUTES
-from controller.http.shapes import ShapedRoute
+from controller.http.shapes import JSON, ShapedRoute
 from strandline.wire.problems import BY_CODE
 from strandline.wire.shapes import convert
 from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults

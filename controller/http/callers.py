@@ -69,6 +69,9 @@ class Caller:
         )
 
 
+ANYBODY: Final = Caller("")  # of a store without tokens
+
+
 class Over(Enum):
     """Which streams a call is about."""
 
@@ -110,8 +113,10 @@ def permit(role: Role, over: Over = Over.STREAM) -> list[params.Depends]:
 
 def identified(request: Request, tokens: Tokens) -> Caller:
     """Who calls. Raises Unauthenticated if the store has tokens, and the caller shows none that is valid."""
-    call = f"{request.method} {request.url.path}"
-    return Caller(call, tokens.check(shown_token(request)) if tokens.required else None)
+    if not tokens.required:
+        return ANYBODY
+    scope = request.scope
+    return Caller(f"{scope['method']} {scope['path']}", tokens.check(shown_token(request)))
 
 
 def shown_token(request: Request) -> bytes:
@@ -161,7 +166,7 @@ async def check_group(caller: Caller, controller: Controller, group: str) -> Non
 
 def caller_of(request: Request) -> Caller:
     """Who was let in by the permission of the request's route."""
-    caller: Caller = request.state.caller
+    caller: Caller = request.scope["state"]["caller"]
     return caller
 
 

@@ -9,13 +9,11 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 from fastapi import Request
-from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
@@ -25,9 +23,9 @@ SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn 
 
 Body = TypeVar("Body")
 _STRINGS_AND_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
-JSON: Final = "application/json"
-_SENT_BY_BROWSERS: Final = ("origin", "sec-fetch-site")  # at least one, with everything that has a body
-_OF_PROGRAMS: Final = frozenset({None, "application/x-www-form-urlencoded"})
+JSON: Final = b"application/json"
+_SENT_BY_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})  # at least one, with everything that has a body
+_OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
 
 
 async def read_body(request: Request, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
@@ -36,13 +34,20 @@ async def read_body(request: Request, limit: int = BODY_BYTES, *, as_json: bool 
     It has no deadline: the connection has one, and ends if a caller does not send the rest in time. Raises Overloaded
     if the bodies of all callers together take too much memory.
     """
-    headers = request.headers
-    size = headers.get("content-length")
+    headers = dict(request.scope["headers"])
+    size = headers.get(b"content-length")
     if size is not None and size.isdigit() and int(size) > limit:
         raise TooLarge(limit=limit)
-    bodies: BodiesRead = request.app.state.bodies
-    body = await bodies.whole(request, limit)
-    if body and as_json:
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise _cut_short()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        bodies: BodiesRead = request.app.state.bodies
+        body = await bodies.rest(body, request.receive, limit)
+    if len(body) > limit:
+        raise TooLarge(limit=limit)
+    if body and as_json and headers.get(b"content-type") != JSON:
         _check_media_type(headers)
     return body
 
@@ -61,22 +66,28 @@ class BodiesRead:
         async with self._closely:
             return await asyncio.to_thread(read, body)
 
-    async def whole(self, request: Request, limit: int) -> bytes:
-        """A body, if it is not longer than `limit`."""
-        body = bytearray()
+    async def rest(self, first: bytes, receive: Receive, limit: int) -> bytes:
+        """A body that begins with `first`, to its end or until it is longer than `limit`."""
+        body, more = bytearray(first), True
+        self._bytes += len(first)
         try:
-            async for piece in request.stream():
+            while more and len(body) <= limit:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _cut_short()
+                piece = message.get("body", b"")
                 body += piece
                 self._bytes += len(piece)
-                if len(body) > limit:
-                    raise TooLarge(limit=limit)
+                more = message.get("more_body", False)
                 if self._bytes > self._limit:
                     raise Overloaded(waiting=self._bytes, limit=self._limit, what="bytes are being read")
-        except ClientDisconnect:
-            raise BadJson(reason="it was cut short") from None
+            return bytes(body)
         finally:
             self._bytes -= len(body)
-        return bytes(body)
+
+
+def _cut_short() -> BadJson:
+    return BadJson(reason="it was cut short")
 
 
 async def until_left(receive: Receive) -> None:
@@ -85,16 +96,16 @@ async def until_left(receive: Receive) -> None:
         pass
 
 
-def _check_media_type(headers: Headers) -> None:
+def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
     """Raises WrongMediaType for a body whose type is not JSON.
 
     The type that `curl -d` sends, or none, is accepted if no browser sent the request. For any page a browser sends
     what a form can send; before it sends JSON for a page of another origin it asks, and is refused.
     """
-    given = headers.get("content-type")
-    kind = None if given is None else given.partition(";")[0].strip().lower()
-    if kind != JSON and (kind not in _OF_PROGRAMS or any(each in headers for each in _SENT_BY_BROWSERS)):
-        raise WrongMediaType(given=given)
+    given = headers.get(b"content-type")
+    kind = None if given is None else given.partition(b";")[0].strip().lower()
+    if kind != JSON and (kind not in _OF_PROGRAMS or not _SENT_BY_BROWSERS.isdisjoint(headers)):
+        raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
 
 
 def well_made(decoder: msgspec.json.Decoder[Body], body: bytes, count_names: Callable[[Body], int]) -> Body | None:

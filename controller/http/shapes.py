@@ -17,11 +17,13 @@ from urllib.parse import parse_qsl
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response, params
 from fastapi.routing import APIRoute
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.http.bodies import Strict
 from controller.http.body_errors import body_error
 from controller.http.callers import Over, Permission, check_still_allowed
-from controller.http.request_bodies import JSON, SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body
+from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body
 from controller.http.responses import JsonAnswer, to_json
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
 from strandline.wire.problems import MEDIA_TYPE
@@ -30,6 +32,8 @@ from strandline.wire.shapes import decoder_of
 Body = TypeVar("Body", bound=Strict)
 Owner = TypeVar("Owner")
 JsonSchema = dict[str, Any]
+
+JSON: Final = "application/json"
 
 SHOWN_CHARACTERS: Final = 100  # of what a call does not take, in the error
 PROBLEM: Final[JsonSchema] = {
@@ -155,19 +159,33 @@ def shaped_router(tag: str, prefix: str = "") -> APIRouter:
     return APIRouter(prefix=prefix, tags=[tag], route_class=ShapedRoute)
 
 
-def plainly(route: ShapedRoute) -> Callable[[Request], Awaitable[Response]]:
-    """The handler of a route that takes the request alone, for a plain route of Starlette's in front of it: FastAPI's
-    search for parameters takes as long as a note."""
-    permission = route.permission
-    assert permission is not None
+def in_front(app: ASGIApp, routes: Sequence[ShapedRoute]) -> ASGIApp:
+    """Serves some routes by plain ones of Starlette's, in front of the application: what FastAPI does around a handler
+    takes longer than a note. Their handlers take the request alone."""
+    plain = [Route(each.path, _Plain(each), methods=[each.method]) for each in routes]
+    router = Router(plain, default=app, redirect_slashes=False)
 
-    async def answered(request: Request) -> Response:
-        await permission.check(request)
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        is_call = scope["type"] == "http" and scope["method"] == "POST"
+        await (router if is_call else app)(scope, receive, send)
+
+    return routed
+
+
+class _Plain:
+    """A route as an application of its own."""
+
+    def __init__(self, route: ShapedRoute) -> None:
+        assert route.permission is not None
+        self._permission = route.permission
+        self._handler: Callable[[Request], Awaitable[Response]] = route.handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        await self._permission.check(request)
         check_parameters(request, ())
-        response: Response = await route.handler(request)
-        return response
-
-    return answered
+        response = await self._handler(request)
+        await response(scope, receive, send)
 
 
 async def check_query(request: Request) -> None:
