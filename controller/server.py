@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import ipaddress
 import logging
@@ -19,8 +18,9 @@ from types import FrameType
 from typing import Final, TypeAlias
 
 import uvicorn
+from fastapi import FastAPI
 
-from controller.app import Application, create_app
+from controller.app import create_app
 from controller.http.connection import Connections, HttpConnection
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.records.log_lines import log_lines
@@ -72,7 +72,7 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        app: Application,
+        app: FastAPI,
         listener: Listener,
         on_ready: Callable[[], None],
         connections: Connections,
@@ -92,24 +92,12 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
-            await super().startup([])
+            await super().startup(sockets)
         except SystemExit:
             if self.refused is None:
                 raise
             self.should_exit = True  # `_serve` reports why
             return
-        loop, state = asyncio.get_running_loop(), self.lifespan.state
-        connect = partial(
-            HttpConnection, self._connections, config=self.config, server_state=self.server_state, app_state=state
-        )
-        if self.started:
-            listener = self._listener
-            tls = self.config.ssl if listener.tls else None
-            handshake_s = self._connections.limits.first_byte_s if listener.tls else None
-            server = await loop.create_server(
-                connect, sock=listener.socket, ssl=tls, backlog=self.config.backlog, ssl_handshake_timeout=handshake_s
-            )
-            self.servers.append(server)
         gc.freeze()  # the present objects are long-lived: no collection needs to scan them
         # A few dozen calls in flight have more objects than Python's threshold of 700, and few of them are cycles.
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
@@ -194,10 +182,11 @@ def connections_bound(limits: Limits) -> int:
 
 def new_server(settings: Settings, listener: Listener, on_ready: Callable[[], None], limits: Limits) -> Server:
     """A server with settings that were checked."""
-    app = create_app(settings, dashboard=True, limits=limits)
+    app = create_app(settings, limits=limits)
     connections = Connections(limits, connections_bound(limits))
     config = uvicorn.Config(
         app,
+        http=partial(HttpConnection, connections),  # type: ignore[arg-type]  # any callable that makes a protocol
         timeout_keep_alive=limits.keep_alive_s,
         loop="uvloop",
         ws="none",

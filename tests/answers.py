@@ -11,23 +11,28 @@ from typing import Any
 import httpx
 import msgspec
 
-from controller.http.declared import JSON, DeclaredRoute
-from controller.http.routes import declared_by
+from controller.http.routes import ROUTES
+from controller.http.shapes import JSON, ShapedRoute
 from strandline.wire.problems import BY_CODE
 from strandline.wire.shapes import convert
 from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults
 
 
 @cache
-def _routes() -> Mapping[re.Pattern[str], DeclaredRoute]:
+def _routes() -> Mapping[re.Pattern[str], ShapedRoute]:
     parameter = re.compile(r"{\w+}")
-    return {re.compile(f"{each.method} {parameter.sub('[^/]+', each.path)}"): each for each in declared_by()}
+    return {re.compile(parameter.sub("[^/]+", each.call)): each for each in ROUTES}
 
 
-def route_of(method: str, path: str) -> DeclaredRoute | None:
+def route_of(method: str, path: str) -> ShapedRoute | None:
     """The declared route of a call; None for pages such as /docs."""
     call = f"{method} {path.partition('?')[0]}"
     return next((route for shape, route in _routes().items() if shape.fullmatch(call)), None)
+
+
+def statuses_of(route: ShapedRoute) -> set[int]:
+    """The statuses of answers that are no problems."""
+    return {route.status_code or 200, *(each for each in route.responses if isinstance(each, int))}
 
 
 def check_answer(method: str, path: str, response: httpx.Response) -> None:
@@ -35,18 +40,18 @@ def check_answer(method: str, path: str, response: httpx.Response) -> None:
     route = route_of(method, path)
     if route is None:
         return
-    assert response.status_code == route.status or response.status_code in route.also, f"{route.name}: {response}"
-    if route.gives and response.status_code != 204:
+    assert response.status_code in statuses_of(route), f"{route.call}: {response}"
+    if route.answers and response.status_code != 204:
         assert response.headers["content-type"] == JSON
         check_shape(route, response.json())
     elif response.status_code == 204:
         assert response.content == b""
 
 
-def check_shape(route: DeclaredRoute, answer: Any) -> None:
+def check_shape(route: ShapedRoute, answer: Any) -> None:
     """Fails unless one of the route's shapes has all that was answered, and nothing else."""
-    fitting = [kind for kind in route.gives if _is(kind, answer)]
-    assert len(fitting) == 1, f"{route.name}: {fitting} {answer}"
+    fitting = [kind for kind in route.answers if _is(kind, answer)]
+    assert len(fitting) == 1, f"{route.call}: {fitting} {answer}"
 
 
 def _is(kind: type[Any], answer: Any) -> bool:

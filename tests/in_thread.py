@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import uvicorn
 import uvloop
+from fastapi import FastAPI
 
-from controller.app import Application
 from controller.http.connection import Connections
 from controller.limits import DEFAULT_LIMITS
 from controller.server import Listener, Server
@@ -25,7 +25,7 @@ class InThread:
 
     def __init__(
         self,
-        app: Application,
+        app: FastAPI,
         listener: socket.socket,
         certificate: tuple[str, str] | None = None,
         trusted: ssl.SSLContext | None = None,

@@ -55,14 +55,12 @@ AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=
 class InProcess(InProcessController):
     """A controller in this process, asked by path and JSON."""
 
-    caller: str | None = None  # whose calls they are, as whoever checks tokens tells it; None: nobody checks
-
-    async def _application(self, scope: Any, receive: Any, send: Any) -> None:
-        given = scope if self.caller is None else {**scope, "strandline.caller": self.caller}
-        await super()._application(given, receive, send)
+    token: str | None = None  # with which it is asked
 
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:
         """The answer to any request, which has to be of the shape that is declared for its route."""
+        if self.token is not None:
+            more["headers"] = {"Authorization": f"Bearer {self.token}", **more.get("headers", {})}
         response = super().request(method, path, **more)
         if response.is_success:
             check_answer(method, path, response)

@@ -18,9 +18,8 @@ import httpx
 import msgspec
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Match
-from starlette.types import Scope
 
 from controller.dashboard.acts import ACTS, ACTS_WITH_CALLS, Act, create_token, revoke_token
 from controller.dashboard.history import History
@@ -34,9 +33,10 @@ from controller.dashboard.pages.stream import stream_page
 from controller.dashboard.pages.writer import writer_page
 from controller.dashboard.tables import Address
 from controller.dashboard.visitors import SIGN_IN, Visitor, signed_in, signed_out, to_sign_in, visitor_of
+from controller.http.browser_gate import path_within
 from controller.http.browser_policies import OWN_PAGE
-from controller.http.declared import StackedRoute
-from controller.http.middleware import problem_of
+from controller.http.middleware import failure
+from controller.http.problems import answer_with, is_nowhere, not_routed
 from controller.http.request_bodies import decode, read_body
 from controller.http.responses import answer
 from controller.storage.refusals import StoreRefused
@@ -91,7 +91,18 @@ def add_dashboard(app: FastAPI) -> None:
         return
     app.state.templates = _templates()
     app.state.static = _static_files()
-    app.router.routes.extend(router.routes)
+    app.include_router(router)
+
+    @app.exception_handler(404)
+    async def not_here(request: Request, error: HTTPException) -> Response:
+        """A page for a path without one."""
+        if is_nowhere(request, error) and request.method == "GET" and not _is_of_the_api(path_within(request.scope)):
+            return _elsewhere(request)
+        return await not_routed(request, error)
+
+
+def _is_of_the_api(path: str) -> bool:
+    return any(path == each or path.startswith(f"{each}/") for each in _OF_THE_API)
 
 
 async def _missing(_request: Request) -> HTMLResponse:
@@ -123,17 +134,7 @@ def _static_files() -> dict[str, tuple[bytes, str, str]]:
     return found
 
 
-class _Beside(StackedRoute):
-    """A route for every path that is not the API's."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        path = scope.get("path", "")
-        if any(path == each or path.startswith(f"{each}/") for each in _OF_THE_API):
-            return Match.NONE, {}
-        return super().matches(scope)
-
-
-router = APIRouter(include_in_schema=False, route_class=StackedRoute)
+router = APIRouter(include_in_schema=False)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ async def _show(request: Request, make: Making) -> Response:
     except Exception as error:  # a fault of ours, which is logged, and of which callers are told no more than its kind
         if is_part:
             raise
-        return _refused(request, who, problem_of(request.scope, error)[0])
+        return _refused(request, who, failure(error, request.scope))
     wanted, _, ending = address.get("export").rpartition(".")
     table = next((each for each in page.tables if each.name == wanted), None)
     if table is not None and ending in ("csv", "json"):
@@ -290,7 +291,7 @@ async def ask(request: Request, name: str) -> Response:
 async def plan(request: Request, name: str) -> Response:
     """What a filled-in dialog would do: the call of the API in words and as it is, or what is wrong."""
     act = await _act(request, name)
-    body = await read_body(request.scope, request.receive, FORM_BYTES, as_json=True)
+    body = await read_body(request, FORM_BYTES, as_json=True)
     return answer(act.plan(_sent(dict[str, str], body)))
 
 
@@ -351,7 +352,7 @@ class _NewToken(msgspec.Struct, forbid_unknown_fields=True):
 async def make_token(request: Request) -> Response:
     """Makes a token, and shows it this once."""
     visitor_of(request).check_tokens("create a token")
-    body = await read_body(request.scope, request.receive, FORM_BYTES, as_json=True)
+    body = await read_body(request, FORM_BYTES, as_json=True)
     who = visitor_of(request)  # again: the visitor's own token may have been revoked before the body came
     own = who.check_tokens("create a token")
     given = _sent(_NewToken, body)
@@ -395,7 +396,7 @@ async def show_sign_in(request: Request, next: str = "/", wrong: str = "", ended
 @router.post(SIGN_IN)
 async def sign_in(request: Request) -> Response:
     """Checks a token, and redirects to the requested page."""
-    given = parse_qs((await read_body(request.scope, request.receive, SIGN_IN_BYTES)).decode("latin-1"))
+    given = parse_qs((await read_body(request, SIGN_IN_BYTES)).decode("latin-1"))
     token, next = (given.get(name, [""])[0].strip() for name in ("token", "next"))
     return signed_in(request, token, next)
 
@@ -405,16 +406,12 @@ async def sign_out(request: Request) -> Response:
     return signed_out(request)
 
 
-async def _elsewhere(request: Request) -> Response:
-    """A page for a path without one."""
+def _elsewhere(request: Request) -> Response:
     try:
         who = visitor_of(request)
     except Unauthenticated:
         return RedirectResponse(SIGN_IN, status_code=303)
     error = UnknownPath(path=request.url.path)
     if PART in request.headers:
-        raise error
+        return answer_with(request, error)
     return _refused(request, who, error)
-
-
-router.routes.append(_Beside("/{path:path}", _elsewhere, methods=["GET"], include_in_schema=False))

@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
-from controller.http.auth import COOKIE
+from controller.http.callers import COOKIE
 from controller.tokens import NOT_KNOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, Unauthenticated

@@ -50,7 +50,9 @@ class BrowserGate:
             if not tokens_required and self._needs_tokens_beyond and not _is_of_this_machine(server):
                 raise Unauthenticated(reason="without tokens it serves its own machine only")
             self._check_host(scope, host, every=tokens_required and self._is_open_with_tokens)
-            if host is not None and scope["path"] not in PROBES:  # without a host it depends on the version of HTTP
+            if (
+                host is not None and path_within(scope) not in PROBES
+            ):  # without a host it depends on the version of HTTP
                 if len(self._found) == _CALLED_KEPT:
                     self._found.clear()
                 self._found.add(called)
@@ -67,8 +69,14 @@ class BrowserGate:
             raise BadRequest(reason="the header Host is no host with a port")
         host, own = authority.host, scope.get("server")
         is_own = is_loopback(host) or (own is not None and same_host(host, str(own[0])))
-        if not every and not is_own and not self._allowed.allows(host) and scope["path"] not in PROBES:
+        if not every and not is_own and not self._allowed.allows(host) and path_within(scope) not in PROBES:
             raise WrongHost(host=host)
+
+
+def path_within(scope: Scope) -> str:
+    """The path of a request within the application, which may be mounted in another one."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _is_of_this_machine(called: tuple[str, int | None] | None) -> bool:

@@ -1,43 +1,15 @@
-"""/openapi.json, and /docs: the same as a page. It has no script, and loads nothing from another address.
-
-They do not change, and are made once, when somebody first asks for one.
-"""
+"""The OpenAPI document as a page, which has no script, and loads nothing from another address."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from controller.http.browser_policies import PLAIN_PAGE
 
 HEADERS: Final = {"Content-Security-Policy": PLAIN_PAGE}
-
-
-class Documents(NamedTuple):
-    """The description of the API for machines, and as a page."""
-
-    openapi: bytes
-    page: bytes
-
-
-class Documentation:
-    """Makes the documents in a thread, for the first who asks: they take as long as thousands of notes."""
-
-    def __init__(self, openapi: Callable[[], dict[str, Any]]) -> None:
-        self._openapi = openapi
-        self._making: asyncio.Future[Documents] | None = None
-
-    async def documents(self) -> Documents:
-        if self._making is None:
-            self._making = asyncio.ensure_future(asyncio.to_thread(self._make))
-        return await asyncio.shield(self._making)
-
-    def _make(self) -> Documents:
-        document = self._openapi()
-        return Documents(json.dumps(document, ensure_ascii=False).encode(), page(document).encode())
 
 
 _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · HTTP API</title>

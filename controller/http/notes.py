@@ -8,13 +8,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 from starlette.requests import Request
-from starlette.types import Scope
 
 from controller.controller import Controller
-from controller.http.auth import check_writer, does_not_speak_for, forbidden, grant_of
 from controller.http.bodies import NoteBody, RawNotesBody
 from controller.http.body_errors import body_error
-from controller.http.dependencies import caller_of
+from controller.http.callers import Caller, caller_of, check_still_allowed
 from controller.http.problems import log_denied
 from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body, well_made
 from controller.http.responses import to_json
@@ -38,14 +36,15 @@ OF_SEVERAL_STREAMS: Final = "/v1/notes"
 async def take_notes(stream: str | None, request: Request) -> bytes:
     """The answer to one note, or to many. `stream` is None if each note names its own."""
     controller: Controller = request.app.state.controller
-    notes, scope = controller.notes, request.scope
+    notes, caller = controller.notes, caller_of(request)
     try:
-        body = await read_body(scope, request.receive, as_json=True)
+        body = await read_body(request, as_json=True)
+        await check_still_allowed(request)
         given = await read_notes(body, request.app, notes)
         if isinstance(given, NoteBody) and given.notes is not UNSET:
             given = checked(given, given.notes)
         if isinstance(given, list):
-            answers = await take_many(notes, given, stream, scope, len(body))
+            answers = await take_many(notes, given, stream, request, len(body))
             del body, given  # else they fill the processor's cache until the commit has ended
             return b'{"results":[%s]}' % b",".join(await answers.durable(encoded_result))
         if stream is None:
@@ -53,10 +52,10 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
         note = note_of(given, stream)
     except Refused as error:
         if stream is not None:
-            notes.journal_refusal(stream, error, caller_of(scope))
+            notes.journal_refusal(stream, error, caller.name)
         raise
-    check_writer(grant_of(scope), scope, stream, note.writer)
-    noted = await notes.take(stream, note, by=caller_of(scope))
+    caller.check_writer(stream, note.writer)
+    noted = await notes.take(stream, note, by=caller.name)
     return to_json(note_reply(noted.answer, noted.graph, noted.held_by, keyed=given.times is not UNSET))
 
 
@@ -105,7 +104,7 @@ def no_list() -> InvalidNote:
 
 
 async def take_many(
-    notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope, size_bytes: int
+    notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, request: Request, size_bytes: int
 ) -> Answers[bytes]:
     """The answers to many notes. `stream` is None if each names its own, which the caller's token has to allow."""
 
@@ -113,7 +112,7 @@ async def take_many(
         return _encoded(given[first : first + len(results)], results)
 
     async with notes.turns.work_on(size_bytes) as turn:
-        return await notes.take_all(_pieces(given, stream, scope), turn, encoded, caller_of(scope))
+        return await notes.take_all(_pieces(given, stream, request), turn, encoded, caller_of(request).name)
 
 
 def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Noted | StrandlineError]) -> list[bytes]:
@@ -137,11 +136,12 @@ def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Note
 
 
 def _pieces(
-    given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope
+    given: list[NoteBody | StrandlineError], stream: str | None, request: Request
 ) -> Iterator[list[tuple[str, Note | StrandlineError]]]:
     """The notes with their streams, or their errors, in pieces. Logs the first note that the caller's token does not
     allow."""
-    grant = grant_of(scope)
+    caller = caller_of(request)
+    grant = caller.grant
     everything = grant is None or (grant.allows_every_stream and grant.writers == EVERYTHING)
     denied = False
     piece: list[tuple[str, Note | StrandlineError]] = []
@@ -149,10 +149,10 @@ def _pieces(
     for each in given:
         checked_note = _checked(each, stream)
         if grant is not None and not everything:
-            checked_note = _allowed(checked_note, grant, scope)
+            checked_note = _allowed(checked_note, caller, grant)
             if isinstance(checked_note[1], Forbidden) and not denied:
                 denied = True
-                log_denied(scope, checked_note[1])
+                log_denied(request, checked_note[1])
         piece.append(checked_note)
         work += 1 + _segments(each) // NOTE_SEGMENTS
         if work >= PIECE_NOTES:
@@ -179,16 +179,16 @@ def _checked(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str
 
 
 def _allowed(
-    checked_note: tuple[str, Note | StrandlineError], grant: Grant, scope: Scope
+    checked_note: tuple[str, Note | StrandlineError], caller: Caller, grant: Grant
 ) -> tuple[str, Note | StrandlineError]:
     """A note, or the refusal if the caller's token does not allow it, without a stream if it does not allow that."""
     stream, note = checked_note
     if stream and not grant.allows(stream):
-        return "", forbidden(grant, scope, Role.WRITER, stream)
+        return "", caller.refused(grant, Role.WRITER, stream)
     if isinstance(note, StrandlineError):
         return checked_note
     if not grant.speaks_for(note.writer):
-        return stream, does_not_speak_for(grant, scope, stream, note.writer)
+        return stream, caller.not_speaking_for(grant, stream, note.writer)
     return checked_note
 
 

@@ -13,55 +13,43 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
-from starlette.types import Receive, Scope
+from fastapi import Request
+from starlette.types import Receive
 
-from controller.http.auth import grant_of
-from controller.http.request_headers import sent_headers
-from controller.tokens import NOT_KNOWN, Tokens
-from strandline.errors import BadJson, Overloaded, TooLarge, Unauthenticated, WrongMediaType
+from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
 SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn comes, or in a thread
 
 Body = TypeVar("Body")
 _STRINGS_AND_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
-_JSON: Final = b"application/json"
+JSON: Final = b"application/json"
 _SENT_BY_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})  # at least one, with everything that has a body
 _OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
-    """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type;
-    and for a call of the API Unauthenticated if its token was revoked before the body came.
+async def read_body(request: Request, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
+    """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type.
 
     It has no deadline: the connection has one, and ends if a caller does not send the rest in time. Raises Overloaded
     if the bodies of all callers together take too much memory.
     """
-    headers = sent_headers(scope)
+    headers = dict(request.scope["headers"])
     size = headers.get(b"content-length")
     if size is not None and size.isdigit() and int(size) > limit:
         raise TooLarge(limit=limit)
-    message = await receive()
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise _cut_short()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
-        bodies: BodiesRead = scope["app"].state.bodies
-        body = await bodies.rest(body, receive, limit)
-    elif message["type"] == "http.disconnect":
-        raise _cut_short()
+        bodies: BodiesRead = request.app.state.bodies
+        body = await bodies.rest(body, request.receive, limit)
     if len(body) > limit:
         raise TooLarge(limit=limit)
-    if scope["path"].startswith("/v1/"):
-        _check_still_allowed(scope)
-    if body and as_json and headers.get(b"content-type") != _JSON:
+    if body and as_json and headers.get(b"content-type") != JSON:
         _check_media_type(headers)
     return body
-
-
-def _check_still_allowed(scope: Scope) -> None:
-    """Raises Unauthenticated if the caller was let in before the body came, and would not be now."""
-    tokens: Tokens = scope["app"].state.controller.tokens
-    if not tokens.still_allows(grant_of(scope)):
-        raise Unauthenticated(reason=NOT_KNOWN)
 
 
 class BodiesRead:
@@ -116,7 +104,7 @@ def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
     """
     given = headers.get(b"content-type")
     kind = None if given is None else given.partition(b";")[0].strip().lower()
-    if kind != _JSON and (kind not in _OF_PROGRAMS or not _SENT_BY_BROWSERS.isdisjoint(headers)):
+    if kind != JSON and (kind not in _OF_PROGRAMS or not _SENT_BY_BROWSERS.isdisjoint(headers)):
         raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
 
 

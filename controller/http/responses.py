@@ -22,7 +22,6 @@ from strandline.wire.streams import (
 to_json: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode  # of any value that msgspec can encode
 EVENTS: Final = b"text/event-stream"
 TYPE_OF_EVENTS: Final = (b"content-type", EVENTS + b"; charset=utf-8")  # as Starlette writes it
-JSON: Final = b"application/json"
 
 
 class JsonAnswer(Response):

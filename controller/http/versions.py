@@ -7,35 +7,48 @@ Strandline-Seen      of a request: the greatest of these that the caller had in 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from controller.controller import Controller
-from controller.http.request_headers import sent_headers
 from strandline.errors import InvalidParameter
 
-SEEN: Final = b"strandline-seen"
-VERSION: Final = b"strandline-version"
-_WELL_MADE: Final = re.compile(rb"[0-9a-zA-Z]{1,32}-[0-9]{1,19}")
+SEEN: Final = "Strandline-Seen"
+VERSION: Final = "Strandline-Version"
+VERSIONED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "headers": {
+            VERSION: {
+                "schema": {"type": "string"},
+                "description": "of the stream that the answer shows; only on stores that several controllers may serve",
+            }
+        }
+    }
+}
+SEEN_HEADER: Final = {
+    "name": SEEN,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "the newest `Strandline-Version` that the caller got: no controller shows it an older state",
+}
+_WELL_MADE: Final = re.compile(r"[0-9a-zA-Z]{1,32}-[0-9]{1,19}")
 
 
-async def catch_up(controller: Controller, stream: str, request: Request) -> None:
+async def catch_up(controller: Controller, stream: str, seen: str | None) -> None:
     """Makes what is in memory of a stream at least as new as what the caller has seen. Raises StoreUnavailable, and
     InvalidParameter for a version that no answer had."""
-    seen = sent_headers(request.scope).get(SEEN)
-    if seen is not None:
-        if not _WELL_MADE.fullmatch(seen):
-            shown = seen.decode("latin-1")
-            raise InvalidParameter(
-                name="Strandline-Seen", value=shown, wanted="it is the Strandline-Version of an answer"
-            )
-        await controller.reading.catch_up(stream, seen)
+    if seen is None:
+        return
+    if not _WELL_MADE.fullmatch(seen):
+        raise InvalidParameter(name=SEEN, value=seen, wanted="it is the Strandline-Version of an answer")
+    await controller.reading.catch_up(stream, seen.encode())
 
 
 def versioned(response: Response, controller: Controller, stream: str) -> Response:
     """The answer, with the version of the stream."""
     version = controller.reading.version_of(stream)
     if version is not None:
-        response.raw_headers.append((VERSION, version))
+        response.raw_headers.append((VERSION.lower().encode(), version))
     return response

@@ -165,7 +165,9 @@ class InProcessController:
         self._open.close()
 
     def _begin(self) -> None:
-        self.app = create_app(self._settings, clock=self.clock, name="test", by_hand=True, limits=self._limits)
+        self.app = create_app(
+            self._settings, clock=self.clock, name="test", by_hand=True, dashboard=False, limits=self._limits
+        )
         lifespan = self.app.router.lifespan_context(self.app)
         self._serving.enter_context(self.portal.wrap_async_context_manager(lifespan))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 
 from controller.http.request_bodies import BodiesRead, read_body
 from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
@@ -54,7 +55,7 @@ def test_a_body_comes_whole_within_its_limit_or_is_refused(
     messages: list[dict[str, Any]], limit: int, expected: Any, slowly: bool
 ) -> None:
     async def read() -> bytes:
-        return await read_body(SCOPE, receiving(*messages, slowly=slowly), limit)
+        return await read_body(Request(dict(SCOPE), receiving(*messages, slowly=slowly)), limit)
 
     if isinstance(expected, bytes):
         assert asyncio.run(read()) == expected
@@ -86,7 +87,9 @@ def test_a_body_must_be_called_json_unless_sent_like_curl(
     headers = [*sent_with, *([] if media_type is None else [(b"content-type", media_type)])]
 
     def read(body: bytes) -> bytes:
-        return asyncio.run(read_body({**SCOPE, "headers": headers}, receiving(part(body, more=False)), as_json=True))
+        return asyncio.run(
+            read_body(Request({**SCOPE, "headers": headers}, receiving(part(body, more=False))), as_json=True)
+        )
 
     assert read(b"") == b""  # there is nothing to be called anything
     if taken:
@@ -100,11 +103,13 @@ def test_the_bodies_of_all_callers_together_are_bounded_and_leave_no_trace() -> 
     half = b"x" * (MEMORY_BYTES // 2)
 
     async def scene() -> None:
-        first = asyncio.ensure_future(read_body(SCOPE, receiving(part(half, more=True)), 99))
+        first = asyncio.ensure_future(read_body(Request(SCOPE, receiving(part(half, more=True))), 99))
         await asyncio.sleep(0)
         with pytest.raises(Overloaded):
-            await read_body(SCOPE, receiving(part(half, more=True), part(b"x", more=True)), 99)
-        assert len(await read_body(SCOPE, receiving(part(half, more=True), part(b"", more=False)), 99)) == len(half)
+            await read_body(Request(SCOPE, receiving(part(half, more=True), part(b"x", more=True))), 99)
+        assert len(await read_body(Request(SCOPE, receiving(part(half, more=True), part(b"", more=False))), 99)) == len(
+            half
+        )
         first.cancel()
 
     for _ in range(2):
@@ -113,7 +118,7 @@ def test_the_bodies_of_all_callers_together_are_bounded_and_leave_no_trace() -> 
 
 def test_who_waits_for_a_body_can_be_cancelled() -> None:
     async def scene() -> None:
-        reading = asyncio.ensure_future(read_body(SCOPE, receiving()))
+        reading = asyncio.ensure_future(read_body(Request(SCOPE, receiving())))
         await asyncio.sleep(0)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):

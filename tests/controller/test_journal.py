@@ -14,6 +14,7 @@ from controller.storage import schema
 from controller.storage.journal import JOURNAL_ENTRIES, JOURNAL_OF_STREAM
 from controller.storage.save import Commit
 from controller.wording import Times
+from strandline.access import Grant, Role
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM = "/v1/streams/s"
@@ -83,6 +84,11 @@ def test_who_acted_is_told_where_the_caller_is_known() -> None:
 @pytest.mark.one_controller
 def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
     told: list[Any] = []
+    make = controller.app.state.controller.tokens.create
+    tokens = {
+        who: controller.portal.call(make, Grant(name=who, role=Role.ADMIN, pattern="*"), None)
+        for who in ("olga", "app", "batch", "oleg", "spark")
+    }
     group, note = "/v1/reader-groups/g", {"writer": "a", "time": 100, "position": {"0": 5}}
     for who, method, path, body, status in (
         ("olga", "PUT", STREAM, CONFIG, 201),
@@ -99,7 +105,7 @@ def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
         ("oleg", "DELETE", STREAM, None, 204),
     ):
         told = controller.told() if method == "DELETE" else told
-        controller.caller = who
+        controller.token = tokens[who]
         controller.call(method, path, body, expect=status)
 
     of_stream = [

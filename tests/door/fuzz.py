@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from controller.http.routes import declared_by
+from controller.http.routes import ROUTES as OF_THE_API
 from controller.storage.tokens import add_token, digest_of, open_tokens
 from strandline.access import Grant, Role
 from strandline.redaction import TOKEN_PREFIX
@@ -43,7 +43,7 @@ NAMES: Final = (
 )  # fmt: skip
 ODD_NAMES: Final = ("ä", "\x1b[2J", "", "%", "\r", " ", "#", "?")
 ROUTES: Final = (
-    *(re.sub(r"{\w+}", "{}", each.name) for each in declared_by() if each.rule is not None),
+    *(re.sub(r"{\w+}", "{}", each.call) for each in OF_THE_API if each.permission is not None),
     *("POST /v1/streams/{}/notes", "POST /v1/streams/{}/time-window") * 5,  # the calls that come most
 )
 PATHS: Final = (

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
 from html import unescape
-from typing import Any
 
 import pytest
 
-from controller.http.documentation import Documentation
 from tests.door.raw import ask
 from tests.served import OwnProcess
 
@@ -65,22 +61,6 @@ def test_the_documentation_has_every_route_and_needs_nothing_else(served: OwnPro
     assert "<script" not in page and "//" not in page.replace("<!doctype", "")
     for named in re.findall(r'href="#(\w+)"', page):
         assert f'id="{named}"' in page
-
-
-def test_the_documentation_is_made_once_however_many_ask_for_it() -> None:
-    made = []
-
-    def describe() -> dict[str, Any]:
-        made.append(threading.current_thread())
-        return {"info": {"title": "T"}, "paths": {}, "components": {"schemas": {}}}
-
-    async def ask_for_it() -> None:
-        documentation = Documentation(describe)
-        first, *others = await asyncio.gather(*(documentation.documents() for _ in range(50)))
-        assert all(each is first for each in others)
-
-    asyncio.run(ask_for_it())
-    assert len(made) == 1 and made[0] is not threading.current_thread()
 
 
 @pytest.mark.parametrize(

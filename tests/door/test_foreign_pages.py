@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.http.routes import declared_by
+from controller.http.routes import ROUTES
 from tests.door.raw import Answer, ask
 from tests.served import OwnProcess
 from tests.tokens.test_serving import create
@@ -146,7 +146,7 @@ def test_no_route_that_changes_something_takes_a_foreign_page(served: OwnProcess
     before = state(served)
     names = {"{stream}": "s", "{group}": "g", "{writer}": "w", "{reader}": "r", "{segment}": "0"}
     routes = [
-        *(each.name for each in declared_by() if each.rule is not None),
+        *(each.call for each in ROUTES if each.permission is not None),
         "POST /sign-in",
         "POST /sign-out",
         "POST /acts/exclude?stream=s&writer=w",

@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controller.app import create_app
 from controller.http.browser_gate import BrowserGate
 from controller.settings import Settings
 from strandline.errors import InvalidConfig, Unauthenticated
@@ -24,7 +23,7 @@ NOTE = {"writer": "w", "time": 1, "position": {"0": 1}}
 @pytest.mark.parametrize("http", ["httptools", "h11"])
 def test_an_unmodified_uvicorn_serves_the_same_application(tmp_path: Path, http: str) -> None:
     variables = {**os.environ, "STRANDLINE_DATABASE": str(tmp_path / "store.db"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "uvicorn", "--factory", "controller.app:from_environment"]
+    command = [sys.executable, "-m", "uvicorn", "--factory", "controller.app:create_app"]
     with subprocess.Popen(
         [*command, "--port", "0", "--http", http], env=variables, cwd=tmp_path, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -39,15 +38,6 @@ def test_an_unmodified_uvicorn_serves_the_same_application(tmp_path: Path, http:
         finally:
             process.terminate()
             process.communicate()
-
-
-@pytest.mark.filterwarnings("ignore:Using .httpx. with")  # of starlette's own client, which wants another package
-def test_fastapis_test_client_is_served(tmp_path: Path) -> None:
-    from fastapi.testclient import TestClient
-
-    application = create_app(Settings(database=str(tmp_path / "store.db")))
-    with TestClient(application, base_url="http://127.0.0.1:8433") as client:
-        assert client.put("/v1/streams/s", json={"segments": 1}).status_code == 201
 
 
 def test_the_environment_has_the_settings_that_the_command_takes() -> None:

@@ -34,6 +34,7 @@ TASKS = [
     "check",
     "retention",
     "behind-a-proxy",
+    "in-your-application",
     "writers-that-come-and-go",
     "windows-that-survive",
     "join-two-streams",

@@ -44,6 +44,7 @@ RUN = {
     "docs/how-to/backfill.md": (SPARK_TASKS,),
     "docs/how-to/backup.md": ("tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",),
     "docs/how-to/behind-a-proxy.md": (TASKS,),
+    "docs/how-to/in-your-application.md": (TASKS,),
     "docs/how-to/chained-jobs.md": (SPARK_TASKS,),
     "docs/how-to/check.md": (TASKS,),
     "docs/how-to/chained-programs.md": (TASKS,),

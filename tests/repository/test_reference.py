@@ -11,7 +11,7 @@ import pytest
 
 from controller.cli import COMMANDS
 from controller.http.bodies import GroupBody
-from controller.http.routes import declared_by
+from controller.http.routes import ROUTES
 from controller.status.metric_families import FAMILIES
 from spark_integration.options import OPTIONS
 from strandline.core.config import StreamConfig
@@ -44,7 +44,7 @@ def test_there_is_no_other_page(pages: dict[str, str], root: Path) -> None:
 
 
 def test_every_route_command_and_code_is_there(pages: dict[str, str]) -> None:
-    assert [each.name for each in declared_by() if f"### `{each.name}`" not in pages["http.md"]] == []
+    assert [each.call for each in ROUTES if f"### `{each.call}`" not in pages["http.md"]] == []
     assert [name for name in COMMANDS if f"## `strandline {name}`" not in pages["command-line.md"]] == []
     assert [code for code in BY_CODE if f"- `{code}` (" not in pages["errors.md"]] == []
 

@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from controller.http.openapi import examples_by_route
+from controller.http.openapi import examples_by_call
 from tools.reference import FOLDER, pages, stale
 from tools.reference.contract import broken_by_the_code
 from tools.reference.examples import FILE, examples
@@ -26,7 +26,7 @@ def main() -> int:
         return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     FILE.write_text(examples())
-    examples_by_route.cache_clear()
+    examples_by_call.cache_clear()
     for name, text in pages().items():
         (FOLDER / name).write_text(text)
     return 0

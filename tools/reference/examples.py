@@ -11,8 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from controller.http.declared import JSON
-from controller.http.routes import declared_by
+from controller.http.routes import ROUTES
 from strandline.testing import NOON, InProcessController
 
 FILE: Final = Path(__file__).resolve().parents[2] / "controller" / "http" / "examples.json"
@@ -49,9 +48,7 @@ class _Caller:
         self.controller = controller
         self.found: Examples = {}
         self._identities: dict[str, str] = {}  # of streams, as the examples have them
-        self._routes = {
-            re.compile(f"{each.method} {_PARAMETER.sub('[^/]+', each.path)}"): each for each in declared_by()
-        }
+        self._routes = {re.compile(_PARAMETER.sub("[^/]+", each.call)): each for each in ROUTES}
 
     def __call__(self, call: str, body: object = None, name: str | None = "example") -> None:
         method, path = call.split(" ")
@@ -64,8 +61,8 @@ class _Caller:
         example: dict[str, Any] = {"name": name, "call": call}
         if body is not None:
             example["body"] = body
-        shown = self._named(_in_order(answer.json())) if route.media_type == JSON else _events_in_order(answer.text)
-        self.found.setdefault(route.name, []).append({**example, "status": answer.status_code, "answer": shown})
+        shown = self._named(_in_order(answer.json())) if route.answers else _events_in_order(answer.text)
+        self.found.setdefault(route.call, []).append({**example, "status": answer.status_code, "answer": shown})
 
     def _named(self, answer: Any) -> Any:
         """The same with identities that do not change from run to run."""

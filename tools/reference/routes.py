@@ -140,7 +140,7 @@ def _answered(operation: Mapping[str, Any], *, shown: bool) -> Iterator[str]:
 
 def _when(response: Mapping[str, Any]) -> str:
     wording: str = response["description"]
-    return "" if wording == "Done" else f" ({wording[0].lower()}{wording[1:]})"
+    return "" if wording == "Successful Response" else f" ({wording[0].lower()}{wording[1:]})"
 
 
 def _answers(paths: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:

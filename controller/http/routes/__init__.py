@@ -1,9 +1,7 @@
 """The routes of the API, by what they are about."""
 
-from collections.abc import Iterable
 from typing import Final
 
-from controller.http.declared import DeclaredRoute, Routes
 from controller.http.routes import (
     controllers,
     groups,
@@ -16,6 +14,7 @@ from controller.http.routes import (
     streams,
     writers,
 )
+from controller.http.shapes import ShapedRoute
 
 # They are searched in this order.
 ROUTERS: Final = tuple(
@@ -35,6 +34,8 @@ ROUTERS: Final = tuple(
 )
 
 
-def declared_by(routers: Iterable[Routes] = ROUTERS) -> list[DeclaredRoute]:
-    """All declared routes."""
-    return [route for each in routers for route in each.declared]
+ROUTES: Final = tuple(route for each in ROUTERS for route in each.routes if isinstance(route, ShapedRoute))
+# Their handlers take the request alone, and are served by plain routes in front of the others.
+HOT: Final = tuple(
+    each for each in ROUTES if each.handler in (notes.notes, notes.notes_of_several_streams, marks.time_window)
+)

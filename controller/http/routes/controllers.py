@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import Response
-
-from controller.http.declared import Routes, RuleScope
+from controller.http.callers import Over, permit
 from controller.http.dependencies import Served
-from controller.http.responses import answer
+from controller.http.shapes import shaped_router
 from strandline.access import Role
 from strandline.wire.controllers import ControllersReply
 
-router = Routes("controllers")
+router = shaped_router("controllers")
 
 
-@router.declare(
-    "GET /v1/controllers",
-    "List the controllers that serve the store",
-    Role.READER,
-    RuleScope.EVERY,
-    gives=[ControllersReply],
+@router.get(
+    "/v1/controllers", summary="List the controllers that serve the store", dependencies=permit(Role.READER, Over.EVERY)
 )
-async def list_controllers(controller: Served) -> Response:
-    return answer(await controller.controllers())
+async def list_controllers(controller: Served) -> ControllersReply:
+    return await controller.controllers()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import Request, Response
+from fastapi import Response
 from msgspec import UNSET
 
 from controller.commit.store import after_commit
-from controller.controller import Controller
 from controller.groups.loaded_group import LoadedGroup
-from controller.http.auth import check_group, check_streams
 from controller.http.bodies import (
     AcquireBody,
     GroupBody,
@@ -22,21 +20,16 @@ from controller.http.bodies import (
     StartBody,
 )
 from controller.http.body_errors import what_is_wrong
-from controller.http.declared import Routes, RuleScope
+from controller.http.callers import CallerName, Calling, Over, permit
 from controller.http.dependencies import (
     DEFAULT_LIMIT,
     THERE_ALREADY,
     After,
-    Body,
-    Caller,
-    Granted,
     Limit,
     Served,
-    Wrong,
     names_page,
-    read_as,
 )
-from controller.http.responses import answer
+from controller.http.shapes import sent, shaped_router
 from strandline.access import Role
 from strandline.core.config import checked
 from strandline.core.note import check_position, check_time
@@ -61,156 +54,144 @@ from strandline.wire.groups import (
 )
 from strandline.wire.shapes import convert
 
-router = Routes("reader groups", prefix="/v1/reader-groups")
+router = shaped_router("reader groups", prefix="/v1/reader-groups")
 
 
-@router.declare(
-    "PUT /{group}",
-    "Create a reader group",
-    Role.READER,
-    RuleScope.GROUP,
-    takes=[GroupBody],
-    gives=[GroupDescription],
-    status=201,
-    also=THERE_ALREADY,
-    says="It is new",
+@router.put(
+    "/{group}",
+    summary="Create a reader group",
+    dependencies=permit(Role.READER, Over.GROUP),
+    status_code=201,
+    response_description="It is new",
+    responses=THERE_ALREADY,
 )
-async def create(group: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, GroupBody, InvalidConfig)
+async def create(
+    group: str,
+    body: Annotated[GroupBody, sent(GroupBody, InvalidConfig)],
+    controller: Served,
+    caller: Calling,
+    response: Response,
+) -> GroupDescription:
     settings = GroupSettings(streams=tuple(body.streams), start=_start(body.start), **_settings(body))
-    check_streams(request.scope, settings.streams)
-    created = await controller.groups.create(group, settings, by)
+    caller.check_streams(Role.READER, settings.streams)
+    created = await controller.groups.create(group, settings, caller.name)
+    response.status_code = 201 if created else 200
     with after_commit():
         loaded = await controller.groups.get(group)
-    return answer(describe(loaded, controller.clock.moment()), 201 if created else 200)
+    return describe(loaded, controller.clock.moment())
 
 
-@router.declare("GET", "List the reader groups", Role.READER, RuleScope.EACH, gives=[GroupNames])
-async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
-    names, following = await names_page(controller.groups.streams_by_name, after, limit, grant)
-    return answer(GroupNames(tuple(names), following))
+@router.get("", summary="List the reader groups", dependencies=permit(Role.READER, Over.EACH))
+async def list_names(
+    controller: Served, caller: Calling, after: After = "", limit: Limit = DEFAULT_LIMIT
+) -> GroupNames:
+    names, following = await names_page(controller.groups.streams_by_name, after, limit, caller.grant)
+    return GroupNames(tuple(names), following)
 
 
-@router.declare("GET /{group}", "Describe a reader group", Role.READER, RuleScope.GROUP, gives=[GroupDescription])
-async def get(group: str, controller: Served) -> Response:
-    return answer(describe(await controller.groups.get(group), controller.clock.moment()))
+@router.get("/{group}", summary="Describe a reader group", dependencies=permit(Role.READER, Over.GROUP))
+async def get(group: str, controller: Served) -> GroupDescription:
+    return describe(await controller.groups.get(group), controller.clock.moment())
 
 
-@router.declare(
-    "PATCH /{group}",
-    "Change a reader group's streams and settings",
-    Role.READER,
-    RuleScope.GROUP,
-    takes=[GroupChangesBody],
-    gives=[GroupDescription],
+@router.patch(
+    "/{group}", summary="Change a reader group's streams and settings", dependencies=permit(Role.READER, Over.GROUP)
 )
-async def configure(group: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await _read_for(group, controller, request, GroupChangesBody, InvalidConfig)
+async def configure(
+    group: str,
+    body: Annotated[GroupChangesBody, sent(GroupChangesBody, InvalidConfig)],
+    controller: Served,
+    caller: Calling,
+) -> GroupDescription:
     changes = _settings(body)
     if body.streams is not UNSET:
-        check_streams(request.scope, body.streams)
+        caller.check_streams(Role.READER, body.streams)
         changes["streams"] = tuple(body.streams)
     start = None if body.start is UNSET else _start(body.start)
-    await controller.groups.configure(group, changes, start, by)
+    await controller.groups.configure(group, changes, start, caller.name)
     with after_commit():
         loaded = await controller.groups.get(group)
-    return answer(describe(loaded, controller.clock.moment()))
+    return describe(loaded, controller.clock.moment())
 
 
-@router.declare("DELETE /{group}", "Delete a reader group", Role.READER, RuleScope.GROUP, status=204)
-async def delete(group: str, controller: Served, by: Caller) -> Response:
+@router.delete(
+    "/{group}", summary="Delete a reader group", dependencies=permit(Role.READER, Over.GROUP), status_code=204
+)
+async def delete(group: str, controller: Served, by: CallerName) -> None:
     await controller.groups.delete(group, by)
-    return Response(status_code=204)
 
 
-@router.declare(
-    "GET /{group}/time-window", "The time window of a group", Role.READER, RuleScope.GROUP, gives=[GroupWindow]
+@router.get("/{group}/time-window", summary="The time window of a group", dependencies=permit(Role.READER, Over.GROUP))
+async def time_window(group: str, controller: Served) -> GroupWindow:
+    return await controller.groups.window(group)
+
+
+@router.get(
+    "/{group}/lag",
+    summary="How far a group is behind in time, segment by segment",
+    dependencies=permit(Role.READER, Over.GROUP),
 )
-async def time_window(group: str, controller: Served) -> Response:
-    return answer(await controller.groups.window(group))
+async def lag(group: str, controller: Served) -> GroupLag:
+    return await controller.groups.lag(group)
 
 
-@router.declare(
-    "GET /{group}/lag",
-    "How far a group is behind in time, segment by segment",
-    Role.READER,
-    RuleScope.GROUP,
-    gives=[GroupLag],
+@router.put(
+    "/{group}/readers/{reader}",
+    summary="Register a reader, or, with its epoch, report how far it has read",
+    dependencies=permit(Role.READER, Over.GROUP),
 )
-async def lag(group: str, controller: Served) -> Response:
-    return answer(await controller.groups.lag(group))
-
-
-@router.declare(
-    "PUT /{group}/readers/{reader}",
-    "Register a reader, or, with its epoch, report how far it has read",
-    Role.READER,
-    RuleScope.GROUP,
-    takes=[ReaderBody],
-    needs_body=False,
-    gives=[ReaderAnswer],
-)
-async def report(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await _read_for(group, controller, request, ReaderBody, InvalidNote, empty=ReaderBody())
+async def report(
+    group: str,
+    reader: str,
+    body: Annotated[ReaderBody, sent(ReaderBody, InvalidNote, empty=ReaderBody())],
+    controller: Served,
+    by: CallerName,
+) -> ReaderAnswer:
     if body.epoch is None:
         if body.settled is not None:
             wanted = "left out: a reader that registers begins at its settled position, which is in `positions`"
             raise InvalidNote(name="settled", value=body.settled, wanted=wanted)
-        reply = await controller.groups.register(group, reader, body.positions, by)
-    else:
-        reply = await controller.groups.report(group, reader, body.epoch, body.positions, body.settled)
-    return answer(reply)
+        return await controller.groups.register(group, reader, body.positions, by)
+    return await controller.groups.report(group, reader, body.epoch, body.positions, body.settled)
 
 
-@router.declare(
-    "POST /{group}/readers/{reader}/acquire",
-    "Take free segments, those furthest behind first",
-    Role.READER,
-    RuleScope.GROUP,
-    takes=[AcquireBody],
-    gives=[ReaderAnswer],
+@router.post(
+    "/{group}/readers/{reader}/acquire",
+    summary="Take free segments, those furthest behind first",
+    dependencies=permit(Role.READER, Over.GROUP),
 )
-async def acquire(group: str, reader: str, request: Request, controller: Served) -> Response:
-    body = await _read_for(group, controller, request, AcquireBody, InvalidNote)
+async def acquire(
+    group: str, reader: str, body: Annotated[AcquireBody, sent(AcquireBody, InvalidNote)], controller: Served
+) -> ReaderAnswer:
     if body.max < 0:
         raise InvalidNote(name="max", value=body.max, wanted="how many segments at most, 0 or more")
-    return answer(await controller.groups.acquire(group, reader, body.epoch, body.max))
+    return await controller.groups.acquire(group, reader, body.epoch, body.max)
 
 
-@router.declare(
-    "POST /{group}/readers/{reader}/release",
-    "Give segments up, each at a position",
-    Role.READER,
-    RuleScope.GROUP,
-    takes=[ReleaseBody],
-    gives=[ReaderAnswer],
+@router.post(
+    "/{group}/readers/{reader}/release",
+    summary="Give segments up, each at a position",
+    dependencies=permit(Role.READER, Over.GROUP),
 )
-async def release(group: str, reader: str, request: Request, controller: Served) -> Response:
-    body = await _read_for(group, controller, request, ReleaseBody, InvalidNote)
-    reply = await controller.groups.release(group, reader, body.epoch, body.positions, body.settled)
-    return answer(reply)
+async def release(
+    group: str, reader: str, body: Annotated[ReleaseBody, sent(ReleaseBody, InvalidNote)], controller: Served
+) -> ReaderAnswer:
+    return await controller.groups.release(group, reader, body.epoch, body.positions, body.settled)
 
 
-@router.declare(
-    "POST /{group}/readers/{reader}/offline",
-    "Put a dead reader's segments back to what was processed",
-    Role.READER,
-    RuleScope.GROUP,
-    takes=[OfflineBody],
-    gives=[OfflineReply],
+@router.post(
+    "/{group}/readers/{reader}/offline",
+    summary="Put a dead reader's segments back to what was processed",
+    dependencies=permit(Role.READER, Over.GROUP),
 )
-async def offline(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await _read_for(group, controller, request, OfflineBody, InvalidNote)
-    return answer(OfflineReply(await controller.groups.offline(group, reader, body.positions, by)))
-
-
-async def _read_for(
-    group: str, controller: Controller, request: Request, kind: type[Body], wrong: Wrong, *, empty: Body | None = None
-) -> Body:
-    """The body of a call to a group. Another group may have its name by the time that it is here."""
-    body = await read_as(request, kind, wrong, empty=empty)
-    await check_group(request.scope, controller, group)
-    return body
+async def offline(
+    group: str,
+    reader: str,
+    body: Annotated[OfflineBody, sent(OfflineBody, InvalidNote)],
+    controller: Served,
+    by: CallerName,
+) -> OfflineReply:
+    return OfflineReply(await controller.groups.offline(group, reader, body.positions, by))
 
 
 def describe(loaded: LoadedGroup, moment: Moment) -> GroupDescription:

@@ -6,11 +6,11 @@ import re
 from dataclasses import fields
 from typing import Annotated, Any, Final
 
-from fastapi import Query, Response
+from fastapi import Query
 
-from controller.http.declared import Routes, RuleScope
-from controller.http.dependencies import DEFAULT_LIMIT, Granted, Limit, Seq, Served
-from controller.http.responses import answer
+from controller.http.callers import Calling, Over, permit
+from controller.http.dependencies import DEFAULT_LIMIT, Limit, Seq, Served
+from controller.http.shapes import shaped_router
 from controller.status.journal_reads import JOURNAL_SEARCH_CHARACTERS, JOURNAL_WORDS, JournalSlice
 from controller.storage.journal import EntryPlace, StoredEntry, Wanted
 from strandline.access import EVERYTHING, PATTERN, Role
@@ -19,17 +19,17 @@ from strandline.limits import TIME_BOUND_MS
 from strandline.names import NAME
 from strandline.wire.journal import TOPICS, JournalEntry, JournalPage, JournalsPage, StreamJournalEntry
 
-router = Routes("journal")
+router = shaped_router("journal")
 
 _PLACE: Final = re.compile(rf"(\d{{1,16}})\.(\d{{1,16}})\.((?:{NAME.pattern})?)")
 
 
-@router.declare(
-    "GET /v1/journal", "What happened to all streams, newest first", Role.READER, RuleScope.EACH, gives=[JournalsPage]
+@router.get(
+    "/v1/journal", summary="What happened to all streams, newest first", dependencies=permit(Role.READER, Over.EACH)
 )
 async def of_all(
     controller: Served,
-    grant: Granted,
+    caller: Calling,
     topic: Annotated[list[str], Query(description="only on these topics", default_factory=list)],
     stream: Annotated[str, Query(description="only of streams that this name, or pattern with *, fits")] = EVERYTHING,
     search: Annotated[str, Query(description="only with these words, in any order, anywhere in an entry")] = "",
@@ -40,7 +40,7 @@ async def of_all(
     until: Annotated[int | None, Query(ge=0, lt=TIME_BOUND_MS, description="only of before this moment")] = None,
     before: Annotated[str, Query(description="the page begins after this place: the `next` of the page before")] = "",
     limit: Limit = DEFAULT_LIMIT,
-) -> Response:
+) -> JournalsPage:
     if PATTERN.fullmatch(stream) is None:
         raise InvalidParameter(name="stream", value=stream, wanted="a name, in which * stands for any characters")
     for each in topic:
@@ -52,14 +52,12 @@ async def of_all(
         raise InvalidParameter(name="search", value=search, wanted=wanted)
     if not all(word.isprintable() for word in words):
         raise InvalidParameter(name="search", value=search, wanted="words of characters that can be printed")
-    patterns = (stream,) if grant is None else (stream, grant.pattern)
+    patterns = (stream,) if caller.grant is None else (stream, caller.grant.pattern)
     wanted_entries = Wanted(patterns=patterns, topics=tuple(topic), words=words, since=since, until=until)
     found = await controller.journals.of_all(wanted_entries, _place(before), limit)
     entries = tuple(StreamJournalEntry(stream=name, **_fields(entry)) for name, entry in found.entries)
     following = found.next
-    return answer(
-        JournalsPage(entries, None if following is None else f"{following.at}.{following.seq}.{following.stream}")
-    )
+    return JournalsPage(entries, None if following is None else f"{following.at}.{following.seq}.{following.stream}")
 
 
 def _place(before: str) -> EntryPlace | None:
@@ -71,20 +69,18 @@ def _place(before: str) -> EntryPlace | None:
     return EntryPlace(int(found[1]), found[3], int(found[2]))
 
 
-@router.declare("GET /v1/streams/{stream}/journal", "What happened to a stream", Role.READER, gives=[JournalPage])
-async def of_stream(stream: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> Response:
-    return answer(_shaped(await controller.journals.of_stream(stream, after, limit)))
+@router.get("/v1/streams/{stream}/journal", summary="What happened to a stream", dependencies=permit(Role.READER))
+async def of_stream(stream: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> JournalPage:
+    return _shaped(await controller.journals.of_stream(stream, after, limit))
 
 
-@router.declare(
-    "GET /v1/reader-groups/{group}/journal",
-    "What happened to a reader group",
-    Role.READER,
-    RuleScope.GROUP,
-    gives=[JournalPage],
+@router.get(
+    "/v1/reader-groups/{group}/journal",
+    summary="What happened to a reader group",
+    dependencies=permit(Role.READER, Over.GROUP),
 )
-async def of_group(group: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> Response:
-    return answer(_shaped(await controller.journals.of_group(group, after, limit)))
+async def of_group(group: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> JournalPage:
+    return _shaped(await controller.journals.of_group(group, after, limit))
 
 
 def _shaped(page: JournalSlice) -> JournalPage:

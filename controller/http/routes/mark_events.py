@@ -16,16 +16,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Any, Final, assert_never
 
 from fastapi import Header, Response
 from starlette.types import Receive, Scope, Send
 
 from controller.controller import Controller
-from controller.http.declared import Routes
-from controller.http.dependencies import Caller, Key, Seq, Served
+from controller.http.callers import CallerName, permit
+from controller.http.dependencies import Key, Seq, Served
 from controller.http.request_bodies import until_left
 from controller.http.responses import EVENTS, event_of_end, to_json
+from controller.http.shapes import shaped_router
 from controller.streams.mark_feed import FeedEvent, FeedOver, NewMarks, Resting, StillHere
 from strandline.access import Role
 from strandline.core.mark import Mark
@@ -37,24 +38,27 @@ from strandline.wire.streams import wire_mark
 
 EVENT_SEND_DEADLINE_S: Final = 30  # a client that reads nothing for so long is disconnected
 
-router = Routes("marks", prefix="/v1/streams/{stream}")
+router = shaped_router("marks", prefix="/v1/streams/{stream}")
 
 MEDIA_TYPE = EVENTS.decode()
-OVER = {204: "The stream is sealed, and has no marks after that seq"}
+OVER: Final[dict[int | str, dict[str, Any]]] = {
+    204: {"description": "The stream is sealed, and has no marks after that seq"}
+}
+STREAMED: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}}
 
 
-@router.declare(
-    "GET /marks/live",
-    "The marks after a seq, then each as it is made",
-    Role.READER,
-    media_type=MEDIA_TYPE,
-    says="Server-sent events, without end",
-    also=OVER,
+@router.get(
+    "/marks/live",
+    summary="The marks after a seq, then each as it is made",
+    dependencies=permit(Role.READER),
+    response_description="Server-sent events, without end",
+    response_class=Response,
+    responses={**STREAMED, **OVER},
 )
 async def live_marks(
     stream: str,
     controller: Served,
-    caller: Caller,
+    caller: CallerName,
     key: Key = DEFAULT_KEY,
     after: Seq = 0,
     last_event_id: Annotated[str | None, Header(description="the id of the last event that was received")] = None,

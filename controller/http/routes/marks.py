@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Query, Request, Response
 from msgspec import UNSET
 
 from controller.controller import Controller
 from controller.http.bodies import EvaluateBody, WindowBody
-from controller.http.declared import Routes
-from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, body_as, read_as
+from controller.http.callers import check_still_allowed, permit
+from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Seen, Served
 from controller.http.request_bodies import read_body, well_made
 from controller.http.responses import answer, around, mark_or_null
-from controller.http.versions import catch_up, versioned
+from controller.http.shapes import STREAM, JsonBody, sent, shaped_router, taking
+from controller.http.versions import SEEN, SEEN_HEADER, VERSIONED, catch_up, versioned
 from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidNote
@@ -29,27 +30,27 @@ from strandline.wire.streams import (
     window_reply,
 )
 
-router = Routes("marks", prefix="/v1/streams/{stream}")
+router = shaped_router("marks", prefix="/v1/streams/{stream}")
 _window_body = decoder_of(WindowBody)
+_BODY: Final = JsonBody(WindowBody, InvalidNote)
 
 
-@router.declare(
-    "POST /time-window",
-    "The time window at a position",
-    Role.READER,
-    takes=[WindowBody],
-    gives=[WindowReply],
-    versioned=True,
-    hot=True,
+@router.post(
+    "/time-window",
+    summary="The time window at a position",
+    dependencies=permit(Role.READER),
+    responses=VERSIONED,
+    openapi_extra=taking(_BODY.shape.__name__, parameters=[STREAM, SEEN_HEADER]),
 )
-async def time_window(request: Request) -> Response:
+async def time_window(request: Request) -> Annotated[Response, WindowReply]:
     controller: Controller = request.app.state.controller
-    body = await read_body(request.scope, request.receive, as_json=True)
-    asked = well_made(_window_body, body, _count_names) or await body_as(request, WindowBody, body, InvalidNote)
+    body = await read_body(request, as_json=True)
+    await check_still_allowed(request)
+    asked = well_made(_window_body, body, _count_names) or await _BODY.value_of(request, body)
     key = DEFAULT_KEY if asked.key is UNSET else asked.key
     meant = None if asked.identity is UNSET else asked.identity
     stream = request.path_params["stream"]
-    await catch_up(controller, stream, request)
+    await catch_up(controller, stream, request.headers.get(SEEN))
     window, identity = await controller.reading.window_of(stream, key, asked.position, meant)
     return versioned(answer(window_reply(window, identity)), controller, stream)
 
@@ -58,64 +59,61 @@ def _count_names(asked: WindowBody) -> int:
     return 1 + len(asked.position) + (asked.key is not UNSET) + (asked.identity is not UNSET)
 
 
-@router.declare(
-    "GET /marks",
-    "The marks after a seq, oldest first; waits for the next one if asked to",
-    Role.READER,
-    gives=[MarksPage],
-    versioned=True,
+@router.get(
+    "/marks",
+    summary="The marks after a seq, oldest first; waits for the next one if asked to",
+    dependencies=permit(Role.READER),
+    responses=VERSIONED,
 )
 async def marks(
     stream: str,
     controller: Served,
-    request: Request,
+    response: Response,
     key: Key = DEFAULT_KEY,
     after: Annotated[int, Query(ge=0, lt=TIME_BOUND_MS)] = 0,
     limit: Limit = DEFAULT_LIMIT,
     wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
-) -> Response:
-    await catch_up(controller, stream, request)
-    return versioned(answer(await controller.reading.marks(stream, key, after, limit, wait_ms)), controller, stream)
+    seen: Seen = None,
+) -> MarksPage:
+    await catch_up(controller, stream, seen)
+    page = await controller.reading.marks(stream, key, after, limit, wait_ms)
+    versioned(response, controller, stream)
+    return page
 
 
-@router.declare(
-    "GET /marks/at",
-    "The marks around a time, and where reading from it begins; waits until everything older is there if asked to",
-    Role.READER,
-    gives=[MarksAt],
-    versioned=True,
+@router.get(
+    "/marks/at",
+    summary="The marks around a time, and where reading from it begins; waits for all that is older if asked to",
+    dependencies=permit(Role.READER),
+    responses=VERSIONED,
 )
 async def marks_at(
     stream: str,
     controller: Served,
-    request: Request,
+    response: Response,
     time: Annotated[int, Query(gt=-TIME_BOUND_MS, lt=TIME_BOUND_MS)],
     key: Key = DEFAULT_KEY,
     wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
     allow_incomplete: Annotated[bool, Query(description="do not wait for writers that marks leave out")] = False,
-) -> Response:
-    await catch_up(controller, stream, request)
+    seen: Seen = None,
+) -> MarksAt:
+    await catch_up(controller, stream, seen)
     found = await controller.reading.at(stream, key, time, wait_ms, allow_incomplete=allow_incomplete)
-    return versioned(answer(around(found)), controller, stream)
+    versioned(response, controller, stream)
+    return around(found)
 
 
-@router.declare(
-    "POST /marks",
-    "Make a mark now, if one is possible",
-    Role.READER,
-    takes=[EvaluateBody],
-    needs_body=False,
-    gives=[EvaluatedReply],
-)
-async def evaluate(stream: str, request: Request, controller: Served) -> Response:
-    body = await read_as(request, EvaluateBody, empty=EvaluateBody())
+@router.post("/marks", summary="Make a mark now, if one is possible", dependencies=permit(Role.READER))
+async def evaluate(
+    stream: str, body: Annotated[EvaluateBody, sent(EvaluateBody, empty=EvaluateBody())], controller: Served
+) -> EvaluatedReply:
     mark, holder, graph = await controller.streams.evaluate(stream, check_key(body.key))
     held_by = None if holder is None else holder_reply(holder)
-    return answer(EvaluatedReply(mark=mark_or_null(mark, graph), held_by=held_by))
+    return EvaluatedReply(mark=mark_or_null(mark, graph), held_by=held_by)
 
 
-@router.declare(
-    "GET /segments/{segment}/time-index", "Offset and time within a segment", Role.READER, gives=[TimeIndexPage]
+@router.get(
+    "/segments/{segment}/time-index", summary="Offset and time within a segment", dependencies=permit(Role.READER)
 )
 async def time_index(
     stream: str,
@@ -125,6 +123,6 @@ async def time_index(
     from_offset: Annotated[int, Query(ge=0, lt=OFFSET_BOUND)] = 0,
     token: Annotated[int | None, Query(ge=0, lt=TIME_BOUND_MS, description="that of the call before")] = None,
     limit: Limit = DEFAULT_LIMIT,
-) -> Response:
+) -> TimeIndexPage:
     entries, token = await controller.indexing.time_index(stream, segment, key, from_offset, token, limit)
-    return answer(TimeIndexPage(tuple(entries), token))
+    return TimeIndexPage(tuple(entries), token)

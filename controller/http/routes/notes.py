@@ -6,42 +6,41 @@ The smallest request first would let a large one wait for ever.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import Request, Response
 
-from controller.http.declared import Routes, RuleScope
+from controller.http.callers import Over, permit
 from controller.http.notes import OF_SEVERAL_STREAMS, take_notes
 from controller.http.responses import JsonAnswer
-from controller.http.versions import versioned
+from controller.http.shapes import STREAM, shaped_router, taking
+from controller.http.versions import VERSIONED, versioned
 from strandline.access import Role
 from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults
 
-router = Routes("notes")
+router = shaped_router("notes")
 
 
-@router.declare(
-    "POST /v1/streams/{stream}/notes",
-    "Note a time",
-    Role.WRITER,
-    takes=["Note", "Notes"],
-    gives=[NoteReply, KeyedNoteReply, NoteResults],
-    says="An answer, or one result for each of many",
-    hot=True,
+@router.post(
+    "/v1/streams/{stream}/notes",
+    summary="Note a time",
+    dependencies=permit(Role.WRITER),
+    response_description="An answer, or one result for each of many",
+    responses=VERSIONED,
+    openapi_extra=taking("Note", "Notes", parameters=[STREAM]),
 )
-async def notes(request: Request) -> Response:
+async def notes(request: Request) -> Annotated[Response, NoteReply | KeyedNoteReply | NoteResults]:
     stream = request.path_params["stream"]
     taken = JsonAnswer(await take_notes(stream, request))
     return versioned(taken, request.app.state.controller, stream)
 
 
-@router.declare(
-    f"POST {OF_SEVERAL_STREAMS}",
-    "Note times in several streams",
-    Role.WRITER,
-    RuleScope.EACH,
-    takes=["StreamNotes"],
-    gives=[NoteResults],
-    says="One result for each",
-    hot=True,
+@router.post(
+    OF_SEVERAL_STREAMS,
+    summary="Note times in several streams",
+    dependencies=permit(Role.WRITER, Over.EACH),
+    response_description="One result for each",
+    openapi_extra=taking("StreamNotes"),
 )
-async def notes_of_several_streams(request: Request) -> Response:
+async def notes_of_several_streams(request: Request) -> Annotated[Response, NoteResults]:
     return JsonAnswer(await take_notes(None, request))

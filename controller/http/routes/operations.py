@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from controller.http.declared import Routes, RuleScope
+from controller.http.callers import Over, permit
 from controller.http.dependencies import Served
 from controller.http.metrics_text import CONTENT_TYPE, MetricsText
-from controller.http.responses import answer
+from controller.http.shapes import shaped_router
 from strandline.access import Role
 from strandline.wire.operations import ClockReply, Health, ReadyReply
 
-router = Routes("operations")
+router = shaped_router("operations")
 
 
-@router.declare("GET /healthz", "Whether the process answers", None, gives=[Health])
-async def health() -> Response:
-    return answer(Health())
+@router.get("/healthz", summary="Whether the process answers")
+async def health() -> Health:
+    return Health()
 
 
-@router.declare(
-    "GET /readyz", "Whether the store is reachable and its schema current; how the clock is", None, gives=[ReadyReply]
-)
-async def ready(controller: Served) -> Response:
+@router.get("/readyz", summary="Whether the store is reachable and its schema current; how the clock is")
+async def ready(controller: Served) -> ReadyReply:
     await controller.check_ready()
     clock = controller.clock
-    return answer(ReadyReply(clock=ClockReply(state=clock.state, host_ahead_ms=clock.host_ahead_ms)))
+    return ReadyReply(clock=ClockReply(state=clock.state, host_ahead_ms=clock.host_ahead_ms))
 
 
-@router.declare(
-    "GET /metrics",
-    "The metrics, for Prometheus",
-    Role.READER,
-    RuleScope.EVERY,
-    media_type=CONTENT_TYPE,
-    says="Prometheus' text format",
+@router.get(
+    "/metrics",
+    summary="The metrics, for Prometheus",
+    dependencies=permit(Role.READER, Over.EVERY),
+    response_description="Prometheus' text format",
+    responses={200: {"content": {CONTENT_TYPE: {"schema": {"type": "string"}}}}},
+    response_class=Response,
 )
 async def metrics(request: Request) -> Response:
     exposition: MetricsText = request.app.state.exposition

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Query
 
 from controller.controller import Controller
-from controller.http.auth import check_streams
-from controller.http.declared import Routes, RuleScope
-from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page
-from controller.http.responses import answer
+from controller.http.callers import Calling, Over, permit
+from controller.http.dependencies import DEFAULT_LIMIT, After, Limit, Served, names_page
+from controller.http.shapes import shaped_router
 from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
 from controller.status.stream_status import by_trouble
 from strandline.access import EVERYTHING, Grant, Role
@@ -20,7 +19,7 @@ from strandline.errors import InvalidParameter, UnknownStream
 from strandline.names import check_name
 from strandline.wire import status as wire
 
-router = Routes("operations")
+router = shaped_router("operations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +29,29 @@ class _StatusPage:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-@router.declare(
-    "GET /v1/status",
-    "Show the status of streams, groups and the controller",
-    Role.READER,
-    RuleScope.EACH,
-    gives=[wire.StatusPage],
+@router.get(
+    "/v1/status",
+    summary="Show the status of streams, groups and the controller",
+    dependencies=permit(Role.READER, Over.EACH),
 )
 async def get_status(
-    request: Request,
     controller: Served,
-    grant: Granted,
+    caller: Calling,
     stream: Annotated[list[str], Query(description="only these streams, and their groups", default_factory=list)],
     group: Annotated[list[str], Query(description="only these reader groups, beside those", default_factory=list)],
     after: After = "",
     limit: Limit = DEFAULT_LIMIT,
     trouble: Annotated[bool, Query(description="only streams in trouble, the worst first: one page of them")] = False,
-) -> Response:
+) -> wire.StatusPage:
     if trouble and after:  # their order changes from one time to the next
         raise InvalidParameter(name="after", value=after, wanted="left out where those in trouble are asked for")
     reason, stored = await controller.readiness()
     status = controller.status
-    may_see = _everything if grant is None else grant.allows
+    may_see = caller.may_see
     named = sorted({check_name("group", name) for name in group})
     if stream or named:
         names = sorted({check_name("stream", name) for name in stream})
-        check_streams(request.scope, names)
+        caller.check_streams(Role.READER, names)
         found = await status.of_streams(names)
         groups = await status.of_groups(names, named) if stored else GroupsFound()
         groups = groups.allowed(may_see)
@@ -63,12 +59,12 @@ async def get_status(
         page = _worst(found, limit, may_see) if trouble else _following(found, after, limit)
     else:
         overview = await status.overview(stored=stored)
-        summary = await status.summary(EVERYTHING if grant is None else grant.pattern, stored=stored)
+        summary = await status.summary(EVERYTHING if caller.grant is None else caller.grant.pattern, stored=stored)
         groups = overview.groups.allowed(may_see)
         if trouble:
             page = _worst(overview, limit, may_see)
         else:
-            page = await _by_name(controller, after, limit, grant, stored=stored)
+            page = await _by_name(controller, after, limit, caller.grant, stored=stored)
     shown = {each.stream for each in page.streams} | page.unread.keys()
 
     def shows(group: str, streams: Iterable[str]) -> bool:
@@ -93,11 +89,7 @@ async def get_status(
             if shows(name, each.streams) or each.code == UnknownStream.code  # a deleted stream is on no page
         },
     )
-    return answer(reply)
-
-
-def _everything(_: str) -> bool:
-    return True
+    return reply
 
 
 def _worst(found: StreamsFound, limit: int, may_see: Callable[[str], bool]) -> _StatusPage:

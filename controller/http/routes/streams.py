@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import Request, Response
+from fastapi import Response
 from msgspec import UNSET
 
 from controller.commit.store import after_commit
-from controller.http.auth import check_writer, grant_of
 from controller.http.bodies import (
     ScaleBody,
     SealBody,
@@ -22,19 +21,16 @@ from controller.http.bodies import (
     TruncateBody,
 )
 from controller.http.body_errors import what_is_wrong
-from controller.http.declared import Routes, RuleScope
+from controller.http.callers import CallerName, Calling, Over, permit
 from controller.http.dependencies import (
     DEFAULT_LIMIT,
     THERE_ALREADY,
     After,
-    Caller,
-    Granted,
     Limit,
     Served,
     names_page,
-    read_as,
 )
-from controller.http.responses import answer
+from controller.http.shapes import sent, shaped_router
 from controller.records.journal import JOURNAL_NAMES, AdminAction, few
 from controller.streams.loaded_stream import LoadedStream
 from strandline.access import Role
@@ -60,123 +56,123 @@ from strandline.wire.streams import (
     wire_mark,
 )
 
-router = Routes("streams", prefix="/v1/streams")
+router = shaped_router("streams", prefix="/v1/streams")
 
 
-@router.declare(
-    "PUT /{stream}",
-    "Create a stream",
-    Role.ADMIN,
-    takes=[StreamBody],
-    gives=[StreamReply],
-    status=201,
-    also=THERE_ALREADY,
-    says="It is new",
+@router.put(
+    "/{stream}",
+    summary="Create a stream",
+    dependencies=permit(Role.ADMIN),
+    status_code=201,
+    response_description="It is new",
+    responses=THERE_ALREADY,
 )
-async def create(stream: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, StreamBody, InvalidConfig)
+async def create(
+    stream: str,
+    body: Annotated[StreamBody, sent(StreamBody, InvalidConfig)],
+    controller: Served,
+    by: CallerName,
+    response: Response,
+) -> StreamReply:
     created = await controller.streams.create(stream, _segments(body.segments), _settings(body), by)
+    response.status_code = 201 if created else 200
     with after_commit():
-        described = describe(*await controller.status.of_now(stream))
-    return answer(described, 201 if created else 200)
+        return describe(*await controller.status.of_now(stream))
 
 
-@router.declare("GET", "List the streams", Role.READER, RuleScope.EACH, gives=[StreamNames])
-async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+@router.get("", summary="List the streams", dependencies=permit(Role.READER, Over.EACH))
+async def list_names(
+    controller: Served, caller: Calling, after: After = "", limit: Limit = DEFAULT_LIMIT
+) -> StreamNames:
     async def read(after: str, count: int) -> dict[str, tuple[str]]:
         return {name: (name,) for name in await controller.streams.names(after, count)}
 
-    names, following = await names_page(read, after, limit, grant)
-    return answer(StreamNames(tuple(names), following))
+    names, following = await names_page(read, after, limit, caller.grant)
+    return StreamNames(tuple(names), following)
 
 
-@router.declare("GET /{stream}", "Describe a stream, and its holder", Role.READER, gives=[StreamReply])
-async def get(stream: str, controller: Served) -> Response:
-    return answer(describe(*await controller.status.of_now(stream)))
+@router.get("/{stream}", summary="Describe a stream, and its holder", dependencies=permit(Role.READER))
+async def get(stream: str, controller: Served) -> StreamReply:
+    return describe(*await controller.status.of_now(stream))
 
 
-@router.declare("PATCH /{stream}", "Change a stream's settings", Role.ADMIN, takes=[SettingsBody], gives=[StreamReply])
-async def configure(stream: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, SettingsBody, InvalidConfig)
+@router.patch("/{stream}", summary="Change a stream's settings", dependencies=permit(Role.ADMIN))
+async def configure(
+    stream: str, body: Annotated[SettingsBody, sent(SettingsBody, InvalidConfig)], controller: Served, by: CallerName
+) -> StreamReply:
     settings = _settings(body)
     act = AdminAction("configured", by, settings)
     await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
     with after_commit():
-        described = describe(*await controller.status.of_now(stream))
-    return answer(described)
+        return describe(*await controller.status.of_now(stream))
 
 
-@router.declare("DELETE /{stream}", "Delete a stream with everything about it", Role.ADMIN, status=204)
-async def delete(stream: str, controller: Served, by: Caller) -> Response:
+@router.delete(
+    "/{stream}", summary="Delete a stream with everything about it", dependencies=permit(Role.ADMIN), status_code=204
+)
+async def delete(stream: str, controller: Served, by: CallerName) -> None:
     await controller.streams.delete(stream, by)
     with after_commit():
         await controller.groups.stream_deleted(stream, by)
-    return Response(status_code=204)
 
 
-@router.declare(
-    "POST /{stream}/scale",
-    "Seal segments and create their successors",
-    Role.ADMIN,
-    takes=[ScaleBody],
-    gives=[SegmentsReply],
-)
-async def scale(stream: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, ScaleBody)
+@router.post("/{stream}/scale", summary="Seal segments and create their successors", dependencies=permit(Role.ADMIN))
+async def scale(
+    stream: str, body: Annotated[ScaleBody, sent(ScaleBody)], controller: Served, by: CallerName
+) -> SegmentsReply:
     create = [_new_segment(each) for each in body.create]
     act = AdminAction("scaled", by, _scaling(body))
     await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
     with after_commit():
         described = describe(*await controller.status.of_now(stream))
-    return answer(SegmentsReply(described.segments))
+    return SegmentsReply(described.segments)
 
 
-@router.declare(
-    "DELETE /{stream}/segments/{segment}", "Drop a segment that the log does not have", Role.ADMIN, status=204
+@router.delete(
+    "/{stream}/segments/{segment}",
+    summary="Drop a segment that the log does not have",
+    dependencies=permit(Role.ADMIN),
+    status_code=204,
 )
-async def drop_segment(stream: str, segment: str, controller: Served, by: Caller) -> Response:
+async def drop_segment(stream: str, segment: str, controller: Served, by: CallerName) -> None:
     await controller.streams.drop_segment(stream, segment, by)
     controller.following.forget(stream)
-    return Response(status_code=204)
 
 
-@router.declare(
-    "POST /{stream}/seal", "End a stream", Role.ADMIN, takes=[SealBody], needs_body=False, gives=[MarksPage]
-)
-async def seal(stream: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, SealBody, empty=SealBody())
+@router.post("/{stream}/seal", summary="End a stream", dependencies=permit(Role.ADMIN))
+async def seal(
+    stream: str, body: Annotated[SealBody, sent(SealBody, empty=SealBody())], controller: Served, by: CallerName
+) -> MarksPage:
     loaded = await controller.streams.get(stream)
     act = AdminAction("sealed", by, {"final": few(body.final)})
     marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now), act)
-    return answer(marks_page(marks, loaded.stream.graph, loaded.origin.identity))
+    return marks_page(marks, loaded.stream.graph, loaded.origin.identity)
 
 
-@router.declare(
-    "POST /{stream}/truncate",
-    "Report where the log begins now in each segment",
-    Role.ADMIN,
-    takes=[TruncateBody],
-    gives=[HeadReply],
+@router.post(
+    "/{stream}/truncate", summary="Report where the log begins now in each segment", dependencies=permit(Role.ADMIN)
 )
-async def truncate(stream: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, TruncateBody)
+async def truncate(
+    stream: str, body: Annotated[TruncateBody, sent(TruncateBody)], controller: Served, by: CallerName
+) -> HeadReply:
     head, graph = await controller.retention.truncate(stream, body.head, by)
-    return answer(HeadReply(graph.frontier(head)))
+    return HeadReply(graph.frontier(head))
 
 
-@router.declare(
-    "POST /{stream}/tail",
-    "Report the end offset of every segment (ingestion domain)",
-    Role.WRITER,
-    takes=[TailBody],
-    gives=[NoteReply],
+@router.post(
+    "/{stream}/tail",
+    summary="Report the end offset of every segment (ingestion domain)",
+    dependencies=permit(Role.WRITER),
 )
-async def tail(stream: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, TailBody, InvalidNote)
+async def tail(
+    stream: str, body: Annotated[TailBody, sent(TailBody, InvalidNote)], controller: Served, caller: Calling
+) -> NoteReply:
     note = Note(writer=body.reporter, times={DEFAULT_KEY: body.time}, position=body.position, epoch=body.epoch)
-    check_writer(grant_of(request.scope), request.scope, stream, note.writer)
-    noted = await controller.notes.take(stream, note, tail=True, by=by)
-    return answer(note_reply(noted.answer, noted.graph, noted.held_by, keyed=False))
+    caller.check_writer(stream, note.writer)
+    noted = await controller.notes.take(stream, note, tail=True, by=caller.name)
+    reply = note_reply(noted.answer, noted.graph, noted.held_by, keyed=False)
+    assert isinstance(reply, NoteReply)
+    return reply
 
 
 def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:

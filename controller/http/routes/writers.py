@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from fastapi import Request, Response
+from typing import Annotated
 
 from controller.controller import Controller
 from controller.http.bodies import RegisterBody
-from controller.http.declared import Routes
-from controller.http.dependencies import DEFAULT_LIMIT, After, Caller, Epoch, Limit, Served, read_as
-from controller.http.responses import answer
+from controller.http.callers import CallerName, permit
+from controller.http.dependencies import DEFAULT_LIMIT, After, Epoch, Limit, Served
+from controller.http.shapes import sent, shaped_router
 from controller.records.journal import AdminAction
 from controller.records.operator_log import log_event
 from controller.streams.reads import PAGE_OFFSETS
@@ -20,21 +19,24 @@ from strandline.core.stream import Stream
 from strandline.core.writer import StreamWriter, WriterState
 from strandline.wire.streams import MarksPage, Registration, WriterReply, WritersPage, marks_page, registration
 
-router = Routes("writers", prefix="/v1/streams/{stream}/writers")
+router = shaped_router("writers", prefix="/v1/streams/{stream}/writers")
 
 
-@router.declare(
-    "PUT /{writer}", "Register a writer", Role.WRITER, takes=[RegisterBody], needs_body=False, gives=[Registration]
-)
-async def register(stream: str, writer: str, request: Request, controller: Served, by: Caller) -> Response:
-    body = await read_as(request, RegisterBody, empty=RegisterBody())
+@router.put("/{writer}", summary="Register a writer", dependencies=permit(Role.WRITER))
+async def register(
+    stream: str,
+    writer: str,
+    body: Annotated[RegisterBody, sent(RegisterBody, empty=RegisterBody())],
+    controller: Served,
+    by: CallerName,
+) -> Registration:
     registered = await controller.streams.register(stream, writer, body.keys, by, body.registration)
     log_event("writer_registered", stream=stream, writer=writer, epoch=registered.epoch)
-    return answer(registration(registered))
+    return registration(registered)
 
 
-@router.declare("GET", "List the writers", Role.READER, gives=[WritersPage])
-async def list_writers(stream: str, controller: Served, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+@router.get("", summary="List the writers", dependencies=permit(Role.READER))
+async def list_writers(stream: str, controller: Served, after: After = "", limit: Limit = DEFAULT_LIMIT) -> WritersPage:
     """The page ends before PAGE_OFFSETS, in positions and in times, after one writer at least."""
     found = (await controller.streams.get(stream)).stream
     names = sorted(name for name in found.writers if name > after)
@@ -47,42 +49,42 @@ async def list_writers(stream: str, controller: Served, after: After = "", limit
         if left < 0 and replies:
             break
         replies.append(_reply(found, writer, held))
-    return answer(WritersPage(tuple(replies), replies[-1].writer if len(replies) < len(names) else None))
+    return WritersPage(tuple(replies), replies[-1].writer if len(replies) < len(names) else None)
 
 
-@router.declare("POST /{writer}/idle", "Make a writer idle", Role.WRITER, gives=[MarksPage])
-async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
-    answered = await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
+@router.post("/{writer}/idle", summary="Make a writer idle", dependencies=permit(Role.WRITER))
+async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> MarksPage:
+    page = await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
     log_event("writer_idle", stream=stream, writer=writer)
-    return answered
+    return page
 
 
-@router.declare("DELETE /{writer}", "Close a writer", Role.WRITER, gives=[MarksPage])
-async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
-    answered = await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
+@router.delete("/{writer}", summary="Close a writer", dependencies=permit(Role.WRITER))
+async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> MarksPage:
+    page = await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
     log_event("writer_closed", stream=stream, writer=writer)
-    return answered
+    return page
 
 
-@router.declare("POST /{writer}/exclude", "Exclude a writer", Role.ADMIN, gives=[MarksPage])
-async def exclude(stream: str, writer: str, controller: Served, by: Caller) -> Response:
+@router.post("/{writer}/exclude", summary="Exclude a writer", dependencies=permit(Role.ADMIN))
+async def exclude(stream: str, writer: str, controller: Served, by: CallerName) -> MarksPage:
     act = AdminAction("excluded", by, {"writer": writer})
     return await _change(controller, stream, lambda each, now: each.exclude(writer, now), act)
 
 
-@router.declare("DELETE /{writer}/exclude", "Include an excluded writer again", Role.ADMIN, gives=[MarksPage])
-async def include(stream: str, writer: str, controller: Served, by: Caller) -> Response:
+@router.delete("/{writer}/exclude", summary="Include an excluded writer again", dependencies=permit(Role.ADMIN))
+async def include(stream: str, writer: str, controller: Served, by: CallerName) -> MarksPage:
     act = AdminAction("included", by, {"writer": writer})
     return await _change(controller, stream, lambda each, now: each.include(writer, now), act)
 
 
 async def _change(
     controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]], act: AdminAction | None = None
-) -> Response:
+) -> MarksPage:
     """Applies a call; answers with the marks that it caused."""
     loaded = await controller.streams.get(stream)
     marks = await controller.streams.change(stream, call, act)
-    return answer(marks_page(marks, loaded.stream.graph, loaded.origin.identity))
+    return marks_page(marks, loaded.stream.graph, loaded.origin.identity)
 
 
 # If a writer's keys have different states, the first of these counts.

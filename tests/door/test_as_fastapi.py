@@ -1,0 +1,108 @@
+"""The application as one that a user of FastAPI extends, tests and mounts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
+
+from controller.app import create_app
+from controller.http.dependencies import get_controller
+
+pytestmark = pytest.mark.filterwarnings("ignore:Using .httpx. with")  # Starlette's client wants another package
+
+STREAM = "/v1/streams/s"
+NOTE = {"writer": "w", "time": 1, "position": {"0": 1}}
+
+
+class Order(BaseModel):
+    number: int
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
+    monkeypatch.setenv("STRANDLINE_DATABASE", str(tmp_path / "store.db"))
+    return create_app()
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app) as made:
+        made.put(STREAM, json={"segments": 1, "max_ahead_ms": None}).raise_for_status()
+        yield made
+
+
+def test_fastapis_test_client_is_served(client: TestClient) -> None:
+    assert client.post(f"{STREAM}/notes", json=NOTE).json()["late"] is False
+    assert client.get("/").status_code == 200
+
+
+def test_routes_of_ones_own_are_served_as_fastapi_serves_them(app: FastAPI, client: TestClient) -> None:
+    @app.get("/orders/{number}")
+    def order(number: int, closed: bool = False) -> Order:
+        if closed:
+            raise HTTPException(404, "it is closed")
+        return Order(number=number)
+
+    assert client.get("/orders/3").json() == {"number": 3}
+    assert client.get("/orders/3?closed=1").json() == {"detail": "it is closed"}
+    assert client.get("/orders/three").json()["code"] == "invalid_parameter"
+    document = client.get("/openapi.json").json()
+    assert "/orders/{number}" in document["paths"] and "Order" in document["components"]["schemas"]
+
+
+def test_a_middleware_of_ones_own_runs_around_every_call(app: FastAPI) -> None:
+    @app.middleware("http")
+    async def mine(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        response = await call_next(request)
+        response.headers["X-Mine"] = request.url.path
+        return response
+
+    with TestClient(app) as client:
+        assert client.put(STREAM, json={"segments": 1}).headers["x-mine"] == STREAM
+        assert client.post(f"{STREAM}/notes", json={}).headers["x-mine"] == f"{STREAM}/notes"
+
+
+def test_a_dependency_can_be_replaced(app: FastAPI, client: TestClient) -> None:
+    def closed() -> None:
+        raise HTTPException(418, "closed today")
+
+    app.dependency_overrides[get_controller] = closed
+    assert client.get(STREAM).json() == {"detail": "closed today"}
+
+
+def test_a_dependency_can_be_used_in_routes_of_ones_own(app: FastAPI, client: TestClient) -> None:
+    @app.get("/version", dependencies=[Depends(get_controller)])
+    async def version(request: Request) -> str:
+        return str(request.app.version)
+
+    assert client.get("/version").json() == app.version
+
+
+def test_it_can_be_mounted_in_another_application(app: FastAPI) -> None:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with app.router.lifespan_context(app):
+            yield
+
+    outer = FastAPI(lifespan=lifespan)
+    outer.mount("/watermarks", app)
+    with TestClient(outer) as client:
+        assert client.get("/watermarks/healthz").json() == {"status": "ok"}
+        assert client.put(f"/watermarks{STREAM}", json={"segments": 1, "max_ahead_ms": None}).status_code == 201
+        assert client.post(f"/watermarks{STREAM}/notes", json=NOTE).json()["late"] is False
+        assert client.get("/watermarks/v1/none").json()["path"] == "/watermarks/v1/none"
+        assert client.delete("/watermarks/healthz").headers["allow"] == "GET"
+        assert client.get("/healthz").json() == {"detail": "Not Found"}
+
+
+def test_an_application_whose_lifespan_did_not_run_says_so(app: FastAPI) -> None:
+    outer = FastAPI()
+    outer.mount("/watermarks", app)
+    with TestClient(outer) as client, pytest.raises(RuntimeError, match="lifespan_context"):
+        client.get("/watermarks/healthz")
