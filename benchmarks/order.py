@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.disorder import PhoneEvent, devices_of, disorder, generate, notes, stream_of
+from reader_client.progress import Progress, no_order
 from strandline.core.chain import MarkChain
 from strandline.core.note import Note
 from strandline.core.order import Bound
-from strandline.core.progress import Progress, no_order
 from strandline.core.time_index import bound_at
 
 STREAM = "phones"

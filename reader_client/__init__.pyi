@@ -3,6 +3,10 @@ from reader_client.backlog import GroupBacklog as GroupBacklog
 from reader_client.backlog import remaining_offsets as remaining_offsets
 from reader_client.errors import ReaderClosed as ReaderClosed
 from reader_client.errors import StateOfAnotherGroup as StateOfAnotherGroup
+from reader_client.event_windows import EventWindows as EventWindows
+from reader_client.event_windows import Session as Session
+from reader_client.event_windows import Sliding as Sliding
+from reader_client.event_windows import Tumbling as Tumbling
 from reader_client.events import AsyncEventReader as AsyncEventReader
 from reader_client.events import EventReader as EventReader
 from reader_client.groups import AsyncGroupReader as AsyncGroupReader
@@ -14,6 +18,7 @@ from reader_client.items import IdleItem as IdleItem
 from reader_client.items import ReaderState as ReaderState
 from reader_client.items import WatermarkItem as WatermarkItem
 from reader_client.mark_follower import Following as Following
+from reader_client.ordering_buffer import EventTimeOrdering as EventTimeOrdering
 from reader_client.windows import AsyncTimeWindows as AsyncTimeWindows
 from reader_client.windows import PositionAt as PositionAt
 from reader_client.windows import TimeWindows as TimeWindows
@@ -24,11 +29,6 @@ from strandline.core.coalesce import Coalescer as Coalescer
 from strandline.core.coalesce import Idle as Idle
 from strandline.core.coalesce import Join as Join
 from strandline.core.coalesce import Watermark as Watermark
-from strandline.core.event_windows import EventWindows as EventWindows
-from strandline.core.event_windows import Session as Session
-from strandline.core.event_windows import Sliding as Sliding
-from strandline.core.event_windows import Tumbling as Tumbling
-from strandline.core.ordering_buffer import EventTimeOrdering as EventTimeOrdering
 from strandline.core.window import TimeWindow as TimeWindow
 from strandline.version import __version__ as __version__
 from strandline.wire.groups import FromHead as FromHead

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar, assert_never
 
+from reader_client.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
 from reader_client.events import AsyncEventReader
 from reader_client.items import EventItem, IdleItem, Item, WatermarkItem
-from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
 
 WORK_CAPACITY_DEFAULT: Final = 100  # events under way at a time
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
+from reader_client.event_windows import Closed, WindowKind
 from reader_client.items import EventItem, Item, ReaderState
 from reader_client.jobs import AnyConnection, AsyncClient, BlockingClient, Client, Job, drive_async
 from reader_client.jobs import Value as Result
@@ -18,7 +19,6 @@ from reader_client.reader import ReaderJobs
 from reader_client.windowing import KeyFunction, Value, Windowing, value_of
 from strandline.client.http import AsyncConnection, Connection, monotonic_ms
 from strandline.client.loop import awaits, waits
-from strandline.core.event_windows import Closed, WindowKind
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.errors import StrandlineError

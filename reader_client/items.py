@@ -11,8 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from reader_client.event_windows import LeftOut
 from strandline.core.checks import check_time
-from strandline.core.event_windows import LeftOut
 from strandline.core.note import check_key, check_position
 from strandline.core.order import SegmentRef
 from strandline.core.plain import from_plain

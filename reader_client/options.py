@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 from reader_client.backlog import GroupBacklog
+from reader_client.event_windows import EventWindows
 from reader_client.items import EventItem, EventTime, ReaderState, ReadingDomain
 from strandline.core.checks import check_whole
-from strandline.core.event_windows import EventWindows
 from strandline.core.incomplete import OnIncomplete
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidConfig

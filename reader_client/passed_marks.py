@@ -17,10 +17,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from reader_client.event_windows import LeftOut
 from reader_client.jobs import Job
 from strandline.client import calls
 from strandline.client.loop import remote
-from strandline.core.event_windows import LeftOut
 from strandline.core.incomplete import Completeness, OnIncomplete, names
 from strandline.errors import WritersLeftOut
 from strandline.limits import PAGE_ENTRIES

@@ -11,22 +11,22 @@ from typing import Any, Final, TypeAlias
 
 from reader_client.backlog import remaining_offsets
 from reader_client.errors import ReaderClosed, StateOfAnotherGroup
+from reader_client.event_windows import EventWindows, LeftOut, Saved
 from reader_client.fetch import Fetched, fetch
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
 from reader_client.jobs import Job
 from reader_client.options import LateEvents, Options, by_stream
 from reader_client.passed_marks import NOBODY, Judged, PassedMarks
+from reader_client.progress import News, Progress, no_order
 from reader_client.reader_log import ReaderLog
 from reader_client.stream_order import StreamOrder
 from strandline.client import calls, group_calls
 from strandline.client.loop import local, remote
 from strandline.client.retry import Pause
 from strandline.core.event_time_lag import EventTimeLag
-from strandline.core.event_windows import EventWindows, LeftOut, Saved
 from strandline.core.incomplete import OnIncomplete
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
-from strandline.core.progress import News, Progress, no_order
 from strandline.core.short_log import CHECKED_MS, short_log
 from strandline.core.time_units import milliseconds
 from strandline.errors import (

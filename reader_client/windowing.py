@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from reader_client.event_windows import Closed, EventWindows, WindowKind
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
 from reader_client.options import Options
 from reader_client.reader import ReaderJobs
 from reader_client.reader_log import place_of
-from strandline.core.event_windows import Closed, EventWindows, WindowKind
 from strandline.errors import InvalidConfig
 
 KeyFunction: TypeAlias = Callable[[EventItem], Hashable]

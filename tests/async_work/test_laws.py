@@ -8,7 +8,7 @@ from typing import assert_never
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
+from reader_client.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
 from strandline.core.coalesce import Watermark
 
 

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork
+from reader_client.async_work import Completed, OrderedWork, Ticket, UnorderedWork
 from strandline.core.coalesce import Watermark
 from strandline.errors import InvalidConfig, QueueFull, UnknownTicket
 

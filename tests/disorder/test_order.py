@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.disorder import disorder, generate
 from benchmarks.order import marks_of, most_in_memory, read, skewed_segments
-from strandline.core.progress import no_order
+from reader_client.progress import no_order
 from strandline.core.time_index import bound_at
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reader_client.ordering_buffer import EventTimeOrdering, Timed
 from strandline.core.event_time_lag import EventTimeLag
-from strandline.core.ordering_buffer import EventTimeOrdering, Timed
 from strandline.errors import InvalidConfig, QueueFull, WatermarkWentBack
 
 MINUTE_MS = 60_000

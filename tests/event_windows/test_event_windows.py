@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.event_windows import (
+from reader_client.event_windows import (
     WINDOW_EVENTS,
     Closed,
     EventWindows,

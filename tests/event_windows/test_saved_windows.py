@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.event_windows import Closed, EventWindows, Session, Sliding, Tumbling, WindowKind
+from reader_client.event_windows import Closed, EventWindows, Session, Sliding, Tumbling, WindowKind
 from strandline.core.plain import from_plain, to_plain
 from strandline.errors import InvalidConfig, QueueFull
 from tests.event_windows.test_event_windows import EVENTS, KINDS, contents

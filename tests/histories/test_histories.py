@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from reader_client.progress import News, Progress
 from strandline.client.http import Connection
 from strandline.core.order import SegmentRef
-from strandline.core.progress import News, Progress
 from strandline.logs import Log
 from tests.histories.history import Untrue, run
 from writer_client.session import WriterSession

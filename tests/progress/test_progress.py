@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reader_client.progress import Adopted, News, Progress
 from strandline.core.order import Bound, SegmentRef
-from strandline.core.progress import Adopted, News, Progress
 
 A, B = ("s", "a"), ("s", "b")
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, Tumbling
+from reader_client.event_windows import Closed
 from reader_client.items import Item
 from strandline.client import calls
-from strandline.core.event_windows import Closed
 from strandline.core.note import Note
 from strandline.logs import Event
 

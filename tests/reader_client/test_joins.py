@@ -21,9 +21,9 @@ from reader_client import (
     WatermarkItem,
     map_async,
 )
+from reader_client.async_work import Completed
 from reader_client.items import Item
 from strandline.client import calls
-from strandline.core.async_work import Completed
 from strandline.core.note import Note
 from strandline.errors import InvalidConfig
 from strandline.logs import StoredEvent

@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.disorder import PhoneEvent, cut_off, devices_of, generate, load, lost_by_delay, notes
 from reader_client import EventItem, EventReader, EventWindows, Session, Sliding, Tumbling
+from reader_client.event_windows import WindowKind
 from strandline.client import calls
-from strandline.core.event_windows import WindowKind
 from strandline.core.note import Note
 from strandline.errors import StrandlineError
 from strandline.logs import Event, StoredEvent

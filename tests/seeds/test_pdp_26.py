@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from reader_client.ordering_buffer import EventTimeOrdering, Timed
 from strandline.core.event_time_lag import EventTimeLag
-from strandline.core.ordering_buffer import EventTimeOrdering, Timed
 from tests.seeds.stage import Stage, StagedStream
 
 MINUTE = 60_000

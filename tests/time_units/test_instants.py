@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.event_windows import EventWindows, Tumbling
+from reader_client.event_windows import EventWindows, Tumbling
 from strandline.core.time_units import as_datetime, milliseconds
 from strandline.core.window import TimeWindow
 from strandline.errors import InvalidConfig
