@@ -13,28 +13,25 @@ from itertools import chain
 from typing import Any, Final
 
 from strandline.core.admission import INGESTION, Admitted, admit, check_epoch
-from strandline.core.agenda import Agenda
 from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder
 from strandline.core.changes import Changes, Missed, NoteResult, Registered, StateChange
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut, join_all
+from strandline.core.forgetting import GONE_KEPT_MS, Forgetting
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note, check_key
 from strandline.core.repetition import done_before
+from strandline.core.rest import holder_of_rest, is_at_rest
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
-from strandline.core.writer import NOTED, KeyState, Phase, StreamWriter, WriterRole, WriterState, new_tuple
+from strandline.core.silence import Silence
+from strandline.core.writer import NOTED, KeyState, Phase, StreamWriter, WriterState, new_tuple
 from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
-from strandline.limits import KEYS_PER_STREAM, STANDINGS_PER_STREAM, TIME_BOUND_MS
+from strandline.limits import KEYS_PER_STREAM, STANDINGS_PER_STREAM
 from strandline.names import check_name
 
 HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note is dropped, the earlier one of two
-FORGOTTEN_PER_CALL: Final = 256  # writers; later calls of the stream forget the rest
-GONE_KEPT_MS: Final = 60_000  # a closed or lost writer stays known for this long after it was last heard
-SILENT_PER_CALL: Final = 256  # writers that time out; later calls of the stream time out the rest
-
-AWAITED = frozenset({WriterRole.COUNTED, WriterRole.BLOCKING, WriterRole.SKIPPED})  # roles that time out
 
 
 class Stream:
@@ -62,17 +59,14 @@ class Stream:
         self.clock = now  # never steps back
         self.passed: dict[str, int] = {}  # by key, how far reader groups went on while they left this stream out
         self._history_notes = history_notes
-        self._gone_kept_ms = gone_kept_ms
         self._unserved = unserved if unserved is not None else Unserved()
         self.rest_margin_ms = 0  # within which other caches of the stream learn that its rest has ended
         self._served_now = 0  # the served time at the moment of the call under way
         self._sharing = SharedSegments(graph)
         self._aggregates: dict[str, Aggregate] = {}  # by time key
         self._changes = Changes()
-        self._deadlines = Agenda()  # writers, each at or before the served time at which it times out
-        self._lapsing = Agenda()  # lost writers, each at or before the moment from which it may be forgotten
-        self._closed = Agenda()  # closed writers, each at the moment from which it may be forgotten
-        self._to_check: set[str] = set()  # keys whose last mark may have passed a closed or lost writer
+        self._silence = Silence(self.writers, self._aggregates, config, self._unserved)
+        self._forgetting = Forgetting(self.writers, self._aggregates, config, gone_kept_ms)
 
     @classmethod
     def restored(
@@ -133,9 +127,9 @@ class Stream:
             aggregate.place(writer, self.clock)
             key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
         self._check_again(neighbours)
-        self._await_lapse(writer)
-        if writer.name not in self._deadlines.at:
-            self._arm(writer)
+        self._forgetting.add(writer)
+        if writer.name not in self._silence.deadlines.at:
+            self._silence.arm(writer)
 
     def adopt(self, missed: Missed) -> None:
         """Makes a cache of the stream equal to the store again, from which it differs by what others stored since.
@@ -147,7 +141,7 @@ class Stream:
         self.clock = max(self.clock, missed.clock)
         for mark in {mark.key: mark for mark in missed.marks}.values():
             (self._aggregates.get(mark.key) or self._begin(mark.key)).adopt(mark)
-            self._to_check.add(mark.key)
+            self._forgetting.to_check.add(mark.key)
         for name in missed.forgotten:
             if name in self.writers:
                 self._remove(self.writers[name])
@@ -330,8 +324,8 @@ class Stream:
             return []
         self._store_rest(now)
         self.config = config
-        for agenda in (self._deadlines, self._lapsing, self._closed):
-            agenda.clear()
+        self._silence.configure(config)
+        self._forgetting.configure(config)
         for aggregate in self._aggregates.values():
             aggregate.config = config
         for writer in self.writers.values():
@@ -423,19 +417,8 @@ class Stream:
         """
         if self.sealed:
             return None
-        timeout = self.config.writer_timeout_ms
-        first = self._deadlines.first()
-        while timeout and first is not None and first[0] + self._unserved.total_ms < exact_before:
-            deadline, name = first
-            writer = self.writers[name]
-            if not self._waits_for(writer):
-                self._deadlines.drop(name)
-            elif deadline == writer.served_at + timeout:
-                break
-            else:
-                self._deadlines.put(name, writer.served_at + timeout)
-            first = self._deadlines.first()
-        moments = [first[0] + self._unserved.total_ms] if first is not None else []
+        silent_at = self._silence.next_at(exact_before)
+        moments = [] if silent_at is None else [silent_at]
         interval = self.config.mark_interval_ms
         for aggregate in self._aggregates.values():
             if interval is not None and aggregate.last is not None and aggregate.next_time() is not None:
@@ -452,7 +435,8 @@ class Stream:
         aggregate = self._aggregates.get(key) or Aggregate(key, {}, self.config, self._sharing)
         holder = aggregate.held_by(self._unserved.served(now))
         if holder is None and self.config.time_domain is INGESTION:
-            return self._holder_of_rest(aggregate, now)
+            forget_after_ms = self.config.forget_after_ms
+            return holder_of_rest(aggregate, self.writers, forget_after_ms, now, lambda each: self.silent_ms(each, now))
         return holder
 
     def have_noted(self, key: str) -> int:
@@ -466,7 +450,7 @@ class Stream:
         aggregate = self._aggregates.get(DEFAULT_KEY)
         if self.config.time_domain is not INGESTION or self.sealed or aggregate is None:
             return None
-        if not self._at_rest(aggregate, max(now, self.clock)):
+        if not is_at_rest(aggregate, self.writers, self.config.forget_after_ms, max(now, self.clock)):
             return None
         return self.config.idle_lag_ms + self.config.clock_skew_ms
 
@@ -517,11 +501,21 @@ class Stream:
         if self.sealed:
             return now
         # Most calls have nothing to forget and nobody to time out, and find that out by these comparisons.
-        if self._to_check or self._closed.next_at <= now or self._lapsing.next_at <= now:
-            self._forget_passed(now)
-        if self._deadlines.next_at <= served and (timed_out := self._time_out_silent(now)):
-            self._make_marks(timed_out, now)
+        forgetting = self._forgetting
+        if forgetting.to_check or forgetting.closed.next_at <= now or forgetting.lapsing.next_at <= now:
+            for writer in forgetting.due(now):
+                self._forget(writer)
+        if self._silence.deadlines.next_at <= served:
+            self._time_out(now)
         return now
+
+    def _time_out(self, now: int) -> None:
+        timed_out: set[str] = set()  # the keys in which somebody is lost now
+        for writer, keys in self._silence.time_out(now):
+            timed_out.update(keys)
+            self._update_writer(writer, now)
+        if timed_out:
+            self._make_marks(timed_out, now)
 
     def _admit(self, note: Note, writer: StreamWriter | None, now: int) -> Admitted:
         return admit(note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now)
@@ -705,18 +699,13 @@ class Stream:
                 self._changes.states.append(StateChange(now, writer.name, key, before, after))
             lost = lost or key_state.lost_at is not None
         if writer.closed or lost:
-            self._stay(writer)
-            self._await_lapse(writer)
-        if writer.name not in self._deadlines.at:
-            self._arm(writer)
-
-    def _arm(self, writer: StreamWriter) -> None:
-        """Sets the deadline of a writer that has none, if it can time out."""
-        if self.config.writer_timeout_ms and self._waits_for(writer):
-            self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
+            self._forgetting.keep(writer)
+            self._forgetting.add(writer)
+        if writer.name not in self._silence.deadlines.at:
+            self._silence.arm(writer)
 
     def _start_over(self, writer: StreamWriter) -> None:
-        self._stay(writer)
+        self._forgetting.keep(writer)
         writer.start_over(self.epochs + 1)
         for key in writer.key_states:
             self._aggregates[key].gather(writer)
@@ -755,7 +744,8 @@ class Stream:
             return
         is_full = writer is None and len(self.writers) >= self.config.max_writers
         if is_full or self._held_states + len(new) > STANDINGS_PER_STREAM:
-            self._make_room(name)
+            for each in self._forgetting.make_room(name):
+                self._forget(each)
         if writer is None and (count := len(self.writers) + 1) > self.config.max_writers:
             raise TooMany(what="writers in a stream", count=count, limit=self.config.max_writers, setting="max_writers")
         known = self._aggregates
@@ -770,106 +760,7 @@ class Stream:
         """The number of writers, each counted once for every key that it holds."""
         return sum(aggregate.holders for aggregate in self._aggregates.values())
 
-    # -- silence ------------------------------------------------------------------------------------------------
-
-    def _time_out_silent(self, now: int) -> set[str]:
-        """Times out writers that have been silent too long, at most `SILENT_PER_CALL`, and the rest in later calls.
-
-        Returns the keys in which they are lost now.
-        """
-        timeout = self.config.writer_timeout_ms
-        assert timeout, "without a timeout there is no deadline"
-        keys: set[str] = set()
-        served = self._unserved.served(now)
-        for name in self._deadlines.due(served, most=SILENT_PER_CALL):
-            writer = self.writers[name]
-            deadline = writer.served_at + timeout
-            if deadline <= served:
-                for key, key_state in writer.key_states.items():
-                    if self._aggregates[key].role(name) in AWAITED:
-                        key_state.lost_at = now - (served - deadline)
-                        keys.add(key)
-            self._update_writer(writer, now)
-        return keys
-
-    def _waits_for(self, writer: StreamWriter) -> bool:
-        return any(self._aggregates[key].role(writer.name) in AWAITED for key in writer.key_states)
-
     # -- forgetting ---------------------------------------------------------------------------------------------
-
-    def _leave(self, writer: StreamWriter) -> None:
-        """Schedules a closed or lost writer: a later call forgets it, once marks have passed it in all of its keys."""
-        for key, key_state in writer.key_states.items():
-            self._aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if key_state.time is None else key_state.time)
-            self._to_check.add(key)
-
-    def _stay(self, writer: StreamWriter) -> None:
-        """Cancels `_leave`: the writer is not to be forgotten for now."""
-        for key in writer.key_states:
-            self._aggregates[key].passing.drop(writer.name)
-
-    def _forget_passed(self, now: int) -> None:
-        """Forgets closed and lost writers that marks have passed: at most `FORGOTTEN_PER_CALL`, and the rest later."""
-        for agenda in (self._closed, self._lapsing):
-            for name in agenda.due(now, most=FORGOTTEN_PER_CALL):
-                writer = self.writers[name]
-                if self._has_lapsed(writer, now):
-                    self._leave(writer)
-                else:
-                    self._await_lapse(writer)
-        room = FORGOTTEN_PER_CALL
-        for key in sorted(self._to_check) if self._to_check else ():
-            for name, time in self._passed_in(key, room):
-                self._forget_if_passed(self.writers[name], self._aggregates[key], time, now)
-                room -= 1
-            if not room:
-                return
-            self._to_check.discard(key)
-
-    def _make_room(self, needed_by: str) -> None:
-        """Forgets closed writers before their time, the longest closed first, if marks have passed them."""
-        for name in self._closed.due(TIME_BOUND_MS, most=FORGOTTEN_PER_CALL):
-            writer = self.writers[name]
-            if writer.closed and name != needed_by and self._is_passed(writer):
-                self._forget(writer)
-            else:
-                self._await_lapse(writer)
-        for key in sorted(self._to_check):  # writers that are due already, but that only a mark of this call has passed
-            for name, time in self._passed_in(key, FORGOTTEN_PER_CALL):
-                writer = self.writers[name]
-                if writer.closed and name != needed_by and self._is_passed(writer):
-                    self._forget(writer)
-                else:
-                    self._aggregates[key].passing.put(name, time)
-
-    def _passed_in(self, key: str, most: int) -> list[tuple[str, int]]:
-        """Takes out the closed and lost writers that the last mark of a key may have passed, with the mark's time."""
-        aggregate = self._aggregates.get(key)
-        if aggregate is None or aggregate.last is None:
-            return []
-        time = aggregate.last.time
-        return [(name, time) for name in aggregate.passing.due(time, most=most)]
-
-    def _is_passed(self, writer: StreamWriter) -> bool:
-        """Whether the last marks cover everything that a writer noted.
-
-        There must be a mark. For a lost writer, one must have been made after it lapsed, so that a writer that notes
-        rarely is not forgotten while time has not moved on without it.
-        """
-        aggregates = [self._aggregates[key] for key in writer.key_states]
-        since = None if writer.closed else self._lapses_at(writer)
-        marked = any(each.last and (since is None or each.last.created_at >= since) for each in aggregates)
-        return marked and all(each.has_passed(writer) for each in aggregates)
-
-    def _forget_if_passed(self, writer: StreamWriter, aggregate: Aggregate, time: int, now: int) -> None:
-        """Forgets a writer that the last mark of a key may have passed, if marks have passed it in all of its keys."""
-        if not self._has_lapsed(writer, now):
-            self._stay(writer)
-            self._await_lapse(writer)
-        elif self._is_passed(writer):
-            self._forget(writer)
-        elif not (writer.closed and aggregate.has_passed(writer)):
-            aggregate.passing.put(writer.name, time + 1)
 
     def _forget(self, writer: StreamWriter) -> None:
         self._remove(writer)
@@ -882,40 +773,11 @@ class Stream:
             aggregate.forget(writer)
             if not aggregate.holders and aggregate.last is None:
                 del self._aggregates[key]
-        for agenda in (self._deadlines, self._lapsing, self._closed):
-            agenda.drop(name)
+        self._silence.deadlines.drop(name)
+        self._forgetting.drop(name)
         alone = self._sharing.leave(writer)
         del self.writers[name]
         self._check_again(alone, fewer=True)
-
-    def _has_lapsed(self, writer: StreamWriter, now: int) -> bool:
-        """Whether a writer has been closed or lost for long enough to be forgotten."""
-        lapses_at = self._lapses_at(writer)
-        return lapses_at is not None and lapses_at <= now
-
-    def _await_lapse(self, writer: StreamWriter) -> None:
-        lapses_at = self._lapses_at(writer)
-        if lapses_at is not None:
-            (self._closed if writer.closed else self._lapsing).put(writer.name, lapses_at)
-
-    def _lapses_at(self, writer: StreamWriter) -> int | None:
-        """The moment from which a writer may be forgotten; None if it is neither closed nor lost, or is excluded.
-
-        It must have been lost for `forget_after_ms` in every key in which it is not idle.
-        """
-        if writer.closed:
-            return writer.heard_at + self._gone_kept_ms
-        if writer.excluded_at is not None:
-            return None
-        moments = []
-        for key_state in writer.key_states.values():
-            if key_state.lost_at is not None:
-                moments.append(key_state.lost_at)
-            elif key_state.phase is not Phase.IDLE:
-                return None
-        if not moments:
-            return None
-        return max(max(moments) + self.config.forget_after_ms, writer.heard_at + self._gone_kept_ms)
 
     # -- marks --------------------------------------------------------------------------------------------------
 
@@ -937,7 +799,7 @@ class Stream:
         """Makes one mark, and handles the writers that it timed out."""
         mark = aggregate.make(time, now)
         self._changes.marks.append(mark)
-        self._to_check.add(aggregate.key)
+        self._forgetting.to_check.add(aggregate.key)
         for name in sorted(aggregate.timed_out):
             self._update_writer(self.writers[name], now)
         aggregate.timed_out.clear()
@@ -958,50 +820,6 @@ class Stream:
             return None
         mark = self.resting(now, ending=ending)
         return None if mark is None else self._append(self._aggregates[DEFAULT_KEY], mark.time, now)
-
-    def _holder_of_rest(self, aggregate: Aggregate, now: int) -> Holder | None:
-        """In the ingestion domain: the lost reporter that prevents the idle advance, if all others are idle, and for
-        how long. Of several lost ones, the one that is forgotten last."""
-        if not aggregate.enough_have_noted or aggregate.someone_counts:
-            return None
-        holders: list[tuple[int, str]] = []
-        idle = False
-        for name, writer in self.writers.items():
-            key_state = writer.key_states[DEFAULT_KEY]
-            since = writer.lost_since(key_state)
-            if since is None:
-                if not (writer.closed or key_state.phase is Phase.IDLE):
-                    return None  # a skipped writer prevents the idle advance too
-                idle = True
-            elif writer.excluded_at is None and now - since < self.config.forget_after_ms:
-                holders.append((since, name))
-        if not idle or not holders:
-            return None
-        since, name = max(holders)
-        writer = self.writers[name]
-        key_state = writer.key_states[DEFAULT_KEY]
-        return Holder(
-            writer=name,
-            state=str(writer.state(key_state, self._last_time(DEFAULT_KEY))),
-            time=key_state.value,
-            last_heard_ms_ago=self.silent_ms(writer, now),
-            released_in_ms=since + self.config.forget_after_ms - now,
-        )
-
-    def _at_rest(self, aggregate: Aggregate, now: int) -> bool:
-        """Whether every reporter is idle or closed; excluded ones and those that marks no longer name do not count."""
-        if not aggregate.enough_have_noted or aggregate.someone_counts:
-            return False
-        someone = aggregate.remainder.closed
-        for writer in self.writers.values():
-            key_state = writer.key_states[DEFAULT_KEY]
-            since = writer.lost_since(key_state)
-            if writer.excluded_at is not None or (since is not None and now - since >= self.config.forget_after_ms):
-                continue
-            if since is not None or not (writer.closed or key_state.phase is Phase.IDLE):
-                return False
-            someone = True
-        return someone
 
 
 def _same_registration(writer: StreamWriter, registration: str | None, keys: Collection[str]) -> Registered | None:

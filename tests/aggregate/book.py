@@ -7,11 +7,12 @@ from typing import Any
 
 from strandline.core.changes import NoteResult, Registered
 from strandline.core.config import StreamConfig
+from strandline.core.forgetting import GONE_KEPT_MS
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Unserved
-from strandline.core.stream import GONE_KEPT_MS, Stream
+from strandline.core.stream import Stream
 
 START_MS = 1_000
 LIMIT_NOTES = 64

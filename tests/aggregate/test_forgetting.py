@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from strandline.core.config import MAX_WRITERS_DEFAULT
+from strandline.core.forgetting import FORGOTTEN_PER_CALL, GONE_KEPT_MS
 from strandline.core.note import Note
-from strandline.core.stream import FORGOTTEN_PER_CALL, GONE_KEPT_MS
 from strandline.errors import Fenced, InvalidConfig, InvalidScale, TooMany, UnknownWriter
 from strandline.limits import KEYS_PER_STREAM, STANDINGS_PER_STREAM
 from tests.aggregate.book import Book
@@ -442,7 +442,7 @@ def test_what_a_forgotten_writer_was_is_told_to_the_store_once() -> None:
 def rooms(book: Book) -> dict[str, int]:
     """How much of everything that is kept by name a stream has."""
     stream = book.stream
-    found = {"deadlines": len(stream._deadlines._heap), "lapsing": len(stream._lapsing._heap)}
+    found = {"deadlines": len(stream._silence.deadlines._heap), "lapsing": len(stream._forgetting.lapsing._heap)}
     found["segments"] = sum(stream._sharing._counts.values())
     for aggregate in stream._aggregates.values():
         for name in aggregate.__dict__:

@@ -4,7 +4,8 @@ import pytest
 
 from strandline.core.note import Note
 from strandline.core.served_time import SERVED_GAP_MS
-from strandline.core.stream import SILENT_PER_CALL, Stream
+from strandline.core.silence import SILENT_PER_CALL
+from strandline.core.stream import Stream
 from strandline.errors import Fenced, InvalidName, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
 from strandline.limits import KEYS_PER_STREAM
 from tests.aggregate.book import Book
@@ -433,7 +434,7 @@ def test_a_writer_noting_on_while_another_holds_takes_constant_room() -> None:
     aggregate = book.stream._aggregates[""]
     assert sum(map(len, aggregate._counted._parts)) == 2
     assert sum(len(span.names) for span in aggregate._contributions._spans) < 100
-    assert len(book.stream._deadlines._heap) == 2
+    assert len(book.stream._silence.deadlines._heap) == 2
     book.note("slow", 1_000)
     assert book.times() == [1, 499]
 

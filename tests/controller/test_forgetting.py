@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strandline.core.stream import GONE_KEPT_MS
+from strandline.core.forgetting import GONE_KEPT_MS
 
 STREAM = "/v1/streams/s"
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}

@@ -24,6 +24,7 @@ from strandline.core.clock import SteadyClock
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.contributions import Contributions, Given
 from strandline.core.cut import NOTHING, Cut, join_all
+from strandline.core.forgetting import Forgetting
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.served_time import SERVED_GAP_MS, Unserved
@@ -341,27 +342,27 @@ def a_writer_is_forgotten_when_the_marks_of_one_of_its_keys_have_passed_it(patch
 
 
 def a_lost_writer_is_forgotten_at_once(patch: Patch) -> None:
-    lapses_at = Stream._lapses_at
+    lapses_at = Forgetting._lapses_at
 
-    def broken(self: Stream, writer: StreamWriter) -> int | None:
+    def broken(self: Forgetting, writer: StreamWriter) -> int | None:
         return None if lapses_at(self, writer) is None else 0
 
-    patch.setattr(Stream, "_lapses_at", broken)
+    patch.setattr(Forgetting, "_lapses_at", broken)
 
 
 def an_excluded_writer_is_forgotten(patch: Patch) -> None:
-    lapses_at = Stream._lapses_at
+    lapses_at = Forgetting._lapses_at
 
-    def broken(self: Stream, writer: StreamWriter) -> int | None:
+    def broken(self: Forgetting, writer: StreamWriter) -> int | None:
         return writer.excluded_at if writer.excluded_at is not None else lapses_at(self, writer)
 
-    patch.setattr(Stream, "_lapses_at", broken)
+    patch.setattr(Forgetting, "_lapses_at", broken)
 
 
 def an_idle_writer_is_forgotten(patch: Patch) -> None:
-    lapses_at = Stream._lapses_at
+    lapses_at = Forgetting._lapses_at
 
-    def broken(self: Stream, writer: StreamWriter) -> int | None:
+    def broken(self: Forgetting, writer: StreamWriter) -> int | None:
         idle = all(key_state.phase is Phase.IDLE for key_state in writer.key_states.values()) and not writer.lost
         return writer.heard_at if idle and not writer.closed else lapses_at(self, writer)
 
@@ -369,9 +370,9 @@ def an_idle_writer_is_forgotten(patch: Patch) -> None:
 
     def tells(self: Stream, writer: StreamWriter, now: int) -> None:
         update(self, writer, now)
-        self._await_lapse(writer)
+        self._forgetting.add(writer)
 
-    patch.setattr(Stream, "_lapses_at", broken)
+    patch.setattr(Forgetting, "_lapses_at", broken)
     patch.setattr(Stream, "_update_writer", tells)
 
 
