@@ -10,12 +10,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
 
-from controller.slices import Steps, next_step
 from controller.storage import schema
 from controller.storage.heads import Head, head_of
 from controller.storage.journal import JOURNAL_OF_STREAM, StoredEntry, resumed_entries
 from controller.storage.marks import MarkRows
-from controller.storage.paged_reads import FIRST_STEPS, ITEM_CHARACTERS, Step, pages
+from controller.storage.paged_reads import FIRST_STEPS, ITEM_CHARACTERS, Step, Steps, next_step, pages
 from controller.storage.rows import (
     AnyRow,
     StreamOrigin,

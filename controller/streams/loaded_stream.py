@@ -30,6 +30,7 @@ from strandline.core.mark import Mark
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
 from strandline.errors import StreamRecreated
+from strandline.wire.status import StreamStatus
 
 RECENT_MARKS: Final = 512  # of each key, in memory; older ones are read from the store
 RECENT_OFFSETS: Final = 4_194_304  # in these marks: of a stream with more than 8 192 segments there are fewer
@@ -78,6 +79,7 @@ class LoadedStream:
         self._earlier = Changes()  # the changes up to the last drop of a segment
         self._watch = watch
         self._status = status
+        self.shown: StreamStatus | None = None  # the status of a moment ago, which all who ask share
         self.has_old_status = False  # the store has an older one than that which it has with the last commit
         self._status_due_at = 0  # when the next commit stores it
         self.log = WriterLog(stream.name, StoredLog())
