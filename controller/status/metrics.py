@@ -99,7 +99,7 @@ class Metrics:
         try:
             async with asyncio.timeout(METRICS_STORE_WAIT_MS / 1000):  # what is waited for goes on, for the next scrape
                 found = await self._status.all_streams()
-        except (TimeoutError, StoreUnavailable):
+        except (TimeoutError, StrandlineError):  # the store is slow or away, or has a name that is none
             return await self._status.all_streams(stored=False), False
         return found, StoreUnavailable.code not in found.unread.values()
 
@@ -123,7 +123,7 @@ class Metrics:
     # -- groups --------------------------------------------------------------------------------------------------
 
     async def _take_groups(self, samples: Samples) -> None:
-        with suppress(TimeoutError, StoreUnavailable):  # the next scrape tries again
+        with suppress(TimeoutError, StrandlineError):  # the next scrape tries again
             async with asyncio.timeout(METRICS_STORE_WAIT_MS / 1000):
                 for name in await self._groups.streams_by_name("", METRICS_GROUPS):
                     try:
