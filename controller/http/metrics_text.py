@@ -17,7 +17,7 @@ CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
 
 class MetricsText:
-    """Writes the metrics of one controller and of its process. Scrapes within a second get the same."""
+    """Writes the metrics of one controller and of its process."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -27,11 +27,7 @@ class MetricsText:
 
     async def text(self) -> bytes:
         """The text of one scrape."""
-        return await self._controller.status.memo.get("metrics", self._text)
-
-    async def _text(self) -> bytes:
-        samples = Samples()
-        await self._controller.measures.take(samples)
+        samples = Samples(await self._controller.measures.take())
         self._take_controller(samples)
         parts = [await asyncio.to_thread(generate_latest, each) for each in (self._process, samples)]
         return b"".join(parts)

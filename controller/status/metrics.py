@@ -46,8 +46,12 @@ NOTHING_COUNTED: Final = StreamCounts()  # here, of a stream that is not in memo
 class Samples(Collector):
     """The samples of one scrape."""
 
-    def __init__(self) -> None:
-        self._found: dict[MetricFamily, dict[tuple[str, ...], float]] = {family: {} for family in FAMILIES}
+    def __init__(self, shared: Samples | None = None) -> None:
+        """`shared` are samples of other families, which several scrapes have."""
+        known = {} if shared is None else shared._found
+        self._found: dict[MetricFamily, dict[tuple[str, ...], float]] = {
+            each: known.get(each) or {} for each in FAMILIES
+        }
         self._distributions: dict[MetricFamily, Distribution] = {}
 
     def add(self, family: MetricFamily, value: float | None, *labels: str) -> None:
@@ -88,11 +92,16 @@ class Metrics:
     def waiting_calls_limit(self) -> int:
         return self._committer.limit
 
-    async def take(self, samples: Samples) -> None:
-        """Adds the samples of all streams and groups, as far as the store answers in time."""
+    async def take(self) -> Samples:
+        """The samples of all streams and groups, as far as the store answers in time. Scrapes share them."""
+        return await self._status.memo.get("metrics", self._take)
+
+    async def _take(self) -> Samples:
+        samples = Samples()
         (found, complete), _ = await asyncio.gather(self._all_streams(), self._take_groups(samples))
         await self._take_streams(found.streams, samples)
         samples.add(metric.COMPLETE, complete)
+        return samples
 
     async def _all_streams(self) -> tuple[StreamsFound, bool]:
         """All streams, or those in memory if the store is slow or away, and whether they are all."""

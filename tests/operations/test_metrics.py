@@ -212,10 +212,10 @@ def test_a_failing_store_is_visible_and_keeps_its_counts(tmp_path: Path) -> None
 
 
 def test_scrapes_at_once_share_one_look(controller: InProcess) -> None:
-    exposition = controller.app.state.exposition
+    measures = controller.app.state.controller.measures
 
-    async def two() -> tuple[bytes, bytes]:
-        one, other = await asyncio.gather(exposition.text(), exposition.text())
+    async def two() -> tuple[object, object]:
+        one, other = await asyncio.gather(measures.take(), measures.take())
         return one, other
 
     one, other = controller.portal.call(two)
