@@ -90,9 +90,12 @@ def recorded(
     if not (changes.marks or changes.writers or changes.stream):
         return spans
     held, incomplete, moving = dict(spans.held), dict(spans.incomplete), dict(spans.moving)
-    newest = {key: chains[key].last for key in {mark.key for mark in changes.marks} & chains.keys()}
+    newest = dict[str, Mark]()
     for mark in changes.marks:
-        last, newest[mark.key] = newest.get(mark.key), mark
+        last = newest.get(mark.key)
+        if last is None and mark.key in chains:
+            last = chains[mark.key].last
+        newest[mark.key] = mark
         _record_pause(mark, last, moving, counts, journal)
         if mark.excluded or mark.key in incomplete:
             _record_incomplete(mark, last, incomplete, journal)
