@@ -1,9 +1,13 @@
-"""What the first call to a stream costs that the controller has to load: 10 000 of them, in turn and 64 at a time.
+"""What the first call to a stream costs that the controller has to load: 10 000 of them, in turn and 64 at a time. And
+what it costs to list them all.
 
-    python -m benchmarks.cold [--streams 10000] [--together 64]
+    python -m benchmarks.cold [--streams 10000] [--together 64] [--writers 10000]
 
 Each stream has a writer and a mark. The controller starts again, and every stream is asked for a window once, and then
 once more, when it is loaded. The caller's clock tells the time. It runs on the last core and speaks HTTP by hand.
+
+For the status of all streams, the controller starts again too, and is asked once more when it has loaded them. Then it
+is asked for a stream with very many writers. Meanwhile somebody else sends notes, one after another.
 """
 
 from __future__ import annotations
@@ -24,6 +28,9 @@ from benchmarks.servers import RunningServer, pinned, scratch, serving_controlle
 SETTINGS: Final = json.dumps({"segments": 4, "max_ahead_ms": None, "mark_interval_ms": 0}).encode()
 NOTE: Final = json.dumps({"writer": "w", "time": 1, "position": {"0": 1, "1": 1}}).encode()
 QUESTION: Final = json.dumps({"position": {"0": 2, "1": 2}}).encode()
+NOTED: Final = "noted"
+LARGE: Final = "large"
+
 
 TimedCall = Callable[[RawConnection, str], Coroutine[Any, Any, None]]
 
@@ -72,6 +79,53 @@ def asked(database: Path, streams: Sequence[str], together: int) -> tuple[list[f
     return times, cpus
 
 
+async def beside_notes(url: str, path: str) -> tuple[float, float]:
+    """How long an answer takes in ms, and the longest wait for a note meanwhile."""
+    asking, noting, waits, done = RawConnection(url), RawConnection(url), [0.0], asyncio.Event()
+
+    async def note() -> None:
+        while not done.is_set():
+            begun = time.perf_counter()
+            await _send(noting, "POST", f"/v1/streams/{NOTED}/notes", NOTE)
+            waits.append(time.perf_counter() - begun)
+
+    await _send(noting, "POST", f"/v1/streams/{NOTED}/notes", NOTE)
+    notes = asyncio.create_task(note())
+    begun = time.perf_counter()
+    await _send(asking, "GET", path, b"")
+    took = time.perf_counter() - begun
+    done.set()
+    await notes
+    for each in (asking, noting):
+        each.close()
+    return 1000 * took, 1000 * max(waits)
+
+
+def listed(database: Path, streams: Sequence[str], together: int, writers: int) -> list[tuple[str, float, float]]:
+    """What was asked for, how long the answer took in ms, and the longest wait for a note meanwhile."""
+    found: list[tuple[str, float, float]] = []
+    with ExitStack() as opened:
+        server = serving_controller(opened, database)
+
+        def ask_for(what: str, path: str) -> None:
+            found.append((what, *asyncio.run(beside_notes(server.url, path))))
+
+        asyncio.run(all_of(server, [NOTED], 1, make))
+        ask_for(f"the status of {len(streams):,} streams, none of them loaded", "/v1/status?limit=1000")
+        asyncio.run(all_of(server, streams, together, ask))
+        asyncio.run(all_of(server, [LARGE], 1, make))
+        for first in range(0, writers, 5_000):
+            names = range(first, min(writers, first + 5_000))
+            notes = [{"writer": f"w{number}", "time": number, "position": {"0": 1}} for number in names]
+            body = json.dumps({"notes": notes}).encode()
+            asyncio.run(_send(RawConnection(server.url), "POST", f"/v1/streams/{LARGE}/notes", body))
+        ask_for(f"the status of {len(streams):,} streams, all of them loaded", "/v1/status?limit=1000")
+        ask_for(f"the status of a stream with {writers:,} writers", f"/v1/streams/{LARGE}")
+        ask_for(f"the page of a stream with {writers:,} writers", f"/streams/{LARGE}")
+        ask_for(f"the metrics of {len(streams):,} streams", "/metrics")
+    return found
+
+
 def measure(options: argparse.Namespace) -> Report:
     report, streams = Report(), [f"s{number}" for number in range(options.streams)]
     with ExitStack() as opened:
@@ -85,11 +139,16 @@ def measure(options: argparse.Namespace) -> Report:
             print(f"{name:20} {times[0]:8.3f} {cpus[0]:8.3f} {times[1]:8.3f} {cpus[1]:8.3f}")
             what = f"the first call to each of {options.streams:,} streams, {name}"
             report.figures.append(Figure.of(what, times[0], "the second", times[1], "ms", "≤ 0.3 ms"))
+        print(f"{'ms':60} {'answer':>8} {'a note':>8}")
+        for what, took, waited in listed(database, streams, options.together, options.writers):
+            print(f"{what:60} {took:8.1f} {waited:8.1f}")
+            meanwhile = "the longest wait for a note meanwhile"
+            report.figures.append(Figure.of(what, took, meanwhile, waited, "ms", "≤ 1 s; ≤ 50 ms"))
     return report
 
 
 def main() -> None:
-    run(measure, arguments(__doc__, streams=10_000, together=64).parse_args())
+    run(measure, arguments(__doc__, streams=10_000, together=64, writers=10_000).parse_args())
 
 
 if __name__ == "__main__":

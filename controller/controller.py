@@ -22,13 +22,10 @@ from controller.mark_retention import Retention
 from controller.records.counts import Counts
 from controller.records.operator_log import log_event
 from controller.settings import START_DEADLINE_S
-from controller.slices import Slices
 from controller.status.denied_calls import DeniedCalls
 from controller.status.journal_reads import JournalReads
 from controller.status.metrics import Metrics
-from controller.status.single_flight import SingleFlight
 from controller.status.status_reader import StatusReader
-from controller.status.stream_status import stored_status
 from controller.storage.database import Database, open_database
 from controller.storage.diagnosis import Cause
 from controller.storage.heads import Service
@@ -84,8 +81,7 @@ class Controller:
         self._limits = limits
         self.counts = Counts()
         self._freshness = freshness = Freshness(store, committer)
-        self._programs: frozenset[str] = frozenset()  # names of reader groups: writers may be called as one
-        self.streams = Streams(store, committer, clock, freshness, self._status_of, load_wait_ms=limits.load_wait_ms)
+        self.streams = Streams(store, committer, clock, freshness, self._to_store, load_wait_ms=limits.load_wait_ms)
         self.notes = Notes(self.streams, committer, clock, waiting_bytes=limits.waiting_bytes)
         self.reading = Reads(self.streams, store, clock)
         self.following = MarkFeed(self.streams, self.reading, committer, subscribers=limits.subscribers)
@@ -96,7 +92,6 @@ class Controller:
         self.status = StatusReader(self.streams, self.groups, clock)
         self.version = __version__
         self.since = 0  # once it serves
-        self._readiness = SingleFlight(self._find_out, clock, rest=0)
         self.tokens = Tokens(store, clock)
         self.denials = DeniedCalls(clock)
         self.measures = Metrics(self.streams, self.groups, self.status, committer)
@@ -148,8 +143,8 @@ class Controller:
         controller._serve(by_hand=by_hand)
         return controller
 
-    def _status_of(self, loaded: LoadedStream) -> bytes:
-        return stored_status(loaded, *self.clock.moment(), self._programs)
+    def _to_store(self, loaded: LoadedStream) -> bytes:
+        return self.status.to_store(loaded)
 
     async def _read_tokens(self, database_url: str) -> None:
         """Reads the tokens for the first time; raises StoreAway."""
@@ -190,7 +185,6 @@ class Controller:
     async def stop(self) -> None:
         """Writes what is waiting, and closes the store."""
         self.begin_stop()
-        self.measures.stop()
         self.streams.timers.stop()
         self.clock.watched = False
         for task in self._tasks:
@@ -241,9 +235,9 @@ class Controller:
 
     async def readiness(self) -> Readiness:
         """Whether a call could be served. Found out once a second, however many ask."""
-        return await self._readiness.get(None)
+        return await self.status.memo.get("readiness", self._find_out)
 
-    async def _find_out(self, _: None, __: Slices) -> Readiness:
+    async def _find_out(self) -> Readiness:
         try:
             await self.check_ready()
         except StoreUnavailable as error:
@@ -289,7 +283,7 @@ class Controller:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
             try:
                 if beats % PROGRAMS_BEATS == 0:
-                    self._programs = frozenset(await self.status.group_names())
+                    await self.status.group_names()
                 self.streams.record_held()
                 await self._beat()
                 self.streams.store_statuses()

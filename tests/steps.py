@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from controller.slices import Steps, next_step
+from controller.storage.paged_reads import Steps, next_step
 
 Result = TypeVar("Result")
 

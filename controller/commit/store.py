@@ -23,14 +23,13 @@ from controller.commit.health import StoreHealth
 from controller.commit.store_threads import CommitOrder, Lane
 from controller.garbage_collector import lasting_objects
 from controller.limits import DEFAULT_LIMITS, Limits
-from controller.slices import Done, Steps, next_step
 from controller.storage import upgrade
 from controller.storage.database import Database
 from controller.storage.diagnosis import StoreMoved, StoreSilent, StoreTrouble, diagnose, is_locked
 from controller.storage.heads import Service, touch
 from controller.storage.kinds import kind_of
 from controller.storage.news import Found, Known, lock_and_look, was_committed
-from controller.storage.paged_reads import FIRST_STEPS
+from controller.storage.paged_reads import FIRST_STEPS, Done, Steps, next_step
 from controller.storage.refusals import StoreRefused
 from controller.storage.save import Commit, write_rows
 from controller.storage.session import StoreConnection, StoreFailed

@@ -8,7 +8,7 @@ still, it keeps that, and tells it to a writer that comes back (`Stream.let_pass
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
@@ -18,7 +18,6 @@ from msgspec import Struct
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
 from controller.groups.membership import position_in
-from controller.slices import Slices
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
@@ -30,6 +29,7 @@ from strandline.core.time_index import bound_at
 from strandline.core.window import TimeWindow
 from strandline.core.writer import WriterState
 
+BOUNDS_AT_ONCE: Final = 64  # that are looked up before other tasks run
 _AT_REST: Final = (WriterState.IDLE, WriterState.CLOSED)
 
 
@@ -149,10 +149,11 @@ class StreamViews:
         return (await self._streams.get(stream)).stream.head if question.from_head else None
 
     async def _bounds(self, stream: str, question: StreamQuestion) -> Mapping[str, int | None]:
-        slices, found = Slices(time.thread_time), dict[str, int | None]()
+        found = dict[str, int | None]()
         for segment, offset in question.bounds.items():
             found[segment] = await self._bound(stream, segment, offset, exact=question.exact_bounds)
-            await slices.turn()
+            if len(found) % BOUNDS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return found
 
     async def _bound(self, stream: str, segment: str, offset: int, *, exact: bool) -> int | None:

@@ -1,28 +1,29 @@
-"""Journals changes of a stream that no call names: states of writers, holders of time, incomplete marks.
+"""Journals changes of a stream that no call names: states of writers, holders of time, pauses, incomplete marks.
 
-What holds since when is stored with each commit that changes it, so that every controller says the same.
+What holds since when is stored with each commit that changes it. What comes next is a function of that and of what the
+commit changes, so that every controller says the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
-from controller.records.cadence import NO_CADENCE, STILL_LEAST_MS, Cadence
+from controller.records.cadence import NO_CADENCE, STILL_LEAST_MS
 from controller.records.counts import StreamCounts
 from controller.records.journal import HELD, HOLDING, INCOMPLETE, JOURNAL_NAMES, PAUSES, STATES, Journal
-from controller.storage.journal import StoredEntry
 from strandline.core.aggregate import Holder
+from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes, StateChange
 from strandline.core.mark import Mark
 from strandline.core.stream import Stream
 from strandline.core.writer import WriterState
 
 
-@dataclass(slots=True)
-class _Hold:
+class Hold(msgspec.Struct, frozen=True, array_like=True):
     """A writer holds time back since then: others have noted later times, and no mark was made."""
 
     writer: str | None  # None: too few have noted
@@ -32,110 +33,114 @@ class _Hold:
     is_journaled: bool = False  # an entry says that it has begun
 
 
-class _Spans(msgspec.Struct):
-    """What holds, as the store has it: by key, who holds time back, and the seq, time and moment of the first mark that
-    leaves out the same writers as the newest."""
+class FirstMark(msgspec.Struct, frozen=True, array_like=True):
+    """The first of the newest marks that leave out the same writers."""
 
-    held: dict[str, tuple[str | None, str, int | None, int, bool]] = {}
-    incomplete: dict[str, tuple[int, int, int]] = {}
+    seq: int
+    time: int
+    made_at: int
 
 
-_spans = msgspec.json.Decoder(_Spans)
+class Spans(msgspec.Struct, frozen=True):
+    """What holds since when, by key, as the store has it; `moving` is the first mark after which no pause was too
+    long."""
+
+    held: Mapping[str, Hold] = {}
+    incomplete: Mapping[str, FirstMark] = {}
+    moving: Mapping[str, int] = {}
+
+
+NO_SPANS: Final = Spans()
+_spans = msgspec.json.Decoder(Spans)
 _encoder = msgspec.json.Encoder()
 
 
-class JournalRecorder:
-    """Follows the changes of one stream when they are added to a commit."""
+def spans_of(text: str) -> Spans:
+    """Stored spans; none if they cannot be read, since nothing but an age depends on them."""
+    try:
+        return _spans.decode(text)
+    except msgspec.MsgspecError:
+        return NO_SPANS
 
-    __slots__ = ("_changed", "_counts", "_held", "_incomplete", "_journal", "_made_at", "_newest", "spans")
 
-    def __init__(self, journal: Journal, counts: StreamCounts) -> None:
-        self._journal = journal
+def spans_text(spans: Spans) -> str:
+    return _encoder.encode(spans).decode()
+
+
+def recorded(
+    spans: Spans,
+    changes: Changes,
+    stream: Stream,
+    chains: Mapping[str, MarkChain],
+    counts: StreamCounts,
+    journal: Journal,
+) -> Spans:
+    """Adds the entries for changes to the journal, and returns what holds after them. `chains` end with the last mark
+    before these changes."""
+    for state in changes.states:
+        details: dict[str, object] = {
+            "writer": state.writer,
+            "key": state.key,
+            "before": state.before,
+            "after": state.after,
+        }
+        if state.after is WriterState.BEHIND:
+            details |= _how_late(state, stream)
+        journal.tell(STATES, "state", state.at, details)
+    if not (changes.marks or changes.writers or changes.stream):
+        return spans
+    held, incomplete, moving = dict(spans.held), dict(spans.incomplete), dict(spans.moving)
+    newest = dict[str, Mark]()
+    for mark in changes.marks:
+        last = newest.get(mark.key)
+        if last is None and mark.key in chains:
+            last = chains[mark.key].last
+        newest[mark.key] = mark
+        _record_pause(mark, last, moving, counts, journal)
+        if mark.excluded or mark.key in incomplete:
+            _record_incomplete(mark, last, incomplete, journal)
+    if held or len(stream.writers) > 1 or stream.config.min_writers > 1:  # a single writer holds nobody back
+        _Holds(held, stream, counts, journal).update(changes)
+    after = Spans(held, incomplete, moving)
+    return spans if after == spans else after
+
+
+def count_held(before: Spans, after: Spans, counts: StreamCounts, now: int) -> None:
+    """Counts how long writers hold time back, as one span follows another."""
+    for key in before.held.keys() | after.held.keys():
+        old, new = before.held.get(key), after.held.get(key)
+        if old is not None and new is not None and (old.writer, old.since) == (new.writer, new.since):
+            continue
+        if old is not None:
+            counts.released(key, now)
+        if new is not None:
+            counts.hold(key, new.writer, new.state, now, new.since)
+
+
+class _Holds:
+    """Who holds time back, by key."""
+
+    def __init__(self, held: dict[str, Hold], stream: Stream, counts: StreamCounts, journal: Journal) -> None:
+        self._held = held
+        self._stream = stream
         self._counts = counts
-        counts.loaded()
-        self.spans = "{}"  # as the store has them
-        self._changed = False  # since then
-        self._held: dict[str, _Hold] = {}
-        self._incomplete: dict[str, Mark] = {}  # by key, the first mark that leaves out the same writers as the newest
-        self._newest: dict[str, Mark] = {}  # by key, the newest incomplete mark
-        self._made_at: dict[str, int] = {}  # by key, when the newest mark was made
+        self._journal = journal
 
-    def take_in(self, spans: str, last_marks: Mapping[str, Mark], now: int) -> None:
-        """Goes on from what is stored: what holds, and the newest mark of each key."""
-        self._made_at = {key: mark.created_at for key, mark in last_marks.items()}
-        self._newest = {key: mark for key, mark in last_marks.items() if mark.excluded}
-        if spans == self.spans:
-            self._incomplete = {key: first for key, first in self._incomplete.items() if key in self._newest}
+    def update(self, changes: Changes) -> None:
+        """Updates the holders. A mark ends the span of its key; else a holder changes only with its own changes."""
+        stream, held = self._stream, self._held
+        marked = {mark.key: mark.created_at for mark in reversed(changes.marks)}  # of several, the first ends a span
+        for key in marked.keys() & held.keys():
+            self._release(key, marked[key])
+        if not changes.writers and not changes.stream:
             return
-        try:
-            found = _spans.decode(spans)
-        except msgspec.MsgspecError:  # nothing but an age depends on it
-            found = _Spans()
-        self.spans, self._changed = spans, False
-        self._incomplete = {}
-        for key, mark in self._newest.items():
-            seq, time, since = found.incomplete.get(key, (mark.seq, mark.time, mark.created_at))
-            self._incomplete[key] = replace(mark, seq=seq, time=time, created_at=since)
-        for key in self._held.keys() - found.held.keys():
-            del self._held[key]
-            self._counts.released(key, now)
-        for key, stored in found.held.items():
-            before, hold = self._held.get(key), _Hold(*stored)
-            self._held[key] = hold
-            if before is None or (before.writer, before.since) != (hold.writer, hold.since):
-                self._counts.hold(key, hold.writer, hold.state, now, hold.since)
-
-    def stored(self) -> str:
-        """What the store is to have, with the changes that were followed."""
-        if self._changed:
-            self._changed = False
-            held = {
-                key: (each.writer, each.state, each.time, each.since, each.is_journaled)
-                for key, each in self._held.items()
-            }
-            incomplete = {key: (each.seq, each.time, each.created_at) for key, each in self._incomplete.items()}
-            self.spans = _encoder.encode(_Spans(held, incomplete)).decode()
-        return self.spans
-
-    def follow(self, changes: Changes, stream: Stream) -> None:
-        """Adds the entries for these changes to the journal."""
-        for state in changes.states:
-            details: dict[str, object] = {
-                "writer": state.writer,
-                "key": state.key,
-                "before": state.before,
-                "after": state.after,
-            }
-            if state.after is WriterState.BEHIND:
-                details |= _how_late(state, stream)
-            self._journal.tell(STATES, "state", state.at, details)
-        for mark in changes.marks:
-            self._follow_pause(mark)
-            if mark.key in self._held:
-                self._release(mark.key, mark.created_at, stream)
-            if mark.excluded or mark.key in self._incomplete:
-                self._follow_mark(mark)
-        if changes.writers or changes.stream:
-            self._update_holders(changes, stream)
-
-    # -- who holds time back -------------------------------------------------------------------------------------
-
-    def held_since(self, key: str) -> int | None:
-        span = self._held.get(key)
-        return span.since if span is not None else None
-
-    def _update_holders(self, changes: Changes, stream: Stream) -> None:
-        """Updates the holders. A single writer holds nobody back, and a holder changes only with its own changes."""
-        if len(stream.writers) < 2 and not self._held and stream.config.min_writers < 2:
-            return
-        marked = {mark.key for mark in changes.marks} if changes.marks else ()
         times: Mapping[str, int] | None = None
-        for key in self._keys(changes, stream):
-            span = self._held.get(key)
+        for key in self._keys(changes):
+            span = held.get(key)
             if key in marked:
                 continue
             if span is not None and not changes.stream and not _concerns(span, changes):
-                self._log_holding(key, span, stream)
+                self._record_holding(key, span)
                 continue
             holder = stream.held_by(key, stream.clock)
             if span is None:
@@ -144,93 +149,70 @@ class JournalRecorder:
                 if times is None:  # for all keys at once: there may be many keys and many writers
                     times = _greatest_times(changes.writers, stream)
                 if key in times and (holder.time is None or times[key] > holder.time):
-                    self._hold(key, holder, stream.clock)
+                    self._hold(key, holder)
             elif holder is None or holder.writer != span.writer:
-                self._release(key, stream.clock, stream)
+                self._release(key, stream.clock)
                 if holder is not None:
-                    self._hold(key, holder, stream.clock)
+                    self._hold(key, holder)
             else:
-                self._log_holding(key, span, stream)
+                self._record_holding(key, span)
 
-    def _keys(self, changes: Changes, stream: Stream) -> Iterable[str]:
-        keys = stream.keys
-        if changes.stream or len(keys) == 1:
-            return keys
+    def _keys(self, changes: Changes) -> Iterable[str]:
+        stream = self._stream
+        if changes.stream or len(stream.keys) == 1:
+            return stream.keys
         touched = (stream.writers[name].key_states for name in changes.writers if name in stream.writers)
         return {key for key_states in touched for key in key_states}
 
-    def _hold(self, key: str, holder: Holder, now: int) -> None:
-        self._held[key] = _Hold(holder.writer, holder.state, holder.time, now)
-        self._changed = True
-        self._counts.hold(key, holder.writer, holder.state, now)
+    def _hold(self, key: str, holder: Holder) -> None:
+        self._held[key] = Hold(holder.writer, holder.state, holder.time, self._stream.clock)
 
-    def _log_holding(self, key: str, span: _Hold, stream: Stream) -> None:
-        """Journals once that a span has lasted too long, so that whoever loads the stream next knows since when."""
-        now = stream.clock
-        if span.is_journaled or not self._is_too_long(key, span, now, stream):
-            return
-        span.is_journaled = self._changed = True
-        details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
-        self._journal.tell(HOLDING, "holding", now, {**details, "from": span.since})
+    def _record_holding(self, key: str, span: Hold) -> None:
+        """Journals once that a span has lasted too long."""
+        now = self._stream.clock
+        if not span.is_journaled and self._is_too_long(key, span, now):
+            self._held[key] = replace(span, is_journaled=True)
+            details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
+            self._journal.tell(HOLDING, "holding", now, {**details, "from": span.since})
 
-    def _release(self, key: str, now: int, stream: Stream) -> None:
+    def _release(self, key: str, now: int) -> None:
         span = self._held.pop(key)
-        self._changed = True
-        self._counts.released(key, now)
-        if span.is_journaled or self._is_too_long(key, span, now, stream):
+        if span.is_journaled or self._is_too_long(key, span, now):
             details = {"writer": span.writer, "key": key, "state": span.state, "time": span.time}
             self._journal.tell(HELD, "held", now, {**details, "from": span.since, "to": now})
 
-    def _is_too_long(self, key: str, span: _Hold, now: int, stream: Stream) -> bool:
-        return now - span.since >= self._counts.too_long_ms(key, stream.config.writer_timeout_ms)
-
-    # -- pauses --------------------------------------------------------------------------------------------------
-
-    def _follow_pause(self, mark: Mark) -> None:
-        """Journals the first mark of a key, and each that comes after too long a pause: time moves since then."""
-        key, at = mark.key, mark.created_at
-        last = self._made_at.get(key)
-        self._made_at[key] = at
-        if last is None:
-            if mark.seq == 1:
-                self._journal.tell(PAUSES, "first_mark", at, {"key": key, "to": at})
-        elif at - last > STILL_LEAST_MS and at - last > self._counts.cadences.get(key, NO_CADENCE).still_ms:
-            self._journal.tell(PAUSES, "pause_ended", at, {"key": key, "from": last, "to": at})
-
-    # -- incomplete marks ----------------------------------------------------------------------------------------
-
-    def incomplete_since(self, key: str) -> int | None:
-        """When the first of the newest marks was made that leave the same writers out."""
-        first = self._incomplete.get(key)
-        return first.created_at if first is not None else None
-
-    def _follow_mark(self, mark: Mark) -> None:
-        first, newest = self._incomplete.get(mark.key), self._newest.get(mark.key)
-        if first is not None and newest is not None and first.excluded != mark.excluded:
-            details = {**_marks(first), "to": mark.created_at, "to_seq": newest.seq, "to_time": newest.time}
-            self._journal.tell(INCOMPLETE, "incomplete_ended", mark.created_at, details)
-            del self._incomplete[mark.key], self._newest[mark.key]
-            self._changed = True
-            first = None
-        if mark.excluded:
-            self._newest[mark.key] = mark
-            if first is None:
-                self._incomplete[mark.key] = mark
-                self._changed = True
-                self._journal.tell(INCOMPLETE, "incomplete", mark.created_at, _marks(mark))
+    def _is_too_long(self, key: str, span: Hold, now: int) -> bool:
+        return now - span.since >= self._counts.too_long_ms(key, self._stream.config.writer_timeout_ms)
 
 
-def resume_cadence(cadence: Cadence, key: str, entries: Sequence[StoredEntry]) -> None:
-    """Since when time moves, by the newest entries of the journal, newest first."""
-    entry = _newest_about(entries, PAUSES, key)
-    since = None if entry is None else entry.details.get("to")
-    if isinstance(since, int):
-        cadence.resume(since)
+def _record_pause(
+    mark: Mark, last: Mark | None, moving: dict[str, int], counts: StreamCounts, journal: Journal
+) -> None:
+    """Journals the first mark of a key, and each that comes after too long a pause: time moves since then."""
+    key, at = mark.key, mark.created_at
+    if last is None:
+        if mark.seq == 1:
+            moving[key] = at
+            journal.tell(PAUSES, "first_mark", at, {"key": key, "to": at})
+        return
+    pause = at - last.created_at
+    if pause > STILL_LEAST_MS and pause > counts.cadences.get(key, NO_CADENCE).still_ms:
+        moving[key] = at
+        journal.tell(PAUSES, "pause_ended", at, {"key": key, "from": last.created_at, "to": at})
 
 
-def _newest_about(entries: Sequence[StoredEntry], topic: str, key: str) -> StoredEntry | None:
-    """The first of these entries that is about a topic and a key."""
-    return next((each for each in entries if each.topic == topic and each.details.get("key") == key), None)
+def _record_incomplete(mark: Mark, last: Mark | None, incomplete: dict[str, FirstMark], journal: Journal) -> None:
+    """Journals where marks begin to leave writers out, and where they end to."""
+    key, at = mark.key, mark.created_at
+    first = incomplete.get(key)
+    if first is not None and last is not None and last.excluded != mark.excluded:
+        details = {**_marks(first, last), "to": at, "to_seq": last.seq, "to_time": last.time}
+        journal.tell(INCOMPLETE, "incomplete_ended", at, details)
+        del incomplete[key]
+        first = None
+    if mark.excluded and first is None:
+        first = incomplete[key] = FirstMark(mark.seq, mark.time, at)
+        journal.tell(INCOMPLETE, "incomplete", at, _marks(first, mark))
 
 
 def _how_late(state: StateChange, stream: Stream) -> dict[str, object]:
@@ -242,19 +224,19 @@ def _how_late(state: StateChange, stream: Stream) -> dict[str, object]:
     return {"time": key_state.value, "mark_time": mark.time}
 
 
-def _marks(first: Mark) -> dict[str, object]:
+def _marks(first: FirstMark, newest: Mark) -> dict[str, object]:
     """Which writers marks leave out, and since which mark."""
     return {
-        "key": first.key,
-        "excluded": list(first.excluded[:JOURNAL_NAMES]),
-        "excluded_writers": len(first.excluded),
-        "from": first.created_at,
+        "key": newest.key,
+        "excluded": list(newest.excluded[:JOURNAL_NAMES]),
+        "excluded_writers": len(newest.excluded),
+        "from": first.made_at,
         "from_seq": first.seq,
         "from_time": first.time,
     }
 
 
-def _concerns(span: _Hold, changes: Changes) -> bool:
+def _concerns(span: Hold, changes: Changes) -> bool:
     """Whether the holder may have changed. A span without a writer may end with a change of any writer."""
     return span.writer is None or span.writer in changes.writers
 

@@ -5,9 +5,18 @@ FLIP-33 names what sources and sinks of Flink report; milliseconds there are sec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import accumulate
+from math import inf
 from typing import Final
+
+from prometheus_client import Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.utils import floatToGoString
+
+from controller.records.counts import Distribution
 
 
 class MetricKind(StrEnum):
@@ -18,12 +27,28 @@ class MetricKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """A metric with its labels; `name` is what queries call it."""
+    """A metric with its labels; `name` is what queries call it. Where several streams or keys are one, its values
+    are added up, or the greatest of them counts."""
 
     name: str
     kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
+    adds_up: bool = False
+
+    def of_samples(self, values: Mapping[tuple[str, ...], float]) -> Metric:
+        """The family with these values, by their labels."""
+        family = CounterMetricFamily if self.kind is MetricKind.COUNTER else GaugeMetricFamily
+        metric = family(self.name, self.help, labels=self.labels)
+        for labels, value in values.items():
+            metric.add_metric(labels, value)
+        return metric
+
+    def of_distribution(self, found: Distribution) -> Metric:
+        """A histogram."""
+        bounds = map(floatToGoString, (*found.bounds, inf))
+        buckets = list(zip(bounds, accumulate(found.counts), strict=True))
+        return HistogramMetricFamily(self.name, self.help, buckets=buckets, sum_value=found.total)
 
 
 def _gauge(name: str, help: str, *labels: str) -> MetricFamily:
@@ -31,7 +56,7 @@ def _gauge(name: str, help: str, *labels: str) -> MetricFamily:
 
 
 def _counter(name: str, help: str, *labels: str) -> MetricFamily:
-    return MetricFamily(f"strandline_{name}_total", MetricKind.COUNTER, help, labels)
+    return MetricFamily(f"strandline_{name}_total", MetricKind.COUNTER, help, labels, adds_up=True)
 
 
 # -- streams; "_other" stands for all that have no labels of their own
@@ -76,8 +101,9 @@ LATE_NOTES = _counter(
 REFUSALS = _counter(
     "stream_refusals", "Calls refused, by the problem's code (FLIP-33: numRecordsInErrors).", "stream", "code"
 )
-WRITERS = _gauge(
-    "stream_writers", "Writers by state; one with several keys is counted in each.", "stream", "key", "state"
+WRITERS = replace(
+    _gauge("stream_writers", "Writers by state; one with several keys is counted in each.", "stream", "key", "state"),
+    adds_up=True,
 )
 HELD = _counter(
     "stream_held_seconds",

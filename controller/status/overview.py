@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from controller.slices import Slices
-from controller.status.stream_status import by_trouble
 from strandline.wire.status import GroupStatus, State, StreamStatus
 
 
@@ -74,24 +72,13 @@ def reading(
     return {name: read for name, read in groups.items() if name in names or not wanted.isdisjoint(read)}
 
 
-async def in_order_of_trouble(streams: Sequence[StreamStatus], slices: Slices) -> tuple[StreamStatus, ...]:
-    """Streams in the worst trouble first, see `by_trouble`."""
-    ranked = []
-    for each in streams:
-        ranked.append((by_trouble(each), each))
-        await slices.turn()
-    ranked.sort(key=_rank)
-    await slices.turn()
-    return tuple([each for _, each in ranked])
-
-
 def in_order_of_backlog(found: GroupsFound) -> GroupsFound:
     """Groups in backlog first, and among equals those that are furthest behind."""
     ranked = sorted(found.groups, key=lambda each: (not each.backlog, -(each.lag_ms or 0), each.group))
     return GroupsFound(groups=tuple(ranked), unread=found.unread)
 
 
-async def summarize(found: StreamsFound, groups: GroupsFound, slices: Slices) -> Summary:
+def summarize(found: StreamsFound, groups: GroupsFound) -> Summary:
     """Streams and groups in numbers."""
     states: Counter[State] = Counter()
     sealed = writers = notes = late_notes = refusals = 0
@@ -102,7 +89,6 @@ async def summarize(found: StreamsFound, groups: GroupsFound, slices: Slices) ->
         notes += each.notes
         late_notes += each.late_notes
         refusals += sum(each.refusals.values())
-        await slices.turn()
     return Summary(
         states=states,
         streams=len(found.streams) + len(found.unread),
@@ -115,7 +101,3 @@ async def summarize(found: StreamsFound, groups: GroupsFound, slices: Slices) ->
         groups=len(groups.groups) + len(groups.unread),
         in_backlog=sum(each.backlog for each in groups.groups),
     )
-
-
-def _rank(each: tuple[tuple[bool, int, int, str], StreamStatus]) -> tuple[bool, int, int, str]:
-    return each[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -28,11 +28,6 @@ from strandline.access import EVERYTHING
 from strandline.errors import StoreCorrupt
 
 JOURNAL_ENTRIES: Final = 500  # of each topic; with a further one the oldest goes
-
-JOURNAL_RESUMED: Final = 64  # newest entries from which a stream that is loaded knows since when what holds
-
-# Topics that say since when something holds: a stream that is loaded goes on from their newest entries.
-RESUMED: Final = ("holding", "incomplete", "pause")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +80,6 @@ class JournalTable:
         # Without such an entry the comparison is with NULL, and nothing is deleted.
         self.shorten = delete(table).where(whose, column.topic == bindparam("topic"))
         self.shorten = self.shorten.where(column.seq <= oldest.scalar_subquery())
-        resumed = or_(*(column.topic == topic for topic in RESUMED))
-        self.resumed = select(table).where(whose, resumed).order_by(column.seq.desc()).limit(JOURNAL_RESUMED)
         after = column.seq > bindparam("after")
         self.newest = select(table).where(whose).order_by(column.seq.desc()).limit(bindparam("entries"))
         self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))
@@ -105,17 +98,6 @@ class JournalTable:
 
 JOURNAL_OF_STREAM: Final = JournalTable(schema.journal, "stream")
 JOURNAL_OF_GROUP: Final = JournalTable(schema.group_journal, "group")
-
-
-def resumed_entries(rows: Iterable[AnyRow]) -> Sequence[StoredEntry]:
-    """The entries, newest first, without damaged ones: nothing but an age depends on them."""
-    found = []
-    for row in rows:
-        try:
-            found.append(_entry(row))
-        except StoreCorrupt:
-            continue
-    return found
 
 
 def journal_entries(

@@ -10,12 +10,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, bindparam, func, select
 
-from controller.slices import Steps, next_step
 from controller.storage import schema
 from controller.storage.heads import Head, head_of
-from controller.storage.journal import JOURNAL_OF_STREAM, StoredEntry, resumed_entries
 from controller.storage.marks import MarkRows
-from controller.storage.paged_reads import FIRST_STEPS, ITEM_CHARACTERS, Step, pages
+from controller.storage.paged_reads import FIRST_STEPS, ITEM_CHARACTERS, Step, Steps, next_step, pages
 from controller.storage.rows import (
     AnyRow,
     StreamOrigin,
@@ -94,7 +92,6 @@ class StoredStream:
     places: dict[str, int]  # of the segments; a dropped one leaves a gap
     noted_at: dict[str, int]  # when each segment was last noted, if that was stored
     counts: StoredCounts
-    since: Sequence[StoredEntry]  # entries that say since when something holds, newest first
     log: StoredLog
 
 
@@ -180,7 +177,6 @@ def _stream_steps(connection: Connection, name: str, unserved: Unserved) -> Step
         places=places,
         noted_at=noted_at,
         counts=counts_of(row.counts),
-        since=resumed_entries(connection.execute(JOURNAL_OF_STREAM.resumed, {"owner": name})) if head.journaled else (),
         log=stored.log,
     )
 

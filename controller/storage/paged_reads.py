@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Select
 
@@ -17,6 +18,27 @@ PAGE_FIRST_ROWS: Final = 256  # rows of the first page, which shows how large ro
 PAGE_GROWTH_TIMES: Final = 4  # the most by which a page may be longer than the one before
 PAGE_ROWS: Final = 4_096  # the most rows of a page
 PAGE_CHARACTERS: Final = 256 * 1024  # the approximate size of a page
+
+Result = TypeVar("Result")
+
+# Work that stops after each step and goes on when it is asked to; its result comes with the last one.
+Steps: TypeAlias = Generator[None, None, Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Result]):
+    """The result of steps that are all done."""
+
+    result: Result
+
+
+def next_step(steps: Steps[Result]) -> Done[Result] | None:
+    """Takes one step; returns the result if it was the last."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        return Done(done.value)
+    return None
 
 
 class Step:

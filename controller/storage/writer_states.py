@@ -15,10 +15,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from sqlalchemy import Connection, FromClause, Select, bindparam, select
 
-from controller.slices import Steps
 from controller.storage import schema
 from controller.storage.given_rows import NUMBER, TEXT, given_rows, with_given_rows
-from controller.storage.paged_reads import ITEM_CHARACTERS, Step, pages
+from controller.storage.paged_reads import ITEM_CHARACTERS, Step, Steps, pages
 from controller.storage.rows import AnyRow, Values, page_of, rows_of
 from controller.storage.unreadable import MISSING, corrupt, decoded
 from strandline.core.cut import NOTHING, Cut

@@ -13,7 +13,7 @@ from typing import Final
 from controller.commit.writer_log import WriterLog
 from controller.records.counts import StreamCounts
 from controller.records.journal import AdminAction, Journal, WrittenEntry, log_entries
-from controller.records.journal_recorder import JournalRecorder, resume_cadence
+from controller.records.journal_recorder import NO_SPANS, Spans, count_held, recorded, spans_of, spans_text
 from controller.storage import schema
 from controller.storage.heads import NEVER, Head, new_head
 from controller.storage.journal import JOURNAL_OF_STREAM
@@ -30,6 +30,7 @@ from strandline.core.mark import Mark
 from strandline.core.segment import Segment
 from strandline.core.stream import Stream
 from strandline.errors import StreamRecreated
+from strandline.wire.status import StreamStatus
 
 RECENT_MARKS: Final = 512  # of each key, in memory; older ones are read from the store
 RECENT_OFFSETS: Final = 4_194_304  # in these marks: of a stream with more than 8 192 segments there are fewer
@@ -78,12 +79,14 @@ class LoadedStream:
         self._earlier = Changes()  # the changes up to the last drop of a segment
         self._watch = watch
         self._status = status
+        self.shown: StreamStatus | None = None  # the status of a moment ago, which all who ask share
         self.has_old_status = False  # the store has an older one than that which it has with the last commit
         self._status_due_at = 0  # when the next commit stores it
         self.log = WriterLog(stream.name, StoredLog())
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}
-        self._recorder = JournalRecorder(self.journal, self.counts)
+        self.spans = NO_SPANS  # what holds since when, by key
+        self.counts.loaded()
         self._settling = False
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
         self._noted_stored: set[str] = set()  # segments of which the store has a `last_noted_at`
@@ -100,17 +103,19 @@ class LoadedStream:
         counts: StreamCounts | None = None,
     ) -> LoadedStream:
         loaded = cls(stored.stream, stored.origin, watch=watch, status=status, head=stored.head, counts=counts)
+        spans = spans_of(stored.head.spans)
         for key, marks in stored.heads.items():
             if key not in loaded.counts.made_at:
                 loaded.counts.made(key, marks)
-                resume_cadence(loaded.counts.cadences[key], key, stored.since)
+                if key in spans.moving:
+                    loaded.counts.cadences[key].resume(spans.moving[key])
         loaded.counts.resume(stored.counts)
         loaded._stored_counts = stored.counts
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
         loaded.noted_at, loaded._noted_stored = stored.noted_at, set(stored.noted_at)
-        loaded._recorder.take_in(loaded.head.spans, loaded.stream.last_marks, loaded.stream.clock)
+        loaded._take_spans(spans)
         return loaded
 
     @property
@@ -124,11 +129,13 @@ class LoadedStream:
 
     def held_since(self, key: str) -> int | None:
         """Since when a writer has held time back in a key, if that is known."""
-        return self._recorder.held_since(key)
+        held = self.spans.held.get(key)
+        return None if held is None else held.since
 
     def incomplete_since(self, key: str) -> int | None:
         """Since when a key's marks have left out the writers that they leave out now, if that is known."""
-        return self._recorder.incomplete_since(key)
+        first = self.spans.incomplete.get(key)
+        return None if first is None else first.made_at
 
     def drop_segment(self, segment: str, now: int) -> None:
         """Removes a segment that the log does not have, also from marks that are not written yet.
@@ -174,8 +181,12 @@ class LoadedStream:
         self.counts.resume(news.counts)
         self._stored_counts = news.counts
         self._add_marks(news.marks)
-        self._recorder.take_in(news.head.spans, self.stream.last_marks, self.stream.clock)
+        self._take_spans(spans_of(news.head.spans))
         self._watch(self)
+
+    def _take_spans(self, spans: Spans) -> None:
+        count_held(self.spans, spans, self.counts, self.stream.clock)
+        self.spans = spans
 
     def begin_anew(self) -> bool:
         """Fences all writers after the store was restored to an earlier moment. Returns whether it was.
@@ -220,7 +231,10 @@ class LoadedStream:
         for mark in changes.marks:
             commit.add_row(schema.mark, mark_values(self.name, mark, self._write_excluded(mark, commit)))
         self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
-        self._recorder.follow(changes, self.stream)
+        spans = recorded(self.spans, changes, self.stream, self.chains, self.counts, self.journal)
+        has_new_spans = spans is not self.spans
+        if has_new_spans:
+            self._take_spans(spans)
         counted = self._write_status(commit)
         self._settling = False
         written = self.journal.write(self.name, commit)
@@ -235,7 +249,7 @@ class LoadedStream:
             clock=self.stream.clock,
             wake_at=self._wake_at(),
             journaled=self.journal.written,
-            spans=self._recorder.stored(),
+            spans=spans_text(spans) if has_new_spans else self.head.spans,
         )
         commit.put_head(self.subject, head)
         self._watch(self)

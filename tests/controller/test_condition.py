@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES, Cadence
-from controller.status.stream_status import status_steps
+from controller.status.stream_status import status_of
 from controller.storage.load import LOADED_MARKS
 from strandline.wire.status import KeyStatus, State, StreamStatus
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
-from tests.steps import at_once
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/ask-for-status.md"
 SECOND = 1_000
@@ -35,7 +34,7 @@ def create(served: InProcess, name: str = "s", **settings: Any) -> None:
 
 def look(served: InProcess, name: str = "s") -> StreamStatus:
     own = served.app.state.controller
-    return at_once(status_steps(own.streams.find_loaded(name), own.clock.now()))
+    return status_of(own.streams.find_loaded(name), own.clock.now())
 
 
 def key(served: InProcess) -> KeyStatus:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Coroutine
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controller.records.cadence import NEW_STILL_MS
-from controller.slices import SLICE_MS
-from controller.status.single_flight import STATUS_TTL_MS
-from controller.status.status_reader import StatusReader
+from controller.status.memo import MEMO_MS
 from controller.status.stream_status import STATUS_EXCLUDED
 from strandline.client import calls
 from strandline.client.calls import Response
@@ -164,16 +159,6 @@ def test_a_description_is_never_of_a_moment_ago(controller: InProcess) -> None:
         assert described["latest_marks"][""]["time"] == time == described["held_by"][""]["time"]
 
 
-def test_a_description_of_many_writers_lets_others_have_their_turn(controller: InProcess) -> None:
-    create(controller, "s")
-    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(200)]
-    controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
-    own, moments = controller.app.state.controller, count(0, SLICE_MS / 1_000)
-    reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
-
-    assert controller.portal.call(turns, reader.of_now("s")) >= 5
-
-
 def test_the_clients_call_reads_all_of_it(troubled: InProcess) -> None:
     call = calls.status(["stuck"])
     request = next(call)
@@ -308,27 +293,9 @@ def test_status_without_a_store_says_why_and_shows_memory(controller: InProcess,
     assert names(status(controller, "?stream=b&stream=c")) == ["b"]
 
 
-async def turns(work: Coroutine[Any, Any, object]) -> int:
-    """How often others have theirs while something is done that waits for nothing."""
-    doing, taken = asyncio.create_task(work), -1
-    while not doing.done():
-        taken += 1
-        await asyncio.sleep(0)
-    await doing
-    return taken
-
-
-def test_a_look_at_many_streams_lets_others_have_their_turn(controller: InProcess) -> None:
-    create(controller, *(f"s{number:03}" for number in range(100)))
-    own, moments = controller.app.state.controller, count(0, SLICE_MS / 10_000)  # a tenth of a slice with every look
-    reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
-
-    assert controller.portal.call(turns, reader.counted(stored=False)) >= 10
-
-
 def test_a_writer_that_keeps_up_is_not_said_to_hold_time_and_one_that_others_wait_for_is(controller: InProcess) -> None:
     def said(stream: str) -> tuple[str, bool]:
-        controller.pass_time(STATUS_TTL_MS)
+        controller.pass_time(MEMO_MS)
         (seen,) = status(controller, f"?stream={stream}")["streams"]
         return seen["state"], seen["keys"][""]["held_back"]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,12 @@ import pytest
 
 from controller.clock import Clock
 from controller.records.cadence import NEW_STILL_MS
-from controller.slices import Slices
+from controller.status.memo import Memo
 from controller.status.overview import Overview
-from controller.status.single_flight import SingleFlight
-from controller.status.stream_status import StreamDetails, status_steps
+from controller.status.stream_status import StreamDetails, status_of
 from controller.storage.journal import StoredEntry
 from strandline.wire.status import State
 from tests.served import NOON, InProcess, ManualClock
-from tests.steps import at_once
 
 pytestmark = pytest.mark.full
 
@@ -160,10 +159,10 @@ def test_a_status_is_a_function_of_the_stream_and_the_clock(served: InProcess) -
     served.note("fast", 90, {})
     loaded = served.app.state.controller.streams.find_loaded("s")
     now = served.app.state.controller.clock.now()
-    later = at_once(status_steps(loaded, now + 7_000))
+    later = status_of(loaded, now + 7_000)
     holder = later.worst.held_by
     assert later.seen_at == now + 7_000 and holder is not None and holder.last_heard_ms_ago == 7_000
-    assert at_once(status_steps(loaded, now + 7_000)) == later
+    assert status_of(loaded, now + 7_000) == later
 
 
 def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
@@ -171,9 +170,8 @@ def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
     status = served.app.state.controller.status
 
     async def story() -> list[Any]:
-        asked = [status.overview(), status.counted(stored=False), *(status.of_streams(["s"]) for _ in range(5))]
-        overview, by_name, *found = await asyncio.gather(*asked)
-        return [overview.streams[0], by_name["s"].status, *(each.streams[0] for each in found)]
+        asked = [status.overview(), status.all_streams(stored=False), *(status.of_streams(["s"]) for _ in range(5))]
+        return [each.streams[0] for each in await asyncio.gather(*asked)]
 
     first, *others = served.portal.call(story)
     assert all(each is first for each in others)
@@ -215,52 +213,44 @@ def test_the_journal_is_found_by_topic_and_by_writer(served: InProcess) -> None:
     assert [each.kind for each in own if each.topic == "refusal"] == ["refused"]
 
 
-def test_simultaneous_readers_share_one_reading_and_costly_ones_last_longer() -> None:
+def test_an_answer_is_shared_for_a_second_or_for_ten_times_as_long_as_it_took() -> None:
     made: list[str] = []
-    seconds = [0.0]
     clock = ManualClock(0)
 
-    async def make(name: str, slices: Slices) -> int:
+    async def make(name: str, took_ms: int) -> int:
         await asyncio.sleep(0)
         made.append(name)
-        seconds[0] += 0.5 if name == "dear" else 0
+        clock.now += took_ms
         return len(made)
 
     async def story() -> None:
-        shared = SingleFlight(make, Clock(clock), lambda: seconds[0])
-        assert await asyncio.gather(*(shared.get("dear") for _ in range(10))) == [1] * 10
-        clock.now += 9_999
-        assert await shared.get("dear") == 1
-        clock.now += 1
-        assert await shared.get("dear") == 2
-        assert await shared.get("cheap") == 3
-        clock.now += 1_000
-        assert await shared.get("cheap") == 4
+        memo = Memo(Clock(clock))
+        assert await asyncio.gather(*(memo.get("dear", partial(make, "dear", 300)) for _ in range(10))) == [1] * 10
+        clock.now = 2_999
+        assert await memo.get("dear", partial(make, "dear", 300)) == 1
+        clock.now = 3_000
+        assert await memo.get("dear", partial(make, "dear", 0)) == 2
+        clock.now = 4_000
+        assert await memo.get("dear", partial(make, "dear", 0)) == 3
 
     asyncio.run(story())
 
 
-def test_others_get_their_turn_while_there_is_much_to_look_at() -> None:
-    seconds = [0.0]
-    turns = 0
+def test_an_answer_that_failed_is_not_shared_with_those_who_ask_later() -> None:
+    tries = iter([ValueError("away"), None])
 
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    async def make() -> str:
+        if (error := next(tries)) is not None:
+            raise error
+        return "back"
 
-    async def story() -> float:
-        task = asyncio.create_task(other())
-        slices = Slices(lambda: seconds[0])
-        for _ in range(1_000):
-            seconds[0] += 0.001
-            await slices.turn()
-        task.cancel()
-        return slices.worked_ms
+    async def story() -> None:
+        memo = Memo(Clock(ManualClock(0)))
+        with pytest.raises(ValueError, match="away"):
+            await memo.get("it", make)
+        assert await memo.get("it", make) == "back"
 
-    assert asyncio.run(story()) == pytest.approx(1_000)
-    assert turns >= 400
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("passed_ms", [0, 500, 5_000, 70_000, 700_000, 4_000_000])

@@ -52,9 +52,7 @@ def read(text: str) -> Scrape:
 
 
 def scrape(controller: InProcess) -> Scrape:
-    own = controller.app.state.controller
-    for shared in (own.status, own.measures):
-        shared.forget()
+    controller.app.state.controller.status.forget()
     response = controller.request("GET", "/metrics")
     assert response.status_code == 200, response.text
     return read(response.text)

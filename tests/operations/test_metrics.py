@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Coroutine
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.records.counts import OTHER, Distribution, HeldTime
-from controller.slices import SLICE_MS
 from controller.status.metric_families import FAMILIES, MetricKind
 from controller.status.metrics import METRICS_KEYS_OF_STREAM
-from controller.status.status_reader import StatusReader
 from tests.operations.scraping import STREAM, Scrape, read, scrape
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
@@ -216,48 +211,10 @@ def test_a_failing_store_is_visible_and_keeps_its_counts(tmp_path: Path) -> None
     assert back.value("stream_marks_total", stream="s", key="") == 2
 
 
-async def turns(work: Coroutine[Any, Any, object]) -> int:
-    """How often others have theirs while something is done that waits for nothing."""
-    doing, count = asyncio.create_task(work), -1
-    while not doing.done():
-        count += 1
-        await asyncio.sleep(0)
-    await doing
-    return count
-
-
-def test_a_look_at_many_writers_lets_others_have_their_turn(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {**STREAM, "min_writers": 300})
-    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(200)]
-    controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
-    moments = count(0, SLICE_MS / 1_000)  # a slice with every look at the watch
-
-    own = controller.app.state.controller
-    reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
-
-    assert controller.portal.call(turns, reader.counted(stored=False)) >= 4
-
-
-def test_writing_many_samples_lets_others_have_their_turn(controller: InProcess) -> None:
-    names = [f"s{number}" for number in range(60)]
-    for name in names:
-        controller.call("PUT", f"/v1/streams/{name}", STREAM)
-    notes = [{"stream": name, "writer": "w", "time": NOON, "position": {}} for name in names]
-    controller.call("POST", "/v1/notes", {"notes": notes})
-
-    async def write() -> tuple[int, int]:
-        state = controller.app.state
-        await state.controller.measures.take()  # what comes right after shows the same, and waits for nothing
-        return await turns(state.exposition.text()), len(await state.exposition.text())
-
-    count, size = controller.portal.call(write)
-    assert count >= 4 and size > 50_000
-
-
 def test_scrapes_at_once_share_one_look(controller: InProcess) -> None:
     measures = controller.app.state.controller.measures
 
-    async def two() -> tuple[Any, Any]:
+    async def two() -> tuple[object, object]:
         one, other = await asyncio.gather(measures.take(), measures.take())
         return one, other
 

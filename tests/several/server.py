@@ -21,10 +21,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.pool import StaticPool
 
 from controller.limits import DEFAULT_LIMITS
-from controller.slices import Steps
 from controller.storage.diagnosis import StoreSilent, StoreTrouble
 from controller.storage.heads import Service, compare, start_over
 from controller.storage.news import Found, Known, lock_and_look, was_committed
+from controller.storage.paged_reads import Steps
 from controller.storage.save import Commit, write_rows
 from controller.storage.subjects import Subject
 from controller.storage.transaction import CommitUnknown

@@ -55,7 +55,7 @@ async def get_status(
         found = await status.of_streams(names)
         groups = await status.of_groups(names, named) if stored else GroupsFound()
         groups = groups.allowed(may_see)
-        summary = await summarize(found, groups, status.slices())
+        summary = summarize(found, groups)
         page = _worst(found, limit, may_see) if trouble else _following(found, after, limit)
     else:
         overview = await status.overview(stored=stored)
