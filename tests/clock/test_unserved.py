@@ -42,12 +42,6 @@ def test_two_controllers_that_find_one_gap_count_it_once() -> None:
     assert (unserved.total_ms, unserved.served(61_005)) == (60_070, 1_000 - 70 + 5)
 
 
-def test_served_time_is_one_for_clocks_of_which_one_does_not_follow_a_leap_yet() -> None:
-    unserved = Unserved(until=1_000)
-    unserved.serve(61_000)
-    assert unserved.served(61_000) == unserved.served(1_010) == 1_000
-
-
 def test_a_clock_without_gaps_is_all_served() -> None:
     unserved = Unserved(70)
     unserved.serve(1_000)
