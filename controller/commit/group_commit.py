@@ -361,8 +361,11 @@ class Committer:
             raise
 
     def _known(self, turn: Turn) -> dict[Subject, Known]:
-        cached = ((subject, self.cached(subject)) for subject in turn.subjects)
-        return {subject: each.known for subject, each in cached if each is not None}
+        known = {}
+        for subject in turn.subjects:
+            if (cached := self.cached(subject)) is not None:
+                known[subject] = cached.known
+        return known
 
     async def _apply(self, turn: Turn, found: Found, locked_at: float) -> None:
         """Takes in what others have written, and lets all calls have their turn that wait for it."""

@@ -90,7 +90,7 @@ class Store:
     def _lock(
         self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
     ) -> Found:
-        self._prepare()
+        self._undo_open()
         until = time.monotonic() + self._limits.commit_s
         reconnected = False
         while True:
@@ -199,11 +199,14 @@ class Store:
             touch(self._database.writer)
 
     def _prepare(self) -> None:
-        """Before anything is written: ends a transaction whose caller has given up while it was being locked. Raises
-        StoreMoved."""
+        """Before anything is written that no commit is about. Raises StoreMoved."""
+        self._undo_open()
+        self._database.check_files()
+
+    def _undo_open(self) -> None:
+        """Ends a transaction whose caller has given up while it was being locked."""
         if self._transaction is not None and self._transaction.is_open:
             self._transaction.undo()
-        self._database.check_files()
 
     def _check_files_again(self) -> None:
         """Raises CommitUnknown if the commit went to a file that was removed: it must not be acknowledged."""

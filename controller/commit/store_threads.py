@@ -56,8 +56,9 @@ class CommitOrder:
 class StoreThread:
     """One session of the store and the thread that uses it."""
 
-    def __init__(self, name: str, session: StoreSession, cut_grace_s: float) -> None:
-        """A call may take `cut_grace_s` to end after its session was ended."""
+    def __init__(self, name: str, session: StoreSession | None, cut_grace_s: float) -> None:
+        """A call may take `cut_grace_s` to end after its session was ended. None is for SQLite, whose calls cannot be
+        interrupted."""
         self._session = session
         self._cut_grace_s = cut_grace_s
         self._executor = ThreadPoolExecutor(1, THREAD_NAMES + name)
@@ -89,19 +90,23 @@ class StoreThread:
 
     def submit(self, function: Callable[[], Result]) -> Future[Result]:
         """Queues a call, without waiting for it."""
-        return self._executor.submit(self._run, function)
+        session = self._session
+        if session is None:
+            return self._executor.submit(function)
+
+        def within_session() -> Result:
+            session.begin()
+            return function()
+
+        return self._executor.submit(within_session)
 
     def close(self, seconds: float) -> bool:
         """Waits for the calls under way; ends their session after half of the time. Returns whether they ended."""
         last = self._executor.submit(int)
         self._executor.shutdown(wait=False)
-        if not wait([last], seconds / 2).done:
+        if not wait([last], seconds / 2).done and self._session is not None:
             self._session.cut()
         return bool(wait([last], seconds / 2).done)
-
-    def _run(self, function: Callable[[], Result]) -> Result:
-        self._session.begin()
-        return function()
 
     async def _wait_on(
         self, call: Future[Any], answer: asyncio.Future[Any], began: float, seconds: float | None
@@ -116,9 +121,10 @@ class StoreThread:
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # marks it as retrieved
         if call.cancel() or call.done():
             return
-        self._session.cut()
         try:
-            await asyncio.wait([answer], timeout=self._cut_grace_s)
+            if self._session is not None:
+                self._session.cut()
+                await asyncio.wait([answer], timeout=self._cut_grace_s)
         finally:
             if not call.done():
                 self._hangs, self._hangs_since = call, began

@@ -66,7 +66,7 @@ class Notes:
 
         `by` is the name of the caller's token, for the journal.
         """
-        loaded = self._streams.find_in_turn(stream) or await self._streams.in_turn(stream)
+        loaded = await self._streams.in_turn(stream)
         now = self._clock.now()
         try:
             answer = self._apply(loaded, note, now, tail, by)

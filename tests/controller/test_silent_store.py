@@ -236,6 +236,9 @@ class Cuts(StoreSession):
     def __init__(self) -> None:
         self.cuts = 0
 
+    def begin(self) -> None:
+        pass
+
     def cut(self) -> None:
         self.cuts += 1
 
@@ -244,8 +247,7 @@ def test_a_process_ends_although_a_call_hangs() -> None:
     script = """
 import threading
 from controller.commit.store_threads import StoreThread, exit_past_hanging_calls
-from controller.storage.session import StoreSession
-thread = StoreThread("writer", StoreSession(), 0.05)
+thread = StoreThread("writer", None, 0.05)
 thread.submit(threading.Event().wait)
 assert not thread.close(0.1)
 exit_past_hanging_calls(7)
