@@ -1,18 +1,35 @@
-"""The controller's clock, from the clock of its store or its host, and how long no caller could be heard."""
+"""The controller's clock, and how long no caller could be heard.
+
+Its source is the clock of PostgreSQL's host, or with SQLite of the controller's.
+
+    the source                 the controller's clock
+    ──────────                 ──────────────────────
+    goes on, or leaps ahead    shows what the source shows
+    is set back                goes on at half the pace of the monotonic clock, until both meet
+
+So it never goes back and never stands still: timeouts pass whatever the source does. A leap is a gap in which nobody
+served, and so nobody's silence.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Final, Protocol, assert_never
+from enum import StrEnum
+from typing import Final, Protocol
 
 from controller.records.operator_log import log_event
-from strandline.core.clock import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS, ClockState, SteadyClock
 from strandline.core.served_time import Moment, Unserved
 
 LOOP_STALL_MS: Final = 1_500  # if the event loop did not run for so long, that is logged
-CLOCK_READ_MS: Final = 1_000  # how often the clock is compared with the host's
 STORE_CLOCK_KEPT_MS: Final = 10_000  # for so long a reading of the store's clock is preferred to those that came slower
-CLOCK_READING_MS: Final = 10  # the host's two clocks are read within this time, or read again
+CLOCK_STEP_MS: Final = 5_000  # a difference of so much between the clock and its source is logged
+
+
+class ClockState(StrEnum):
+    """The controller's clock compared with its source."""
+
+    STEADY = "steady"
+    AHEAD = "ahead"  # the source was set back by `CLOCK_STEP_MS` or more, and they have not met yet
 
 
 class HostClock(Protocol):
@@ -54,8 +71,7 @@ class StoreClock:
 
 
 class Clock:
-    """Milliseconds that never go back, from `floor` up: a `SteadyClock` on this host, or on that of the store, which it
-    follows forward at once.
+    """Milliseconds that never go back, from `floor` up.
 
     A call of `now` shows that the event loop runs. While the clock is `watched`, `now` is called each second: a longer
     gap means that the process or its host was suspended. On a clock that is moved `by_hand`, nothing is due by itself.
@@ -63,7 +79,7 @@ class Clock:
 
     def __init__(
         self,
-        host: HostClock,
+        source: HostClock,
         floor: int | None = None,
         *,
         by_hand: bool = False,
@@ -72,25 +88,33 @@ class Clock:
         self.by_hand = by_hand
         self.watched = False
         self.unserved: Final = unserved if unserved is not None else Unserved()
-        self._host = host
-        self._follows = isinstance(host, StoreClock)  # at once: all controllers of a store have its time
-        wall, self._read_at = host.wall(), host.monotonic()
-        self._now = wall if floor is None else max(floor, wall)
-        self._steady = SteadyClock(self._now, self._read_at)
-        self._compared_at = self._read_at
-        self._logged_state = ClockState.STEADY
-        self._compare(self._read_at)
+        self.state = ClockState.STEADY
+        self.host_ahead_ms = 0  # by how much the source was ahead at the last reading: 0, or below if it was set back
+        self._source = source
+        self._read_at = self._met_at = source.monotonic()
+        wall = source.wall()
+        self._now = self._met = wall if floor is None else max(floor, wall)  # what both showed when they last met
+        self.now()
 
     def now(self) -> int:
-        monotonic = self._host.monotonic()
-        now = self._steady.read(monotonic)
-        if self._follows and (wall := self._host.wall()) > now:
-            self._steady, now = SteadyClock(wall, monotonic), wall
-        if self.watched and monotonic - self._read_at >= LOOP_STALL_MS:
-            log_event("paused", logging.WARNING, ms=monotonic - self._read_at)
-        self._read_at, self._now = monotonic, now
-        if monotonic - self._compared_at >= CLOCK_READ_MS:
-            self._compare(monotonic)
+        monotonic, wall = self._source.monotonic(), self._source.wall()
+        passed = monotonic - self._read_at
+        if self.watched and passed >= LOOP_STALL_MS:
+            log_event("paused", logging.WARNING, ms=passed)
+        leap = wall - self._now - passed
+        if leap >= CLOCK_STEP_MS:
+            log_event("clock_followed", logging.WARNING, by_ms=leap)
+        slow = self._met + (monotonic - self._met_at) // 2
+        if wall >= slow:
+            self._met, self._met_at = wall, monotonic
+        self.host_ahead_ms = ahead = min(0, wall - slow)
+        if self.state is ClockState.STEADY and ahead <= -CLOCK_STEP_MS:
+            self.state = ClockState.AHEAD
+            log_event("clock_ahead", logging.WARNING, by_ms=-ahead, meets_in_ms=-2 * ahead)
+        elif self.state is ClockState.AHEAD and ahead == 0:
+            self.state = ClockState.STEADY
+            log_event("clock_steady", logging.WARNING)
+        self._read_at, self._now = monotonic, max(wall, slow)
         return self._now
 
     def moment(self) -> Moment:
@@ -103,38 +127,3 @@ class Clock:
         """For how long, up to now, no caller could be heard."""
         now, served = self.moment()
         return now - served
-
-    @property
-    def state(self) -> ClockState:
-        return self._steady.state
-
-    @property
-    def host_ahead_ms(self) -> int:
-        """By how much the host's clock was ahead of this one at the last comparison."""
-        return self._steady.host_ahead_ms
-
-    def _compare(self, begun: int) -> None:
-        wall = self._host.wall()
-        if self._host.monotonic() - begun > CLOCK_READING_MS:
-            return  # the process was interrupted between the two readings, so they cannot be compared
-        self._compared_at = begun
-        step = self._steady.refresh(wall, begun)
-        if step:
-            self._now += step
-            log_event("clock_followed", logging.WARNING, by_ms=step)
-        if self.state is not self._logged_state:
-            self._log_state()
-
-    def _log_state(self) -> None:
-        self._logged_state = self.state
-        match self.state:
-            case ClockState.STEADY:
-                log_event("clock_steady", logging.WARNING, host_ahead_ms=self.host_ahead_ms)
-            case ClockState.AHEAD:
-                meets_in_ms = -self.host_ahead_ms * CLOCK_SLEW_PART
-                log_event("clock_ahead", logging.WARNING, by_ms=-self.host_ahead_ms, meets_in_ms=meets_in_ms)
-            case ClockState.BEHIND:
-                follows_in_ms = CLOCK_CONFIRM_MS if self.host_ahead_ms <= CLOCK_STEP_BOUND_MS else None
-                log_event("clock_behind", logging.WARNING, by_ms=self.host_ahead_ms, follows_in_ms=follows_in_ms)
-            case _:
-                assert_never(self.state)

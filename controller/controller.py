@@ -127,7 +127,7 @@ class Controller:
             store_clock.follow(service.now)
         unserved = Unserved(service.unserved_ms, None if by_hand else service.served_until)
         clock = Clock(store_clock or host, service.served_until, by_hand=by_hand, unserved=unserved)
-        presence.begin(None if store_clock is not None else clock.now, by_hand=by_hand)
+        presence.begin(clock.now, by_hand=by_hand)
 
         def follow(found: Service) -> None:
             unserved.total_ms = found.unserved_ms
@@ -302,7 +302,7 @@ class Controller:
         self.clock.watched = True
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
-            self.streams.timers.run_due()  # a clock that steps forward to its host's may reach a deadline early
+            self.streams.timers.run_due()  # a clock that leaps may reach a deadline early
 
     async def _follow_others(self) -> None:
         """Looks for marks of other controllers, for those who wait for them here."""

@@ -7,7 +7,8 @@ Nobody owns a stream or a reader group: memory is a cache of the store. Calls wa
 heads of all that they are about in one transaction, and takes in what other controllers have written since. Then the
 calls are applied in memory, one after the other and without waiting in between. What they changed is written and
 committed, and the one future is resolved that all of these calls await. The flusher lets calls join that have arrived,
-and never waits for more.
+and never waits for more. Requests with many notes are applied after all others, a portion of each in turn, as far as
+there is room; the rest waits for the next commit.
 
 If a commit fails, memory is ahead of the store: what was applied is discarded, its calls raise StoreUnavailable, and
 the next call loads it as the store has it. Calls that waited for the next turn are not affected. If COMMIT was sent and
@@ -19,8 +20,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from controller.commit.health import StoreHealth
@@ -36,8 +37,8 @@ from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, Stra
 # Turns of the event loop for calls that have arrived to join: it reads them in one, and begins their handlers in a
 # later one. Without them, 64 connections made commits of half as many calls, each of which costs about as much.
 TURNS_TO_JOIN: Final = 3
-TURNS_FOR_REQUESTS: Final = 1_000  # of the loop, at most, for requests with many notes that wait for their turn
-FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one commit; further ones wait for the next
+FLUSH_NOTES: Final = 1_024  # in one commit; further portions of requests with many notes wait for the next
+FLUSH_NOTES_BESIDE: Final = 256  # the same while calls that came alone wait for this commit or the next
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class Durable(SharedFuture):
 class Turn:
     """Calls that wait together, what they are about, and what becomes durable with them."""
 
-    __slots__ = ("calls", "came", "creating", "done", "found", "over", "subjects", "unwritten", "waiting")
+    __slots__ = ("calls", "came", "creating", "done", "found", "portions", "subjects", "unwritten", "waiting")
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -134,11 +135,17 @@ class Turn:
         self.creating: set[Subject] = set()
         self.waiting = 0  # calls that wait for it to come
         self.came = SharedFuture(loop=loop)  # calls may be applied
-        self.over = SharedFuture(loop=loop)  # no further call can join
         self.done = Durable(loop=loop)
         self.found: Found | None = None
         self.unwritten: dict[Subject, Unwritten] = {}
         self.calls = 0  # that were applied
+        self.portions: deque[tuple[Sequence[Subject], asyncio.Future[None]]] = deque()  # that wait to be applied
+
+    def refuse(self, error: StrandlineError) -> None:
+        for future in (self.came, self.done, *(came for _, came in self.portions)):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # marks it as retrieved, even if nobody waits
 
 
 class Committer:
@@ -164,7 +171,6 @@ class Committer:
         self._kept: dict[Subject, Unwritten] = {}  # what is written as soon as it has its turn
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._expected = 0  # requests with many notes that wait for their turn
 
     def serve(self, kind: Kind, caches: Caches) -> None:
         """From now on this service has what is in memory of a kind."""
@@ -214,6 +220,21 @@ class Committer:
                 turn.waiting -= 1
         assert turn.found is not None
         return turn.found
+
+    async def portion(self, subjects: Sequence[Subject]) -> None:
+        """Waits until these are locked and a portion of a request with many calls may be applied, after those that came
+        alone and after a portion of each other request.
+
+        Raises StoreUnavailable.
+        """
+        turn = self._open
+        if turn is None or not self.is_turn(*subjects):
+            turn = self._next
+            turn.subjects.update(dict.fromkeys(subjects))
+            self._wanted.set()
+        came = asyncio.get_running_loop().create_future()
+        turn.portions.append((subjects, came))
+        await came
 
     def cached(self, subject: Subject) -> Cached | None:
         """What is in memory of a stream or a group."""
@@ -272,29 +293,10 @@ class Committer:
         turn = self._turn
         return turn.done if turn is not None and subject in turn.subjects else None
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the open turn has no room for more notes of requests with many."""
-        return self._open is not None and self._open.calls >= FLUSH_NOTES
-
-    async def room(self) -> None:
-        """Waits until there is room for more notes of a large request."""
-        while self.is_full and self._open is not None:
-            await asyncio.wait([self._open.over])
-
     async def turn_over(self) -> None:
         """Returns when everything that was applied in this turn is durable: a refusal rests on it."""
         if self._turn is not None:
             await self._turn.done
-
-    @contextmanager
-    def expecting(self) -> Iterator[None]:
-        """Lets the open turn wait for a request that waits for its turn among those with many notes."""
-        self._expected += 1
-        try:
-            yield
-        finally:
-            self._expected -= 1
 
     def keep(self, unwritten: Unwritten) -> None:
         """Adds what has changed to the next commit that can have it, without waiting for it. Outside of its turn only
@@ -336,14 +338,14 @@ class Committer:
             error = StoreUnavailable(reason="the controller has stopped")
             for turn in (self._turn, self._next):
                 if turn is not None:
-                    _refuse(turn, error)
+                    turn.refuse(error)
 
     async def _commit(self, turn: Turn) -> None:
         began, locked_at = self._health.begin(), asyncio.get_running_loop().time()
         try:
             found = await self._store.lock(turn.subjects.keys(), self._known(turn), turn.creating)
         except Exception as error:
-            _refuse(turn, _unchanged(error))
+            turn.refuse(StoreUnavailable(reason=diagnose(error).reason))
             self._health.failed("commit", error, turn.waiting, began)
             return
         try:
@@ -359,8 +361,11 @@ class Committer:
             raise
 
     def _known(self, turn: Turn) -> dict[Subject, Known]:
-        cached = ((subject, self.cached(subject)) for subject in turn.subjects)
-        return {subject: each.known for subject, each in cached if each is not None}
+        known = {}
+        for subject in turn.subjects:
+            if (cached := self.cached(subject)) is not None:
+                known[subject] = cached.known
+        return known
 
     async def _apply(self, turn: Turn, found: Found, locked_at: float) -> None:
         """Takes in what others have written, and lets all calls have their turn that wait for it."""
@@ -383,12 +388,18 @@ class Committer:
         turn.came.set_result(None)
         while turn.waiting:
             await asyncio.sleep(0)
-        for _ in range(TURNS_FOR_REQUESTS):
-            if not self._expected or self.is_full:
-                break
-            await asyncio.sleep(0)
+        alone = turn.calls
+        while turn.portions and turn.calls < (FLUSH_NOTES_BESIDE if alone or self._next.waiting else FLUSH_NOTES):
+            _, came = turn.portions.popleft()
+            if not came.done():
+                came.set_result(None)
+                await asyncio.sleep(0)  # the request applies it, and adds its next one
         self._open = None
-        turn.over.set_result(None)
+        while turn.portions:  # before those that have come for the next turn meanwhile
+            subjects, _ = left = turn.portions.pop()
+            self._next.subjects.update(dict.fromkeys(subjects))
+            self._next.portions.appendleft(left)
+            self._wanted.set()
 
     async def _write(self, turn: Turn, began: float) -> None:
         try:
@@ -423,21 +434,10 @@ class Committer:
 
     def _fail(self, turn: Turn, error: Exception, began: float, *, undecided: bool = False) -> None:
         reason = error.reason if isinstance(error, CommitUnknown) else diagnose(error).reason
-        _refuse(turn, StoreUndecided(reason=reason) if undecided else StoreUnavailable(reason=reason))
+        turn.refuse(StoreUndecided(reason=reason) if undecided else StoreUnavailable(reason=reason))
         self._health.failed("commit", error, turn.calls, began)
-
-
-def _unchanged(error: Exception) -> StoreUnavailable:
-    return StoreUnavailable(reason=diagnose(error).reason)
 
 
 def _discard(turn: Turn) -> None:
     for unwritten in turn.unwritten.values():
         unwritten.discard()
-
-
-def _refuse(turn: Turn, error: StrandlineError) -> None:
-    for future in (turn.came, turn.over, turn.done):
-        if not future.done():
-            future.set_exception(error)
-            future.exception()  # marks it as retrieved, even if nobody waits

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from controller.commit.health import StoreHealth
-from controller.commit.store_threads import CommitOrder, Lane
+from controller.commit.store_threads import CommitOrder, StoreThread
 from controller.garbage_collector import lasting_objects
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.storage import upgrade
@@ -63,9 +63,9 @@ class Store:
         self._database = database
         self._limits = limits
         self._health = health if health is not None else StoreHealth(time.perf_counter)
-        self._writer = Lane("store-writer", database.sessions.writer, limits.cut_grace_s)
-        self._reader = Lane("store-reader", database.sessions.reader, limits.cut_grace_s)
-        self._loader = Lane("store-loader", database.sessions.loader, limits.cut_grace_s)
+        self._writer = StoreThread("writer", database.sessions.writer, limits.cut_grace_s)
+        self._reader = StoreThread("reader", database.sessions.reader, limits.cut_grace_s)
+        self._loader = StoreThread("loader", database.sessions.loader, limits.cut_grace_s)
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._writing = asyncio.Lock()  # held from `lock` to the end of the transaction, and by other writes
         self._transaction: Transaction | None = None
@@ -89,7 +89,7 @@ class Store:
     def _lock(
         self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject]
     ) -> Found:
-        self._prepare()
+        self._undo_open()
         until = time.monotonic() + self._limits.commit_s
         reconnected = False
         while True:
@@ -141,7 +141,7 @@ class Store:
     async def release(self) -> None:
         """Ends the transaction, in which nothing was changed. It does not wait."""
         assert self._transaction is not None
-        self._writer.call_last(self._transaction.undo)
+        self._writer.submit(self._transaction.undo)
         self._writing.release()
 
     async def serve(self, beat: Callable[[StoreConnection], Service]) -> Service:
@@ -198,11 +198,14 @@ class Store:
             touch(self._database.writer)
 
     def _prepare(self) -> None:
-        """Before anything is written: ends a transaction whose caller has given up while it was being locked. Raises
-        StoreMoved."""
+        """Before anything is written that no commit is about. Raises StoreMoved."""
+        self._undo_open()
+        self._database.check_files()
+
+    def _undo_open(self) -> None:
+        """Ends a transaction whose caller has given up while it was being locked."""
         if self._transaction is not None and self._transaction.is_open:
             self._transaction.undo()
-        self._database.check_files()
 
     def _check_files_again(self) -> None:
         """Raises CommitUnknown if the commit went to a file that was removed: it must not be acknowledged."""
@@ -295,9 +298,9 @@ class Store:
                         pass
                     return done
                 finally:
-                    self._loader.call_last(taken.close)
+                    self._loader.submit(taken.close)
             finally:
-                self._loader.call_last(connection.close)
+                self._loader.submit(connection.close)
         except StoreCorrupt as error:
             self.unreadable(error)
             raise
@@ -368,7 +371,7 @@ class Store:
 
     def _close(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
-        ended = [lane.close(max(0.0, until - time.monotonic())) for lane in (self._writer, self._reader, self._loader)]
+        ended = [each.close(max(0.0, until - time.monotonic())) for each in (self._writer, self._reader, self._loader)]
         if all(ended):
             self._database.close()
         return all(ended)

@@ -6,16 +6,27 @@ The drivers are synchronous: one thread writes on either store, and an asynchron
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Final, TypeVar
 
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.session import StoreSession
-from controller.storage.worker import Worker
+
+THREAD_NAMES: Final = "store-"  # how the names of these threads begin
 
 Result = TypeVar("Result")
+
+
+def exit_past_hanging_calls(status: int) -> None:
+    """Ends the process if a call of the store still hangs: else the interpreter would wait for its end."""
+    if any(each.name.startswith(THREAD_NAMES) for each in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 class CommitOrder:
@@ -42,98 +53,78 @@ class CommitOrder:
             return self._withdrawn
 
 
-class Lane:
+class StoreThread:
     """One session of the store and the thread that uses it."""
 
-    def __init__(self, name: str, session: StoreSession, cut_grace_s: float) -> None:
-        """A call may take `cut_grace_s` to end after its session was ended."""
-        self.session = session
-        self.cut_grace_s = cut_grace_s
-        self.worker = Worker(name)
-        self.left: _Call[Any] | None = None  # an abandoned call: it did not end with its session
+    def __init__(self, name: str, session: StoreSession | None, cut_grace_s: float) -> None:
+        """A call may take `cut_grace_s` to end after its session was ended. None is for SQLite, whose calls cannot be
+        interrupted."""
+        self._session = session
+        self._cut_grace_s = cut_grace_s
+        self._executor = ThreadPoolExecutor(1, THREAD_NAMES + name)
+        self._hangs: Future[Any] | None = None  # a call that did not end with its session
+        self._hangs_since = 0.0
+        self._late: set[asyncio.Task[None]] = set()  # they wait for calls whose callers have left
 
-    def call(self, seconds: float | None, function: Callable[[], Result]) -> asyncio.Future[Result]:
-        """The function's result or error; StoreSilent if it does not end within `seconds` (None: no limit)."""
-        return _Call(self, seconds, function).answer
+    async def call(self, seconds: float | None, function: Callable[[], Result]) -> Result:
+        """The function's result or error; StoreSilent if it does not end within `seconds` (None: no limit), and at once
+        while an earlier call hangs."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if self._hangs is not None and not self._hangs.done():
+            raise StoreSilent(seconds=round(began - self._hangs_since))
+        call = self.submit(function)
+        answer = asyncio.wrap_future(call)
+        try:
+            await asyncio.wait([answer], timeout=seconds)
+        except asyncio.CancelledError:
+            late = loop.create_task(self._wait_on(call, answer, began, seconds))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
+            raise
+        if answer.done():
+            return answer.result()
+        await self._end(call, answer, began)
+        assert seconds is not None
+        raise StoreSilent(seconds=seconds)
 
-    def call_last(self, function: Callable[[], object]) -> None:
-        """Queues a call without waiting for it."""
-        self.worker.submit(function)
+    def submit(self, function: Callable[[], Result]) -> Future[Result]:
+        """Queues a call, without waiting for it."""
+        session = self._session
+        if session is None:
+            return self._executor.submit(function)
+
+        def within_session() -> Result:
+            session.begin()
+            return function()
+
+        return self._executor.submit(within_session)
 
     def close(self, seconds: float) -> bool:
         """Waits for the calls under way; ends their session after half of the time. Returns whether they ended."""
-        self.worker.stop()
-        if self.worker.join(seconds / 2):
-            return True
-        self.session.cut()
-        return self.worker.join(seconds / 2)
+        last = self._executor.submit(int)
+        self._executor.shutdown(wait=False)
+        if not wait([last], seconds / 2).done and self._session is not None:
+            self._session.cut()
+        return bool(wait([last], seconds / 2).done)
 
+    async def _wait_on(
+        self, call: Future[Any], answer: asyncio.Future[Any], began: float, seconds: float | None
+    ) -> None:
+        """The deadline holds even if the caller has left."""
+        left = None if seconds is None else max(0.0, began + seconds - asyncio.get_running_loop().time())
+        await asyncio.wait([answer], timeout=left)
+        await self._end(call, answer, began)
 
-class _Call(Generic[Result]):
-    """A call under way. Its deadline holds even if its caller no longer waits."""
-
-    def __init__(self, lane: Lane, seconds: float | None, function: Callable[[], Result]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._lane = lane
-        self._seconds = seconds if seconds is not None else 0
-        self._function = function
-        self._began = self._loop.time()
-        self._begun = threading.Lock()  # acquired by the thread that makes the call, or by whoever cancels it before
-        self._overdue = False
-        self._error: BaseException | None = None
-        self.ended = False
-        self.answer: asyncio.Future[Result] = self._loop.create_future()
-        if lane.left is not None and not lane.left.ended:
-            self._refuse(StoreSilent(seconds=round(self._loop.time() - lane.left._began)))
-            return
-        self._timer = None if seconds is None else self._loop.call_later(seconds, self._cut)
-        lane.worker.put(self._make)
-
-    def _make(self) -> None:
-        """Makes the call, in the lane's thread."""
-        if not self._begun.acquire(blocking=False):
+    async def _end(self, call: Future[Any], answer: asyncio.Future[Any], began: float) -> None:
+        """Ends a call: it is not made any more, or its session is ended. If it does not end with that, it hangs."""
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # marks it as retrieved
+        if call.cancel() or call.done():
             return
         try:
-            self._lane.session.begin()
-            self._result = self._function()
-        except BaseException as error:
-            self._error = error
-        self.ended = True
-        with suppress(RuntimeError):  # the loop has ended, so nobody waits
-            self._loop.call_soon_threadsafe(self._end)
-
-    def _end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self.answer.done():
-            return
-        if self._error is None:
-            self.answer.set_result(self._result)
-        elif self._overdue:
-            self._refuse(StoreSilent(seconds=self._seconds), self._error)
-        else:
-            self._refuse(self._error)
-
-    def _cut(self) -> None:
-        if self.ended:
-            return  # `_end` comes next, and the session is that of another call
-        self._overdue = True
-        if self._begun.acquire(blocking=False):  # it waits behind another call, and is not made
-            self.ended = True
-            self._refuse_unless_done()
-        else:
-            self._timer = self._loop.call_later(self._lane.cut_grace_s, self._abandon)
-            self._lane.session.cut()
-
-    def _abandon(self) -> None:
-        self._lane.left = self
-        self._refuse_unless_done()
-
-    def _refuse_unless_done(self) -> None:
-        if not self.answer.done():
-            self._refuse(StoreSilent(seconds=self._seconds))
-
-    def _refuse(self, error: BaseException, origin: BaseException | None = None) -> None:
-        error.__cause__ = origin if origin is not None else error.__cause__
-        self.answer.set_exception(error)
-        self.answer.exception()  # marks it as retrieved, even if nobody waits
+            if self._session is not None:
+                self._session.cut()
+                await asyncio.wait([answer], timeout=self._cut_grace_s)
+        finally:
+            if not call.done():
+                self._hangs, self._hangs_since = call, began

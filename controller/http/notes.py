@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -16,17 +16,13 @@ from controller.http.callers import Caller, caller_of, check_still_allowed
 from controller.http.problems import log_denied
 from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body, well_made
 from controller.http.responses import to_json
-from controller.streams.notes import Answers, Noted, Notes, as_result
+from controller.streams.notes import Noted, Notes, as_result
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import encoded_result, note_reply
-
-PIECE_NOTES: Final = 128  # processed at once; then other calls are served
-
-NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work
 
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
@@ -40,13 +36,17 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
     try:
         body = await read_body(request, as_json=True)
         await check_still_allowed(request)
-        given = await read_notes(body, request.app, notes)
+        if len(body) > SMALL_BODY_BYTES:
+            notes.check_room(len(body))
+        given: NoteBody | list[NoteBody | StrandlineError] | None = read_well_made(body)
+        if given is None:  # a closer check takes up to a second for many malformed notes: good ones do not wait for it
+            bodies: BodiesRead = request.app.state.bodies
+            given = await bodies.read_closely(read_closely, body)
         if isinstance(given, NoteBody) and given.notes is not UNSET:
             given = checked(given, given.notes)
         if isinstance(given, list):
-            answers = await take_many(notes, given, stream, request, len(body))
-            del body, given  # else they fill the processor's cache until the commit has ended
-            return b'{"results":[%s]}' % b",".join(await answers.durable(encoded_result))
+            with notes.room_for(len(body)):
+                return b'{"results":[%s]}' % b",".join(await take_many(notes, given, stream, request))
         if stream is None:
             raise no_list()
         note = note_of(given, stream)
@@ -75,21 +75,6 @@ def read_closely(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
     return given
 
 
-async def read_notes(body: bytes, app: Any, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
-    """The content of a body; a large one is read when its turn comes. A closer check takes up to a second for many
-    malformed notes, so good ones do not wait for it."""
-    if len(body) <= SMALL_BODY_BYTES:
-        given = read_well_made(body)
-    else:
-        async with notes.turns.work_on(len(body)) as turn:
-            await turn.next()
-            given = read_well_made(body)
-    if given is not None:
-        return given
-    bodies: BodiesRead = app.state.bodies
-    return await bodies.read_closely(read_closely, body)
-
-
 def checked(given: NoteBody, many: list[NoteBody]) -> list[NoteBody | StrandlineError]:
     """The notes in a body; raises TooMany, or InvalidNote if the body has other fields."""
     if given != NoteBody(notes=many):
@@ -104,15 +89,29 @@ def no_list() -> InvalidNote:
 
 
 async def take_many(
-    notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, request: Request, size_bytes: int
-) -> Answers[bytes]:
-    """The answers to many notes. `stream` is None if each names its own, which the caller's token has to allow."""
+    notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, request: Request
+) -> list[bytes]:
+    """The answers to many notes. `stream` is None if each names its own, which the caller's token has to allow. Logs
+    the first note that the token does not allow."""
+    caller = caller_of(request)
+    grant = caller.grant
+    everything = grant is None or (grant.allows_every_stream and grant.writers == EVERYTHING)
+    denied = False
+
+    def note_at(place: int) -> tuple[str, Note | StrandlineError]:
+        nonlocal denied
+        note = _checked(given[place], stream)
+        if grant is not None and not everything:
+            note = _allowed(note, caller, grant)
+            if isinstance(note[1], Forbidden) and not denied:
+                denied = True
+                log_denied(request, note[1])
+        return note
 
     def encoded(first: int, results: Sequence[Noted | StrandlineError]) -> list[bytes]:
         return _encoded(given[first : first + len(results)], results)
 
-    async with notes.turns.work_on(size_bytes) as turn:
-        return await notes.take_all(_pieces(given, stream, request), turn, encoded, caller_of(request).name)
+    return await notes.take_all(len(given), note_at, encoded, encoded_result, caller.name)
 
 
 def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Noted | StrandlineError]) -> list[bytes]:
@@ -133,38 +132,6 @@ def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Note
                 known[what] = part
         parts.append(part)
     return parts
-
-
-def _pieces(
-    given: list[NoteBody | StrandlineError], stream: str | None, request: Request
-) -> Iterator[list[tuple[str, Note | StrandlineError]]]:
-    """The notes with their streams, or their errors, in pieces. Logs the first note that the caller's token does not
-    allow."""
-    caller = caller_of(request)
-    grant = caller.grant
-    everything = grant is None or (grant.allows_every_stream and grant.writers == EVERYTHING)
-    denied = False
-    piece: list[tuple[str, Note | StrandlineError]] = []
-    work = 0
-    for each in given:
-        checked_note = _checked(each, stream)
-        if grant is not None and not everything:
-            checked_note = _allowed(checked_note, caller, grant)
-            if isinstance(checked_note[1], Forbidden) and not denied:
-                denied = True
-                log_denied(request, checked_note[1])
-        piece.append(checked_note)
-        work += 1 + _segments(each) // NOTE_SEGMENTS
-        if work >= PIECE_NOTES:
-            yield piece
-            piece, work = [], 0
-    if piece:
-        yield piece
-
-
-def _segments(given: NoteBody | StrandlineError) -> int:
-    """How many segments a note names."""
-    return len(given.position) if isinstance(given, NoteBody) and isinstance(given.position, dict) else 0
 
 
 def _checked(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:

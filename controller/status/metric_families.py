@@ -184,7 +184,7 @@ RESPONSES = _counter("responses", "Requests answered, by status.", "status")
 PROBLEMS = _counter("problems", "Requests answered with a problem, by its code.", "code")
 HOST_AHEAD = _gauge(
     "clock_host_ahead_seconds",
-    "By how much the host's clock is ahead of the controller's, below 0 behind. From 5 seconds on somebody has set it.",
+    "0; below that, by how much the clock that the controller's follows is behind it: somebody has set it back.",
 )
 UNSERVED = _counter(
     "unserved_seconds", "Time in which nobody could be heard, since the store was made: it counts as no one's silence."

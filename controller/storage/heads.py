@@ -139,17 +139,16 @@ def _read_service(connection: Connection) -> Service:
     return Service(*connection.execute(select(_service.served_until, _service.unserved_ms, now)).one())
 
 
-def due_streams(connection: Connection, now: int | None, late_ms: int) -> Sequence[str]:
-    """Streams that time alone should have changed `late_ms` ago. `now` is given where the store has no clock."""
-    moment = kind_of(connection).now if now is None else now
-    query = select(_head.name).where(_head.kind == Kind.STREAM.value, _head.wake_at < moment - late_ms)
+def due_streams(connection: Connection, now: int, late_ms: int) -> Sequence[str]:
+    """Streams that time alone should have changed `late_ms` ago."""
+    query = select(_head.name).where(_head.kind == Kind.STREAM.value, _head.wake_at < now - late_ms)
     with connection.begin():
         return connection.execute(query.order_by(_head.wake_at).limit(DUE_STREAMS)).scalars().all()
 
 
 def serve(connection: Connection, now: int | None, *, by_hand: bool = False) -> Service:
-    """Records that somebody serves at this moment, and returns that. `now` is given where the store has no clock, or if
-    the clock is moved by hand: then there are no gaps."""
+    """Records that somebody serves at this moment, and returns that. Without `now` that is the store's clock. If the
+    clock is moved by hand, there are no gaps."""
     with transaction(connection):
         found = _read_service(_locked_service(connection))
         moment = now if now is not None or found.now is None else found.now

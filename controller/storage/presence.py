@@ -32,15 +32,16 @@ class Presence:
     """The row of one controller."""
 
     def __init__(self, name: str, version: str, now: Callable[[], int] | None) -> None:
-        """`now` tells the time where the store has no clock."""
+        """`now` is the host's clock where the store has none."""
         self._id = secrets.token_hex(8)
         self._values = {"id": self._id, "name": name, "version": version}
         self._now = now
         self._by_hand = False
         self._entered = False
 
-    def begin(self, now: Callable[[], int] | None, *, by_hand: bool) -> None:
-        """From now on this is the clock. It may be moved by hand: then no time is unserved."""
+    def begin(self, now: Callable[[], int], *, by_hand: bool) -> None:
+        """From now on this is the clock: the controller's, which goes on if that of the store is set back. It may be
+        moved by hand: then no time is unserved."""
         self._now, self._by_hand = now, by_hand
 
     def serve(self, connection: Connection) -> Service:

@@ -18,22 +18,9 @@ StoreFailed: TypeAlias = DBAPIError
 
 
 class StoreSession:
-    """The session of an engine. This class is for SQLite, whose calls cannot be interrupted: it does nothing."""
-
-    def begin(self) -> None:
-        """Marks the start of a call, which may use the session or make a new one."""
-
-    def cut(self) -> None:
-        """Ends the session, from any thread. No new one is made before the next call begins."""
-
-    def close(self) -> None:
-        """Frees what this object holds of the session."""
-
-
-class SocketStoreSession(StoreSession):
     """The session of an engine whose driver uses a socket.
 
-    Cancelling through the driver is not safe from another thread, so `cut` shuts its socket down.
+    A request to cancel gets lost where the network or the server is silent, so `cut` shuts the socket down.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -43,10 +30,12 @@ class SocketStoreSession(StoreSession):
         event.listen(engine, "do_connect", self._connect)
 
     def begin(self) -> None:
+        """Marks the start of a call, which may use the session or make a new one."""
         with self._lock:
             self._cut = False
 
     def cut(self) -> None:
+        """Ends the session, from any thread. No new one is made before the next call begins."""
         with self._lock:
             self._cut = True
             if self._socket is not None:
@@ -54,6 +43,7 @@ class SocketStoreSession(StoreSession):
                     self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """Frees what this object holds of the session."""
         with self._lock:
             if self._socket is not None:
                 self._socket.close()
@@ -81,11 +71,11 @@ class SocketStoreSession(StoreSession):
 
 
 class Sessions(NamedTuple):
-    """The sessions for writes, for reads, and for long reads."""
+    """The sessions for writes, for reads, and for long reads, if they can be ended."""
 
-    writer: StoreSession = StoreSession()
-    reader: StoreSession = StoreSession()
-    loader: StoreSession = StoreSession()
+    writer: StoreSession | None = None
+    reader: StoreSession | None = None
+    loader: StoreSession | None = None
 
 
 class Engines(NamedTuple):
@@ -97,9 +87,9 @@ class Engines(NamedTuple):
     sessions: Sessions
 
 
-def sessions_of(engines: Sequence[Engine], opened: ExitStack) -> list[SocketStoreSession]:
+def sessions_of(engines: Sequence[Engine], opened: ExitStack) -> list[StoreSession]:
     """The sessions of engines; both are closed with `opened`."""
-    sessions = [SocketStoreSession(engine) for engine in engines]
+    sessions = [StoreSession(engine) for engine in engines]
     for engine, session in zip(engines, sessions, strict=True):
         opened.callback(engine.dispose)
         opened.callback(session.close)

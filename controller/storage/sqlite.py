@@ -187,22 +187,17 @@ class ServedFiles:
     def __init__(self, path: str) -> None:
         """Call it while SQLite has the files open, after its first transaction."""
         absolute = os.path.abspath(path)
-        self._inodes = {path: _inode(path) for path in (absolute, f"{absolute}-wal")}
+        self._files = {path: os.stat(path) for path in (absolute, f"{absolute}-wal") if os.path.exists(path)}
         self._path = absolute
 
     def check(self) -> None:
         """Raises StoreMoved unless both paths still name the same files."""
-        for path, inode in self._inodes.items():
-            if _inode(path) != inode:
-                raise StoreMoved(path=self._path)
-
-
-def _inode(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        try:
+            same = all(map(os.path.samestat, map(os.stat, self._files), self._files.values()))
+        except OSError:
+            same = False
+        if not same:
+            raise StoreMoved(path=self._path)
 
 
 class SqliteStore:

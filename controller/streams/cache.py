@@ -38,15 +38,12 @@ class LoadingCache(Generic[Item]):
 
     def items(self) -> list[Item]:
         """All items that are neither discarded nor being deleted."""
-        return [item for item in self._items.values() if self._is_served(item)]
+        return [item for item in self._items.values() if not item.discarded and item.ending is None]
 
     def find_loaded(self, name: str) -> Item | None:
         """The item if it is in memory; never waits."""
         item = self._items.get(name)
-        return item if item is not None and self._is_served(item) else None
-
-    def _is_served(self, item: Item) -> bool:
-        return not item.discarded and item.ending is None
+        return item if item is not None and not item.discarded and item.ending is None else None
 
     async def find(self, name: str, wait_s: float | None = None) -> Item | None:
         """The item, loaded if necessary; None if the store has none. The result is valid until the next `await`.

@@ -1,13 +1,17 @@
-"""Notes: checked and applied one by one, durable together."""
+"""Notes: checked and applied one by one, durable together.
+
+A request with many notes is applied a portion at a time, in turns with other requests: a single note waits for one
+portion of each. The smallest request first would let a large one wait for ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,15 +21,18 @@ from controller.limits import DEFAULT_LIMITS
 from controller.storage.subjects import Kind, Subject
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
-from controller.streams.turns import Turn, Turns
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
+from strandline.errors import Overloaded, PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
+
+PORTION_NOTES: Final = 128  # of a request, applied at once; then other calls are served
+NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work
 
 Answer = TypeVar("Answer")
+Given: TypeAlias = tuple[str, Note | StrandlineError]  # a note with its stream, or why it cannot be one
 
 
 class Noted(msgspec.Struct, frozen=True, gc=False):  # five times faster to make than a NamedTuple
@@ -42,40 +49,14 @@ def as_result(error: StrandlineError) -> StrandlineError:
     return error.with_traceback(None)
 
 
-class Answers(Generic[Answer]):
-    """The answers to many notes, before these are durable."""
-
-    __slots__ = ("_answers", "_waits")
-
-    def __init__(self, answers: list[Answer], waits: Mapping[Durable, Sequence[int]]) -> None:
-        """`waits` has the places of the notes that were taken, by their commit."""
-        self._answers = answers
-        self._waits = waits
-
-    async def durable(self, failed: Callable[[StrandlineError], Answer]) -> list[Answer]:
-        """The answers, once all commits have ended. Where one failed, `failed` makes the answers to its notes. Raises
-        if no note became durable."""
-        errors: dict[Durable, StrandlineError] = {}
-        for commit in self._waits:
-            try:
-                await commit
-            except StrandlineError as error:
-                errors[commit] = error
-        if errors and len(errors) == len(self._waits):
-            raise next((each for each in errors.values() if isinstance(each, Undecided)), next(iter(errors.values())))
-        for failure, of_it in errors.items():
-            for place in self._waits[failure]:
-                self._answers[place] = failed(of_it)
-        return self._answers
-
-
 class Notes:
     """Takes notes for any stream."""
 
     def __init__(
         self, streams: Streams, committer: Committer, clock: Clock, *, waiting_bytes: int = DEFAULT_LIMITS.waiting_bytes
     ) -> None:
-        self.turns = Turns(waiting_bytes)
+        self.limit_bytes = waiting_bytes
+        self._waiting_bytes = 0  # of requests with many notes
         self._streams = streams
         self._committer = committer
         self._clock = clock
@@ -85,7 +66,7 @@ class Notes:
 
         `by` is the name of the caller's token, for the journal.
         """
-        loaded = self._streams.find_in_turn(stream) or await self._streams.in_turn(stream)
+        loaded = await self._streams.in_turn(stream)
         now = self._clock.now()
         try:
             answer = self._apply(loaded, note, now, tail, by)
@@ -97,40 +78,66 @@ class Notes:
         await self._committer.join(loaded)
         return noted
 
+    def check_room(self, size_bytes: int) -> None:
+        """Raises Overloaded if, with a body of that size, those of the requests with many notes are too large."""
+        if self._waiting_bytes and self._waiting_bytes + size_bytes > self.limit_bytes:
+            what = "bytes of notes in large requests are waiting"
+            raise Overloaded(waiting=self._waiting_bytes, limit=self.limit_bytes, what=what)
+
+    @contextmanager
+    def room_for(self, size_bytes: int) -> Iterator[None]:
+        """For a request with many notes, as long as it is at work. Raises what `check_room` raises."""
+        self.check_room(size_bytes)
+        self._waiting_bytes += size_bytes
+        try:
+            yield
+        finally:
+            self._waiting_bytes -= size_bytes
+
     async def take_all(
         self,
-        pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]],
-        turn: Turn,
+        count: int,
+        note_at: Callable[[int], Given],
         answered: Callable[[int, Sequence[Noted | StrandlineError]], Sequence[Answer]],
+        failed: Callable[[StrandlineError], Answer],
         by: str | None = None,
-    ) -> Answers[Answer]:
-        """Takes many notes in order, each with its stream. A refused note does not affect the others.
+    ) -> list[Answer]:
+        """Takes many notes in order, each with its stream, and returns their answers when they are durable. A refused
+        note does not affect the others.
 
-        Other calls run between two pieces, so the notes are as separate as if each had come alone. An error in place of
-        a note, which could not be decoded, is its own result. `answered` makes the answers to the notes from a place
-        on. They may be sent once they are durable: until then, nothing else of the notes need be kept. If a commit
-        fails meanwhile, its error is the result of all notes that were not yet checked.
+        `note_at` gives the note at a place; one that could not be decoded is its error, and its own result. Other calls
+        run between two portions, so the notes are as separate as if each had come alone. `answered` makes the answers
+        to the notes from a place on, so that nothing else of them need be kept. If a commit fails, `failed` makes the
+        answers to its notes, and to all that were not yet checked. Raises if no note became durable.
         """
+        request = _Request(count, note_at)
         answers: list[Answer] = []
-        request = _ManyNotes(pieces)
-        for piece in request.pieces():
-            await self._lock(piece, turn, request)
-            for stream, run in groupby(piece, key=itemgetter(0)):
+        for portion in request.portions():
+            await self._lock(portion, request)
+            for stream, run in groupby(portion, key=itemgetter(0)):
                 notes, first = [each for _, each in run], len(answers)
                 results, durable = self._take_run(stream, notes, by, request, first)
                 if durable is not None:
                     taken = [place for place, each in enumerate(results, first) if isinstance(each, Noted)]
                     request.waits.setdefault(durable, []).extend(taken)
                 answers += answered(first, results)
-        turn.end()
-        return Answers(answers, request.waits)
+        for durable in request.waits:
+            with suppress(StrandlineError):
+                await durable
+        errors = request.failures()
+        if errors and len(errors) == len(request.waits):
+            raise next((each for each in errors.values() if isinstance(each, Undecided)), next(iter(errors.values())))
+        for durable, error in errors.items():
+            for place in request.waits[durable]:
+                answers[place] = failed(error)
+        return answers
 
     def _take_run(
         self,
         stream: str,
         notes: Sequence[Note | StrandlineError],
         by: str | None,
-        request: _ManyNotes,
+        request: _Request,
         first: int,
     ) -> tuple[Sequence[Noted | StrandlineError], Durable | None]:
         """Takes notes of one stream, which stand in the request from place `first` on. Returns their results, and the
@@ -147,37 +154,32 @@ class Notes:
             return self._apply_run(loaded, notes, by, request, first)
         return [each if isinstance(each, StrandlineError) else missing for each in notes], None
 
-    async def _lock(self, piece: Sequence[tuple[str, Note | StrandlineError]], turn: Turn, request: _ManyNotes) -> None:
-        """Returns when it is the turn of this request, and of calls about the streams of a piece. Why a stream is
+    async def _lock(self, portion: Sequence[Given], request: _Request) -> None:
+        """Returns when it is the turn of this request, and of calls about the streams of a portion. Why a stream is
         missing then is in the request."""
-        names = dict.fromkeys(stream for stream, each in piece if isinstance(each, Note))
+        names = dict.fromkeys(stream for stream, each in portion if isinstance(each, Note))
         while True:
-            failed = request.failure()
-            if failed is not None:
-                request.missing.update((name, failed) for name in names if name not in request.missing)
+            for error in request.failures().values():
+                request.missing = dict.fromkeys(names, error) | request.missing
             wanted = [name for name in names if name not in request.missing]
             cold = [name for name in wanted if self._streams.find_loaded(name) is None]
             if cold:
-                turn.end()
                 loads = await asyncio.gather(*map(self._streams.get, cold), return_exceptions=True)
-                for name, error in zip(cold, loads, strict=True):
-                    if isinstance(error, StrandlineError):
-                        request.missing[name] = as_result(error)
-                    elif isinstance(error, BaseException):
-                        raise error
+                for name, found in zip(cold, loads, strict=True):
+                    if isinstance(found, StrandlineError):
+                        request.missing[name] = as_result(found)
+                    elif isinstance(found, BaseException):
+                        raise found
                 continue
-            await self._committer.room()
-            subjects = [Subject(Kind.STREAM, name) for name in wanted]
-            if not self._committer.is_turn(*subjects):
-                turn.end()
-                try:
-                    await self._committer.turn(*subjects)
-                except StrandlineError as error:
-                    request.missing.update((name, as_result(error)) for name in wanted)
-                    continue
-            with self._committer.expecting():
-                await turn.next()
-            if all(self._streams.find_in_turn(name) is not None for name in wanted):
+            if not wanted:
+                await asyncio.sleep(0)  # others are served
+                return
+            try:
+                await self._committer.portion([Subject(Kind.STREAM, name) for name in wanted])
+            except StrandlineError as error:
+                request.missing |= dict.fromkeys(wanted, as_result(error))
+                continue
+            if not request.failures() and all(self._streams.find_in_turn(name) is not None for name in wanted):
                 return
 
     def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
@@ -193,7 +195,7 @@ class Notes:
         loaded: LoadedStream,
         notes: Sequence[Note | StrandlineError],
         by: str | None,
-        request: _ManyNotes,
+        request: _Request,
         first: int,
     ) -> tuple[list[Noted | StrandlineError], Durable | None]:
         """Takes notes of a stream that is loaded, one after the other.
@@ -235,7 +237,7 @@ class Notes:
         now: int,
         tail: bool,
         by: str | None,
-        request: _ManyNotes | None = None,
+        request: _Request | None = None,
         place: int = 0,
     ) -> NoteResult:
         try:
@@ -263,72 +265,60 @@ def _held_by(stream: Stream, keys: Iterable[str], now: int) -> dict[str, Holder]
     return held
 
 
-class _ManyNotes:
-    """The notes of one request, a piece at a time, and what became of those before. The request may be a repeat of one
-    whose answer was lost."""
+class _Request:
+    """The notes of one request, a portion at a time, and what became of those before. The request may be a repeat of
+    one whose answer was lost."""
 
-    __slots__ = ("_ahead", "_coming", "_done", "_notes", "_piece", "_places", "missing", "waits")
+    __slots__ = ("_count", "_done", "_note_at", "_places", "_portion", "missing", "waits")
 
-    def __init__(self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]]) -> None:
+    def __init__(self, count: int, note_at: Callable[[int], Given]) -> None:
         self.waits: dict[Durable, list[int]] = {}  # the places of the notes that were taken, by their commit
         self.missing: dict[str, StrandlineError] = {}  # why no notes of a stream are taken, for the rest of the request
-        self._coming = iter(pieces)
-        self._notes: list[tuple[str, Note | StrandlineError]] = []  # of all pieces read so far
-        self._ahead: deque[Sequence[tuple[str, Note | StrandlineError]]] = deque()  # pieces read before their turn
+        self._count = count
+        self._note_at = note_at
         self._places: dict[tuple[str, str], list[int]] = {}  # by stream and writer; computed when first needed
-        self._piece = 0  # the number of the piece that has its turn
+        self._portion = 0  # the number of the portion that has its turn
         # By stream and writer: the places of the notes that were done before, and when and in which state it was asked.
         self._done: dict[tuple[str, str], tuple[set[int], int, object]] = {}
 
-    def pieces(self) -> Iterator[Sequence[tuple[str, Note | StrandlineError]]]:
-        """Yields the pieces, and reads each when it is needed."""
-        while True:
-            if self._ahead:
-                self._piece += 1
-                yield self._ahead.popleft()
-            elif not self._read_piece():
-                return
+    def portions(self) -> Iterator[Sequence[Given]]:
+        portion, work = list[Given](), 0
+        for place in range(self._count):
+            given = self._note_at(place)
+            portion.append(given)
+            work += 1 + (len(given[1].position) // NOTE_SEGMENTS if isinstance(given[1], Note) else 0)
+            if work >= PORTION_NOTES or place == self._count - 1:
+                self._portion += 1
+                yield portion
+                portion, work = [], 0
 
-    def failure(self) -> StrandlineError | None:
-        """The error of a commit that failed; None if none has so far."""
-        for wait in self.waits:
-            error = wait.exception() if wait.done() and not wait.cancelled() else None
-            if isinstance(error, StrandlineError):
-                return error
-        return None
+    def failures(self) -> dict[Durable, StrandlineError]:
+        """The errors of the commits that have failed so far."""
+        errors = {each: each.exception() for each in self.waits if each.done() and not each.cancelled()}
+        return {each: error for each, error in errors.items() if isinstance(error, StrandlineError)}
 
     def had_done(self, place: int, error: Refused, stream: Stream, now: int) -> bool:
         """Whether the refused note was taken when its request was sent before; see `strandline.core.repetition`.
 
-        The request of before may still be at work, so each piece asks anew if the writer has moved on.
+        The request of before may still be at work, so each portion asks anew if the writer has moved on.
         """
-        name, note = self._notes[place]
+        name, note = self._note_at(place)
         if not isinstance(error, TimeWentBack | PositionWentBack) or not isinstance(note, Note):
             return False
         whose = (name, note.writer)
-        done, piece, stored = self._done.get(whose, (set[int](), 0, None))
-        if place in done or piece == self._piece or stored == (state := stream.noted_by(note.writer)):
+        done, portion, stored = self._done.get(whose, (set[int](), 0, None))
+        if place in done or portion == self._portion or stored == (state := stream.noted_by(note.writer)):
             return place in done
         places = self._places_of(whose)
-        notes = [each for each in (self._notes[number][1] for number in places) if isinstance(each, Note)]
+        notes = [each for each in (self._note_at(number)[1] for number in places) if isinstance(each, Note)]
         done = {places[number] for number in stream.done_before(notes, now)} if notes[1:] else set()
-        self._done[whose] = done, self._piece, state
+        self._done[whose] = done, self._portion, state
         return place in done
 
     def _places_of(self, whose: tuple[str, str]) -> list[int]:
         if not self._places:
-            while self._read_piece():
-                pass
-            for number, (name, note) in enumerate(self._notes):
+            for place in range(self._count):
+                name, note = self._note_at(place)
                 if isinstance(note, Note):
-                    self._places.setdefault((name, note.writer), []).append(number)
+                    self._places.setdefault((name, note.writer), []).append(place)
         return self._places[whose]
-
-    def _read_piece(self) -> bool:
-        """Reads the next piece; False if there is none."""
-        piece = next(self._coming, None)
-        if piece is None:
-            return False
-        self._notes += piece
-        self._ahead.append(piece)
-        return True

@@ -14,7 +14,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class ClockReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the controller's clock, and by how much the host's clock is ahead of it."""
+    """The state of the controller's clock, and by how much the clock that it follows is ahead: 0, or less."""
 
     state: str
     host_ahead_ms: int

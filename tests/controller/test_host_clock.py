@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from strandline.core.clock import CLOCK_CONFIRM_MS, CLOCK_STEP_BOUND_MS
+from controller.controller import Controller
+from strandline.core.note import Note
+from strandline.core.writer import WriterState
 from tests.served import NOON, InProcess, ManualClock
 
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
@@ -44,9 +48,9 @@ class World:
         return self.controller.marks(stream)
 
     def check(self, seconds: int) -> None:
-        """Marks came in each of so many seconds, to an eighth of the time; they leave nobody out; no time goes back."""
+        """Marks came in each of so many seconds, or of twice as many; they leave nobody out; no time goes back."""
         times = [mark["time"] for mark in self.marks()]
-        assert len(times) >= seconds * 7 // 8
+        assert len(times) >= seconds // 2
         assert self.clock.now - times[-1] <= 2 * SECOND
         assert all(mark["complete"] for mark in [*self.marks(), *self.marks("tail")])
         assert self.told == sorted(self.told)
@@ -63,28 +67,14 @@ def world(controller: InProcess, clock: ManualClock) -> World:
     return World(controller, clock)
 
 
-def test_a_clock_that_goes_an_hour_forward_and_comes_back_changes_nothing(world: World, clock: ManualClock) -> None:
-    world.run(4)
-    clock.wall_ahead_ms = HOUR
-    world.run(3)
-    assert world.time() == clock.now
-    clock.wall_ahead_ms = 0
-    world.run(6)
-
-    world.check(13)
-    assert world.time() == clock.now
-    assert all(mark["time"] <= clock.now for mark in world.marks("tail"))
-
-
 def test_a_clock_set_back_stops_no_marks_until_both_meet(world: World, clock: ManualClock) -> None:
     world.run(4)
     clock.wall_ahead_ms = -HOUR
     world.run(20)
 
     world.check(24)
-    ahead = world.time() - clock.wall()
-    assert HOUR - 20 * SECOND // 8 <= ahead < HOUR
-    world.controller.pass_time(8 * HOUR)
+    assert world.time() - clock.wall() == HOUR - 10 * SECOND
+    world.controller.pass_time(2 * HOUR)
     assert world.time() == clock.wall()
 
 
@@ -99,28 +89,36 @@ def test_a_restart_with_the_host_behind_keeps_making_marks(
     world.check(19)
 
 
-def test_a_clock_set_forward_is_followed_in_the_end(world: World, clock: ManualClock) -> None:
-    world.run(4)
-    clock.wall_ahead_ms = HOUR
-    world.run(CLOCK_CONFIRM_MS // SECOND)
-    assert world.time() == clock.now
-    world.controller.pass_time(2 * SECOND)
-    assert world.time() == clock.now + HOUR
-
-
-def test_only_a_restart_follows_a_jump_beyond_one_day(
-    world: World, clock: ManualClock, start: Callable[..., InProcess]
-) -> None:
-    clock.wall_ahead_ms = CLOCK_STEP_BOUND_MS + HOUR
-    world.controller.pass_time(10 * CLOCK_CONFIRM_MS)
-    assert world.time() == clock.now
-    problem = world.controller.call(
-        "POST", "/v1/streams/s/notes", {"writer": "w", "time": clock.now + DAY + HOUR, "position": {}}, expect=422
-    )
-    assert problem["code"] == "time_too_far_ahead"
-    world.controller = start()
+def test_a_clock_set_forward_is_followed_at_once(world: World, clock: ManualClock) -> None:
+    clock.wall_ahead_ms = 2 * DAY
     assert world.time() == clock.wall()
-    world.controller.note("w", clock.now + DAY + HOUR, {})
+    world.controller.note("w", clock.now + 3 * DAY, {})
+
+
+def test_a_leap_of_an_hour_is_no_writers_silence(tmp_path: Path, clock: ManualClock) -> None:
+    async def play() -> None:
+        controller = await Controller.start(f"sqlite:///{tmp_path / 'store.db'}", clock, "test")
+        await controller.streams.create("s", 2, {"writer_timeout_ms": 3_000})
+
+        async def note(*writers: str) -> set[str]:
+            """Returns the writers that have timed out after these have noted."""
+            for writer in writers:
+                await controller.notes.take("s", Note(writer=writer, times={"": clock.now}, position={writer: 1}))
+            await controller.run_due()
+            stream = (await controller.streams.get("s")).stream
+            timed_out = WriterState.TIMED_OUT
+            return {name for name, writer in stream.writers.items() if timed_out in stream.states(writer).values()}
+
+        assert await note("0", "1") == set()
+        clock.wall_ahead_ms = HOUR
+        assert await note("0") == set()
+        assert controller.clock.now() == clock.wall()
+        for timed_out in (set(), set(), {"1"}):
+            clock.now += SECOND
+            assert await note("0") == timed_out
+        await controller.stop()
+
+    asyncio.run(play())
 
 
 def test_operators_are_told(world: World, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -140,16 +138,11 @@ def test_operators_are_told(world: World, clock: ManualClock, caplog: pytest.Log
     caplog.set_level(logging.INFO, logger="strandline")
     assert (told(), shown()) == ([], {"state": "steady", "host_ahead_ms": 0})
     clock.wall_ahead_ms = HOUR
-    assert (told(), shown()) == (["clock_behind"], {"state": "behind", "host_ahead_ms": HOUR})
-    assert told() == []
+    assert (told(), shown()) == (["clock_followed"], {"state": "steady", "host_ahead_ms": 0})
     clock.wall_ahead_ms = 0
+    assert (told(), shown()["state"]) == (["clock_ahead"], "ahead")
+    clock.wall_ahead_ms = HOUR - 4_000
+    assert (told(), shown()["state"]) == ([], "ahead")
+    clock.wall_ahead_ms = HOUR
     assert (told(), shown()) == (["clock_steady"], {"state": "steady", "host_ahead_ms": 0})
-    clock.wall_ahead_ms = -HOUR
-    assert (told(), shown()) == (["clock_ahead"], {"state": "ahead", "host_ahead_ms": -HOUR})
-    clock.wall_ahead_ms = -4_000
-    assert (told(), shown()["state"]) == (["clock_steady"], "steady")
-    clock.wall_ahead_ms = 2 * HOUR
-    assert told() == ["clock_behind"]
-    world.controller.pass_time(CLOCK_CONFIRM_MS)
-    assert told() == ["clock_followed", "clock_steady"]
     assert world.time() == clock.wall() > NOON

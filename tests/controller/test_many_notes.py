@@ -1,4 +1,4 @@
-"""Requests with very many notes: worked off in pieces, between which everybody else is answered."""
+"""Requests with very many notes: applied in portions, between which everybody else is answered."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ import pytest
 
 from controller.clock import Clock
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import FLUSH_NOTES, Committer
+from controller.commit.group_commit import FLUSH_NOTES, FLUSH_NOTES_BESIDE, Committer
 from controller.commit.store import Store
-from controller.http.notes import PIECE_NOTES
 from controller.http.request_bodies import SMALL_BODY_BYTES
 from controller.storage import schema
 from controller.storage.database import open_database
 from controller.storage.news import Found, Known
 from controller.storage.save import Commit
 from controller.storage.subjects import Subject
-from controller.streams.notes import Noted, Notes
+from controller.streams.notes import PORTION_NOTES, Noted, Notes
 from controller.streams.registry import Streams
 from strandline.core.note import Note
 from strandline.errors import StoreUnavailable, StrandlineError
@@ -50,8 +49,8 @@ async def _post(controller: InProcess, path: str, value: Any) -> Any:
     return await controller._client.post(path, json=value)
 
 
-def test_between_pieces_of_large_requests_all_others_have_their_turn(large: InProcess) -> None:
-    """However many such requests there are: the longest stretch of notes without one is a piece."""
+def test_between_portions_of_large_requests_all_others_have_their_turn(large: InProcess) -> None:
+    """However many such requests there are: the longest stretch of notes without one is a portion."""
 
     async def scene() -> int:
         live = await large.app.state.controller.streams.get("s")
@@ -63,17 +62,22 @@ def test_between_pieces_of_large_requests_all_others_have_their_turn(large: InPr
         assert seen == 4 * MANY and {each.result().status_code for each in requests} == {200}
         return longest
 
-    assert large.portal.call(scene) <= PIECE_NOTES
+    assert large.portal.call(scene) <= PORTION_NOTES
 
 
-def test_who_sends_one_note_does_not_wait_for_all_that_others_send(large: InProcess) -> None:
+def test_a_single_note_waits_for_the_rest_of_one_turn_and_for_its_own(large: InProcess) -> None:
+    """Its own has notes of the large requests too, after it."""
+
     async def scene() -> None:
-        requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each))) for each in range(4)]
+        requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each, 10_000))) for each in range(2)]
         live = await large.app.state.controller.streams.get("s")
-        while not live.counts.notes:
-            await asyncio.sleep(0)
-        note = {"writer": "one", "time": NOON, "position": {"0": 1}}
-        assert (await _post(large, "/v1/streams/other/notes", note)).status_code == 200
+        for number in range(3):
+            while live.counts.notes <= number * 3_000:
+                await asyncio.sleep(0)
+            before = live.counts.notes
+            note = {"writer": "one", "time": NOON + number, "position": {"0": 1}}
+            assert (await _post(large, "/v1/streams/other/notes", note)).status_code == 200
+            assert live.counts.notes - before < 2 * (FLUSH_NOTES_BESIDE + PORTION_NOTES)
         assert not any(each.done() for each in requests)
         await asyncio.gather(*requests)
 
@@ -82,7 +86,7 @@ def test_who_sends_one_note_does_not_wait_for_all_that_others_send(large: InProc
 
 def test_too_much_waiting_refuses_large_requests_and_takes_single_notes(large: InProcess) -> None:
     async def scene() -> None:
-        large.app.state.controller.notes.turns.limit_bytes = len(json.dumps(body(0))) + 1_000
+        large.app.state.controller.notes.limit_bytes = len(json.dumps(body(0))) + 1_000
         first, second = (asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each))) for each in range(2))
         refused = await second
         assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
@@ -227,22 +231,20 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
 
 async def take(notes: Notes, count: int) -> list[Noted | StrandlineError]:
     given = [("s", Note(writer=f"w{number}", times={"": NOON}, position={"0": 1})) for number in range(count)]
-    return await take_these(notes, [given[first : first + PIECE_NOTES] for first in range(0, count, PIECE_NOTES)])
+    return await take_these(notes, given)
 
 
-async def take_these(notes: Notes, pieces: Sequence[Sequence[tuple[str, Note]]]) -> list[Noted | StrandlineError]:
+async def take_these(notes: Notes, given: Sequence[tuple[str, Note]]) -> list[Noted | StrandlineError]:
     def answered(_: int, results: Sequence[Noted | StrandlineError]) -> Sequence[Noted | StrandlineError]:
         return results
 
-    async with notes.turns.work_on(1) as turn:
-        answers = await notes.take_all(pieces, turn, answered)
-    return await answers.durable(lambda error: error)
+    return await notes.take_all(len(given), given.__getitem__, answered, lambda error: error)
 
 
 def test_no_flush_has_more_of_a_large_request_than_its_bound(tmp_path: Path) -> None:
     async def scene(notes: Notes, commits: FaultyCommits) -> None:
         await take(notes, 5 * FLUSH_NOTES)
-        assert sum(commits.states) == 5 * FLUSH_NOTES and max(commits.states) < FLUSH_NOTES + PIECE_NOTES
+        assert sum(commits.states) == 5 * FLUSH_NOTES and max(commits.states) < FLUSH_NOTES + PORTION_NOTES
 
     play(tmp_path / "store.db", scene)
 
@@ -267,15 +269,14 @@ def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> N
 
 
 def test_a_later_note_is_not_done_where_an_earlier_one_was_lost(tmp_path: Path) -> None:
-    """The commit of the first note fails while the stream of the second one is looked for."""
+    """The commit of the first portion fails while a stream of the second one is looked for."""
 
     async def scene(notes: Notes, commits: FaultyCommits) -> None:
         commits.fail_at = 1
-        first, *rest = (
-            (stream, Note(writer="w", times={"": NOON}, position={"0": 1})) for stream in ("s", "unknown", "s")
-        )
+        streams = [*["s"] * PORTION_NOTES, "unknown", "s"]
+        given = [(stream, Note(writer="w", times={"": NOON}, position={"0": 1})) for stream in streams]
         with pytest.raises(StoreUnavailable, match="OSError"):
-            await take_these(notes, [[first], rest])
+            await take_these(notes, given)
         assert len(commits.states) == 1
 
     play(tmp_path / "store.db", scene)

@@ -102,6 +102,7 @@ class Process:
         clock.follow(service.now)
         unserved = Unserved(service.unserved_ms, service.served_until)
         self.clock = Clock(clock, service.served_until, unserved=unserved)
+        presence.begin(self.clock.now, by_hand=False)
 
         def follow(found: Service) -> None:
             unserved.total_ms, unserved.until = found.unserved_ms, found.served_until

@@ -419,8 +419,7 @@ class World:
             elif what == "restore" and self.chance(30):
                 server.go_back(random.choice((0, 3)), restored=True)
             elif what == "leap" and self.chance(30):
-                leap_ms = SERVED_GAP_MS + random.choice((1_500, 60_000))
-                server.ahead_ms += leap_ms
+                server.ahead_ms += random.choice((1, 1, -1)) * (SERVED_GAP_MS + random.choice((1_500, 60_000)))
                 self.counts["leaps"] += 1
             elif what == "gap" and self.chance(50):
                 for each in list(self.processes):
@@ -472,7 +471,7 @@ class World:
         while sum(each.serves for each in self.processes) < 2:
             await asyncio.sleep(0.1)
         await asyncio.wait([self.writers[name] for name in self.silent])
-        await asyncio.sleep(WRITER_TIMEOUT_MS / 1000 + 3.0)
+        await asyncio.sleep(2 * WRITER_TIMEOUT_MS / 1000 + 3.0)  # clocks go at half pace after one was set back
         self.check_silent()
         for each in self.processes:
             subjects = each.in_memory()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from strandline.core.clock import CLOCK_STEP_BOUND_MS
 from strandline.core.config import LateWriters, StreamConfig, TimeDomain
 
 LONG_MS = 1_000_000
 HOUR_MS = 3_600_000
-CLOCK_STEPS = (300, 300, 10_000, HOUR_MS, 2 * CLOCK_STEP_BOUND_MS)
+DAY_MS = 86_400_000
+CLOCK_STEPS = (300, 300, 10_000, HOUR_MS, 2 * DAY_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Scenario:
     """Settings of the stream, who writes to it, and how often what goes wrong (shares of a hundred).
 
     `churn`: how often a writer that is gone, or dead, is followed by one of another name. At a `pace` of 200 everything
-    takes 200 times as long: then a clock that was set lasts long enough to be believed.
+    takes 200 times as long: then the time between two steps is longer than a gap in which nobody served.
     """
 
     config: StreamConfig

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
-from strandline.core import admission, clock
+from strandline.core import admission
 from strandline.core import stream as stream_module
 from strandline.core.admission import Admitted
 from strandline.core.aggregate import Aggregate, Remainder
 from strandline.core.changes import Changes, Registered
-from strandline.core.clock import SteadyClock
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.contributions import Contributions, Given
 from strandline.core.cut import NOTHING, Cut, join_all
@@ -220,32 +219,32 @@ def a_gap_counts_once_more_each_time_that_somebody_serves(patch: Patch) -> None:
     patch.setattr(Unserved, "serve", broken)
 
 
-def the_clock_stands_still_while_the_wall_clock_is_behind(patch: Patch) -> None:
-    read = SteadyClock.read
+def clock_shows(patch: Patch, shown: Callable[[int, int, int], int]) -> None:
+    """The clock shows what follows from what it showed before, from what it should show, and from its source."""
+    read = Clock.now
 
-    def broken(self: SteadyClock, monotonic: int) -> int:
-        return self._last if self._to_slew_ms < 0 else read(self, monotonic)
+    def broken(self: Clock) -> int:
+        before = self._now
+        self._now = shown(before, read(self), self._source.wall())
+        return self._now
 
-    patch.setattr(SteadyClock, "read", broken)
-
-
-def the_wall_clock_is_believed_at_once(patch: Patch) -> None:
-    patch.setattr(clock, "CLOCK_CONFIRM_MS", 0)
-
-
-def the_wall_clock_is_believed_however_far_it_went(patch: Patch) -> None:
-    patch.setattr(clock, "CLOCK_STEP_BOUND_MS", 10**15)
+    patch.setattr(Clock, "now", broken)
 
 
-def the_clock_follows_a_wall_clock_that_is_set_back(patch: Patch) -> None:
-    refresh = SteadyClock.refresh
+def the_clock_stands_still_while_its_source_is_behind(patch: Patch) -> None:
+    clock_shows(patch, lambda before, now, wall: max(before, wall))
 
-    def broken(self: SteadyClock, wall: int, monotonic: int) -> int:
-        step = refresh(self, wall, monotonic)
-        self._base = self._last = min(self._base, wall)
-        return step
 
-    patch.setattr(SteadyClock, "refresh", broken)
+def the_clock_does_not_go_slower_while_its_source_is_behind(patch: Patch) -> None:
+    clock_shows(patch, lambda before, now, wall: now if now == wall else 2 * now - before)
+
+
+def the_clock_does_not_follow_a_source_that_leaps(patch: Patch) -> None:
+    clock_shows(patch, lambda before, now, wall: min(now, before + 60_000))
+
+
+def the_clock_follows_a_source_that_is_set_back(patch: Patch) -> None:
+    clock_shows(patch, lambda before, now, wall: wall)
 
 
 def a_returning_writer_is_told_no_floor(patch: Patch) -> None:
@@ -463,10 +462,10 @@ BREAKING_OTHER_RULES: Sequence[Mutation] = (
     downtime_counts_as_silence,
     a_gap_counts_as_silence,
     a_gap_counts_once_more_each_time_that_somebody_serves,
-    the_clock_stands_still_while_the_wall_clock_is_behind,
-    the_wall_clock_is_believed_at_once,
-    the_wall_clock_is_believed_however_far_it_went,
-    the_clock_follows_a_wall_clock_that_is_set_back,
+    the_clock_stands_still_while_its_source_is_behind,
+    the_clock_does_not_go_slower_while_its_source_is_behind,
+    the_clock_does_not_follow_a_source_that_leaps,
+    the_clock_follows_a_source_that_is_set_back,
     a_returning_writer_is_told_no_floor,
     a_repeat_is_not_told_what_the_first_was,
     a_writer_is_forgotten_although_its_time_is_above_the_last_mark,
@@ -481,7 +480,6 @@ BREAKING_OTHER_RULES: Sequence[Mutation] = (
 # The history that catches what few do: those before it would take seconds, and show nothing.
 FIRST_SEED: Mapping[Mutation, int] = {
     upper_is_the_greatest_time_contributed: 493,
-    the_wall_clock_is_believed_however_far_it_went: 231,
 }
 
 

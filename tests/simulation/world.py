@@ -7,15 +7,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from controller.clock import CLOCK_READ_MS
-from strandline.core.clock import (
-    CLOCK_CONFIRM_MS,
-    CLOCK_NEAR_SLEW_PART,
-    CLOCK_SLEW_PART,
-    CLOCK_STEP_BOUND_MS,
-    CLOCK_STEP_MS,
-)
 from strandline.core.segment import SegmentGraph
+from strandline.core.served_time import SERVED_GAP_MS
 from strandline.errors import Refused, UnknownWriter
 from tests.simulation import scenario as scenarios
 from tests.simulation.checker import Checker
@@ -54,8 +47,6 @@ class World:
         self.start_time = self.source_time = START_MS
         self.host = Host(START_MS)
         self.away_steps = 0  # for how many more the store is away
-        self.ahead_since: int | None = None  # since when the host's clock has been ahead by a step
-        self.near_ms = 0  # for how long it has not been
         self.log = Log(self.scenario.segments, open=self.scenario.open)
         self.network = Network()
         self.faults = True
@@ -391,17 +382,18 @@ class World:
         self._pass(passed_ms, running=False)
         self.tell(lambda: f"the controller stood still for {passed_ms} ms")
 
-    def _pass(self, passed_ms: int, *, running: bool = True) -> None:
+    def _pass(self, passed_ms: int, *, running: bool = True, set_by_ms: int = 0) -> None:
         before = self.controller.clock()
-        if not running or self.ahead_since is not None:
+        if not running or set_by_ms:
             self.commit()  # what the checker does not know of before the clock goes further than served time, it misses
         self.checker.notice_silence(before, self.host.certain_ms)
         self.host.move(passed_ms)
+        self.host.wall_ms += set_by_ms
         self.source_time += passed_ms
         went = self.controller.clock() - before
         self.check_clock(passed_ms, went)
         self.host.went(went, served=False)
-        if running and self.controller.stream is not None and not self.away:
+        if running and not set_by_ms and self.controller.stream is not None and not self.away:
             self.beat()
 
     def beat(self) -> None:
@@ -409,28 +401,11 @@ class World:
         self.host.went(0, served=True)
 
     def check_clock(self, passed_ms: int, went: int) -> None:
-        """The controller's clock goes on as time does, to an eighth, or to a half where the host's is behind it, unless
-        the host's was ahead for long enough."""
-        ahead = self.host.wall_ms - self.controller.clock() + max(0, went - passed_ms)  # before or after, the greater
-        slower, faster = (passed_ms // part + 1 for part in (CLOCK_NEAR_SLEW_PART, CLOCK_SLEW_PART))
-        if passed_ms - slower <= went <= passed_ms + faster:
-            self._notice_ahead(passed_ms, ahead)
-            return
-        lasted = 0 if self.ahead_since is None else self.host.passed_ms - self.ahead_since
-        if went < passed_ms or lasted < CLOCK_CONFIRM_MS or went - passed_ms > CLOCK_STEP_BOUND_MS:
-            self.checker.complain(f"in {passed_ms} ms the clock went {went} ms, the host's ahead for {lasted} ms")
-        self.checker.counts["clock followed"] += 1
-        self.ahead_since = None
-
-    def _notice_ahead(self, passed_ms: int, ahead_ms: int) -> None:
-        """The controller compares the clocks each second, and may miss that they were near each other for less."""
-        if ahead_ms >= CLOCK_STEP_MS:
-            self.near_ms = 0
-            self.ahead_since = self.ahead_since or self.host.passed_ms
-            return
-        self.near_ms += passed_ms
-        if self.near_ms >= CLOCK_READ_MS:
-            self.ahead_since = None
+        """The controller's clock shows what the host's does, or is ahead of it and goes at half its pace."""
+        ahead = self.controller.clock() - self.host.wall_ms
+        if ahead < 0 or went < passed_ms // 2 or (ahead and went > (passed_ms + 1) // 2):
+            self.checker.complain(f"in {passed_ms} ms the clock went {went} ms, to {ahead} ms ahead")
+        self.checker.counts["clock followed"] += went - passed_ms > SERVED_GAP_MS
 
     def move_host(self) -> None:
         """Somebody sets the host's clock, or stops the controller's process for a while."""
@@ -442,9 +417,9 @@ class World:
         if chance(scenario.clock_steps):
             far = random.choice(scenario.clock_far)
             step = random.randint(-far, far)
-            self.host.wall_ms += step
             self.checker.counts["clock set"] += 1
             self.tell(lambda: f"the host's clock is set by {step} ms")
+            self._pass(0, set_by_ms=step)
         if chance(scenario.pauses):
             self.pause(random.choice((2_000, 10_000)) * scenario.pace)
         if self.away_steps:
