@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from controller.controller import Controller
 from strandline.errors import InvalidParameter
@@ -33,7 +33,14 @@ SEEN_HEADER: Final = {
     "schema": {"type": "string"},
     "description": "the newest `Strandline-Version` that the caller got: no controller shows it an older state",
 }
+_SEEN: Final = SEEN.lower().encode()
 _WELL_MADE: Final = re.compile(r"[0-9a-zA-Z]{1,32}-[0-9]{1,19}")
+
+
+def seen_by(request: Request) -> str | None:
+    """What the caller of a hot route has seen. (Starlette's headers by name take longer than the rest of it.)"""
+    seen: bytes | None = dict(request.scope["headers"]).get(_SEEN)
+    return None if seen is None else seen.decode("latin-1")
 
 
 async def catch_up(controller: Controller, stream: str, seen: str | None) -> None:

@@ -14,7 +14,7 @@ from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Seen, Served
 from controller.http.request_bodies import read_body, well_made
 from controller.http.responses import answer, around, mark_or_null
 from controller.http.shapes import STREAM, JsonBody, sent, shaped_router, taking
-from controller.http.versions import SEEN, SEEN_HEADER, VERSIONED, catch_up, versioned
+from controller.http.versions import SEEN_HEADER, VERSIONED, catch_up, seen_by, versioned
 from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidNote
@@ -50,7 +50,7 @@ async def time_window(request: Request) -> Annotated[Response, WindowReply]:
     key = DEFAULT_KEY if asked.key is UNSET else asked.key
     meant = None if asked.identity is UNSET else asked.identity
     stream = request.path_params["stream"]
-    await catch_up(controller, stream, request.headers.get(SEEN))
+    await catch_up(controller, stream, seen_by(request))
     window, identity = await controller.reading.window_of(stream, key, asked.position, meant)
     return versioned(answer(window_reply(window, identity)), controller, stream)
 
