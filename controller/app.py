@@ -13,8 +13,8 @@ from typing import Final
 from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse
 
+from controller.birth import start_controller
 from controller.clock import HostClock
-from controller.controller import Controller
 from controller.dashboard.routes import add_dashboard
 from controller.http.browser_gate import BrowserGate
 from controller.http.documentation import HEADERS, page
@@ -73,7 +73,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
             named = name if name is not None else f"{socket.gethostname()}:{os.getpid()}"
-            controller = await Controller.start(settings.database, host, named, by_hand=by_hand, limits=limits)
+            controller = await start_controller(settings.database, host, named, by_hand=by_hand, limits=limits)
         except StoreRefused as refused:
             app.state.refused = refused
             raise

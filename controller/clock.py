@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from controller.records.operator_log import log_event
+from controller.storage.heads import Service
 from strandline.core.served_time import Moment, Unserved
 
 LOOP_STALL_MS: Final = 1_500  # if the event loop did not run for so long, that is logged
@@ -68,6 +69,24 @@ class StoreClock:
             self._kept_until = monotonic + STORE_CLOCK_KEPT_MS
         elif ahead_ms > self._ahead_ms:
             self._ahead_ms = ahead_ms
+
+
+class StoreTime:
+    """What the store says of time: its clock, if several controllers serve it, and for how long nobody served it."""
+
+    def __init__(self, service: Service, clock: StoreClock | None, *, by_hand: bool = False) -> None:
+        self.unserved = Unserved()
+        self._clock = clock
+        self._by_hand = by_hand
+        self.follow(service)
+
+    def follow(self, found: Service) -> None:
+        """The store has shown this a moment ago."""
+        self.unserved.total_ms = found.unserved_ms
+        if not self._by_hand:
+            self.unserved.until = found.served_until
+        if self._clock is not None and found.now is not None:
+            self._clock.follow(found.now)
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""Puts the services together, and starts and stops them in order."""
+"""A controller: what it does by itself, whether it is ready, and its orderly end."""
 
 from __future__ import annotations
 
@@ -7,41 +7,31 @@ import contextlib
 import itertools
 import logging
 import random
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from controller.clock import Clock, HostClock, StoreClock
+from controller.clock import Clock, StoreTime
 from controller.commit.freshness import Freshness
 from controller.commit.group_commit import Committer
 from controller.commit.health import Outage, StoreHealth
 from controller.commit.store import Store
 from controller.groups.service import Groups
-from controller.limits import DEFAULT_LIMITS, Limits
+from controller.limits import Limits
 from controller.mark_retention import Retention
 from controller.records.counts import Counts
 from controller.records.operator_log import log_event
-from controller.settings import START_DEADLINE_S
 from controller.status.denied_calls import DeniedCalls
 from controller.status.journal_reads import JournalReads
 from controller.status.metrics import Metrics
 from controller.status.status_reader import StatusReader
-from controller.storage.database import Database, open_database
 from controller.storage.diagnosis import Cause
-from controller.storage.heads import Service
-from controller.storage.kinds import kind_of, parse_url
 from controller.storage.presence import Presence, present_controllers
-from controller.storage.refusals import StoreAway, shown
-from controller.storage.transaction import refusing
-from controller.storage.worker import in_thread
-from controller.streams.loaded_stream import LoadedStream
 from controller.streams.mark_feed import MarkFeed
 from controller.streams.notes import Notes
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from controller.tokens import Tokens
-from strandline.core.served_time import Unserved
 from strandline.errors import StoreUnavailable, StoreUndecided, StrandlineError
 from strandline.version import __version__
 from strandline.wire.controllers import ControllerReply, ControllersReply
@@ -63,124 +53,69 @@ class Readiness(NamedTuple):
     store_answers: bool
 
 
+@dataclass(kw_only=True, eq=False)
 class Controller:
-    """A controller that serves one store."""
+    """A controller that serves one store. `birth.py` makes it."""
 
-    def __init__(
-        self,
-        store: Store,
-        committer: Committer,
-        clock: Clock,
-        health: StoreHealth,
-        presence: Presence,
-        follow: Callable[[Service], None],
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        self.clock = clock
-        self.health = health
-        self._limits = limits
-        self.counts = Counts()
-        self._freshness = freshness = Freshness(store, committer)
-        self.streams = Streams(store, committer, clock, freshness, self._to_store, load_wait_ms=limits.load_wait_ms)
-        self.notes = Notes(self.streams, committer, clock, waiting_bytes=limits.waiting_bytes)
-        self.reading = Reads(self.streams, store, clock)
-        self.following = MarkFeed(self.streams, self.reading, committer, subscribers=limits.subscribers)
-        self.indexing = TimeIndexes(self.streams, store)
-        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, freshness)
-        self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
-        self.journals = JournalReads(self.streams, self.groups, store, searches=limits.journal_searches)
-        self.status = StatusReader(self.streams, self.groups, clock)
-        self.version = __version__
-        self.since = 0  # once it serves
-        self.tokens = Tokens(store, clock)
-        self.denials = DeniedCalls(clock)
-        self.measures = Metrics(self.streams, self.groups, self.status, committer)
-        self.stopping = False
-        self._store = store
-        self._committer = committer
-        self._stop_by = 0.0  # set once it is stopping
-        self._presence = presence
-        self._follow = follow  # what the store says of time
-        self._tasks: list[asyncio.Task[None]] = []  # what it does by itself
+    # What carries it
+    store: Store
+    committer: Committer
+    freshness: Freshness
+    health: StoreHealth
+    clock: Clock
+    time: StoreTime
+    presence: Presence
+    limits: Limits
+    # What callers ask for
+    tokens: Tokens
+    streams: Streams
+    notes: Notes
+    reading: Reads
+    following: MarkFeed
+    indexing: TimeIndexes
+    groups: Groups
+    retention: Retention
+    journals: JournalReads
+    status: StatusReader
+    measures: Metrics
+    # What it knows of itself
+    counts: Counts
+    denials: DeniedCalls
+    version: str = __version__
+    since: int = 0  # once it serves
+    stopping: bool = False
+    _stop_by: float = 0.0  # set once it is stopping
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)  # what it does by itself
 
-    @classmethod
-    async def start(
-        cls,
-        database_url: str,
-        host: HostClock,
-        name: str,
-        *,
-        by_hand: bool = False,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> Controller:
-        """Opens the store and begins to serve; raises what `open_database` raises.
-
-        With a clock that is moved `by_hand`, nothing happens by itself: the caller moves it and calls `run_due`.
-        """
-        store_clock = StoreClock(host) if kind_of(parse_url(database_url)).serves_many and not by_hand else None
-        presence = Presence(name, __version__, None if store_clock is not None else host.wall)
-        database, service = await _opened(database_url, presence)
-        health = StoreHealth()
-        health.wrote()  # that it serves
-        store = Store(database, health, limits=limits)
-        if store_clock is not None and service.now is not None:
-            store_clock.follow(service.now)
-        unserved = Unserved(service.unserved_ms, None if by_hand else service.served_until)
-        clock = Clock(store_clock or host, service.served_until, by_hand=by_hand, unserved=unserved)
-        presence.begin(clock.now, by_hand=by_hand)
-
-        def follow(found: Service) -> None:
-            unserved.total_ms = found.unserved_ms
-            if not by_hand:
-                unserved.until = found.served_until
-            if store_clock is not None and found.now is not None:
-                store_clock.follow(found.now)
-
-        committer = Committer(store, follow, waiting_calls=limits.waiting_calls, health=health)
-        controller = cls(store, committer, clock, health, presence, follow, limits=limits)
-        await controller._read_tokens(database_url)
-        committer.start()
-        controller._serve(by_hand=by_hand)
-        return controller
-
-    def _to_store(self, loaded: LoadedStream) -> bytes:
-        return self.status.to_store(loaded)
-
-    async def _read_tokens(self, database_url: str) -> None:
-        """Reads the tokens for the first time; raises StoreAway."""
-        try:
-            await self.tokens.refresh()
-        except StoreUnavailable as error:
-            raise StoreAway(store=shown(parse_url(database_url)), reason=error.reason) from error
-
-    def _serve(self, *, by_hand: bool = False) -> None:
+    def serve(self, *, by_hand: bool) -> None:
         """Begins what a controller does by itself."""
+        self.committer.start()
         self.since = self.clock.now()
         run = [self._refresh_tokens]
-        if self._store.is_shared:
+        if self.store.is_shared:
             run.append(self._follow_others)
         if not by_hand:
             run += [self._run_heartbeat, self._read_clock]
-            if self._store.is_shared:
+            if self.store.is_shared:
                 run.append(self._advance_others)
         self._tasks = [asyncio.create_task(each(), name=each.__name__) for each in run]
 
     async def controllers(self) -> ControllersReply:
         """Who serves the store."""
-        found = await self._store.read(present_controllers)
+        found = await self.store.read(present_controllers)
         return ControllersReply(controllers=tuple(ControllerReply(**each._asdict()) for each in found))
 
     def begin_stop(self) -> None:
         """Ends readiness, answers waiting readers, and starts the deadline of `stop`, whatever the store does."""
         if not self.stopping:
-            self._stop_by = asyncio.get_running_loop().time() + self._limits.drain_s
+            self._stop_by = asyncio.get_running_loop().time() + self.limits.drain_s
         self.stopping = True
         self.reading.stop()
 
     @property
     def calls_end_in_s(self) -> int:
         """How long calls may still take once this controller is stopping."""
-        return max(0, round(self._stop_by - self._limits.stop_s - asyncio.get_running_loop().time()))
+        return max(0, round(self._stop_by - self.limits.stop_s - asyncio.get_running_loop().time()))
 
     async def stop(self) -> None:
         """Writes what is waiting, and closes the store."""
@@ -189,27 +124,27 @@ class Controller:
         self.clock.watched = False
         for task in self._tasks:
             task.cancel()
-        await self._freshness.stop()
+        await self.freshness.stop()
         await self.streams.stop()
         self.streams.settle()
-        if await self._committer.stop(self._seconds_left()):
+        if await self.committer.stop(self._seconds_left()):
             log_event("flushed")
             with contextlib.suppress(StrandlineError, TimeoutError):
                 async with asyncio.timeout(self._seconds_left()):
                     await self.tokens.note_use()
-                    await self._store.write(self._presence.leave)
+                    await self.store.write(self.presence.leave)
         else:
             outage = self.health.outage
             reason = "the store has not answered in time" if outage is None else outage.reason
             log_event("not_flushed", logging.ERROR, reason=reason)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._seconds_left())
-        if not await self._store.close(min(self._limits.close_s, self._seconds_left())):
+        if not await self.store.close(min(self.limits.close_s, self._seconds_left())):
             log_event("store_left_behind", logging.ERROR)
 
     def _seconds_left(self) -> float:
         """The time left for writing to the store, without the time reserved for closing it."""
-        left = self._stop_by - asyncio.get_running_loop().time() - self._limits.close_s - self._limits.cut_grace_s
+        left = self._stop_by - asyncio.get_running_loop().time() - self.limits.close_s - self.limits.cut_grace_s
         return max(0.0, left)
 
     async def check_ready(self) -> None:
@@ -220,15 +155,15 @@ class Controller:
         if self.stopping:
             raise StoreUnavailable(reason="the controller is stopping")
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._limits.ready_s
+        until = loop.time() + self.limits.ready_s
         if not self.health.takes_writes:
             await self._try_commit()
         try:
             async with asyncio.timeout_at(until):
-                await self._store.check()
+                await self.store.check()
         except TimeoutError:
             raise StoreUnavailable(
-                reason=f"the store has not answered a read within {self._limits.ready_s:g} s"
+                reason=f"the store has not answered a read within {self.limits.ready_s:g} s"
             ) from None
         if self.health.damage is not None:
             raise self._not_ready(self.health.damage)
@@ -250,7 +185,7 @@ class Controller:
     async def _try_commit(self) -> None:
         beat = asyncio.create_task(self._beat())
         beat.add_done_callback(lambda task: task.cancelled() or task.exception())  # even if nobody waits any longer
-        await asyncio.wait([beat], timeout=self._limits.ready_s)
+        await asyncio.wait([beat], timeout=self.limits.ready_s)
         if self.health.outage is not None:
             raise self._not_ready(self.health.outage)
         if beat.done():
@@ -272,11 +207,11 @@ class Controller:
         self.streams.record_held()
         await self.retention.run_due()
         self.streams.store_statuses()
-        await self._committer.settled()
+        await self.committer.settled()
 
     async def _beat(self) -> None:
         """Tells the store that somebody serves it, and is there. Raises StoreUnavailable."""
-        self._follow(await self._store.serve(self._presence.serve))
+        self.time.follow(await self.store.serve(self.presence.serve))
 
     async def _run_heartbeat(self) -> None:
         for beats in itertools.count():
@@ -331,22 +266,3 @@ class Controller:
                 continue  # known tokens stay valid, and the failure is logged by the store
             except Exception:
                 log.exception("the tokens could not be read again")
-
-
-async def _opened(url: str, presence: Presence) -> tuple[Database, Service]:
-    """Opens a store in a thread, and begins to serve it; raises StoreRefused."""
-    done = asyncio.wrap_future(in_thread("store-start", partial(_open, url, presence)))
-    await asyncio.wait([done], timeout=START_DEADLINE_S)
-    if not done.done():
-        raise StoreAway(store=shown(parse_url(url)), reason=f"it has not answered for {START_DEADLINE_S} s")
-    return done.result()
-
-
-def _open(url: str, presence: Presence) -> tuple[Database, Service]:
-    database = open_database(url)
-    try:
-        with refusing(parse_url(url)):
-            return database, presence.serve(database.writer)
-    except BaseException:
-        database.close()
-        raise

@@ -98,4 +98,4 @@ def test_of_very_many_writers_the_store_keeps_the_counts_of_those_with_the_great
 
 async def stored(controller: Any) -> Any:
     """The stream as one would find it who loads it now."""
-    return await controller.app.state.controller._store.read(load_stream, "s")
+    return await controller.app.state.controller.store.read(load_stream, "s")

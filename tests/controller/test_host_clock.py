@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controller.controller import Controller
+from controller.birth import start_controller
 from strandline.core.note import Note
 from strandline.core.writer import WriterState
 from tests.served import NOON, InProcess, ManualClock
@@ -97,7 +97,7 @@ def test_a_clock_set_forward_is_followed_at_once(world: World, clock: ManualCloc
 
 def test_a_leap_of_an_hour_is_no_writers_silence(tmp_path: Path, clock: ManualClock) -> None:
     async def play() -> None:
-        controller = await Controller.start(f"sqlite:///{tmp_path / 'store.db'}", clock, "test")
+        controller = await start_controller(f"sqlite:///{tmp_path / 'store.db'}", clock, "test")
         await controller.streams.create("s", 2, {"writer_timeout_ms": 3_000})
 
         async def note(*writers: str) -> set[str]:

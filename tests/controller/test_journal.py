@@ -363,7 +363,7 @@ def test_a_long_search_of_all_journals_comes_in_pages_and_names_no_foreign_strea
          "kind": "changed", "by": None, "details": json.dumps({"n": n})}
         for n in range(2 * JOURNAL_SEARCH_ROWS + 5)
     ]  # fmt: skip
-    store = controller.app.state.controller._store
+    store = controller.app.state.controller.store
 
     def fill(connection: Any) -> None:
         with connection.begin():

@@ -52,4 +52,4 @@ def test_a_crash_does_not_lose_that_a_segment_was_noted(controller: Any) -> None
 
 async def stored(controller: Any) -> Any:
     """The stream as one would find it who loads it now."""
-    return await controller.app.state.controller._store.read(load_stream, "s")
+    return await controller.app.state.controller.store.read(load_stream, "s")

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from controller.birth import start_controller
 from controller.controller import Controller
 from controller.streams.loading import LOADED_TOGETHER
 from strandline.core.note import Note
@@ -17,7 +18,7 @@ def test_streams_that_are_wanted_at_once_are_all_found(store_url: str) -> None:
     names = [f"s{number}" for number in range(2 * LOADED_TOGETHER + 3)]
 
     async def start() -> Controller:
-        return await Controller.start(store_url, ManualClock(), "test", by_hand=True)
+        return await start_controller(store_url, ManualClock(), "test", by_hand=True)
 
     async def make() -> None:
         controller = await start()
@@ -45,7 +46,7 @@ def test_streams_that_are_wanted_at_once_are_all_found(store_url: str) -> None:
 
 def test_a_controller_ends_while_streams_are_loading(store_url: str) -> None:
     async def run() -> None:
-        controller = await Controller.start(store_url, ManualClock(), "test", by_hand=True)
+        controller = await start_controller(store_url, ManualClock(), "test", by_hand=True)
         wanted = [asyncio.create_task(controller.streams.get(f"s{each}")) for each in range(LOADED_TOGETHER + 1)]
         await asyncio.sleep(0)
         await controller.stop()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from controller.controller import Controller
+from controller.birth import start_controller
 from controller.storage.refusals import NotKnown
 from controller.storage.transaction import CommitUnknown
 from tests.disks import Disk, small_disk, without_privileges
@@ -77,7 +77,7 @@ class Undecided:
 
 def test_a_term_of_which_it_is_not_known_whether_it_began_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(NotKnown, match=r"not known whether .*store\.db has changed \(the disk failed\)"):
-        asyncio.run(Controller.start(str(tmp_path / "store.db"), Undecided(), "test"))
+        asyncio.run(start_controller(str(tmp_path / "store.db"), Undecided(), "test"))
 
 
 @pytest.mark.parametrize("command", STORE)

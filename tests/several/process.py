@@ -8,7 +8,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
 
-from controller.clock import Clock, StoreClock
+from controller.clock import Clock, StoreClock, StoreTime
 from controller.commit.freshness import Freshness
 from controller.commit.group_commit import Committer
 from controller.controller import AWAITED_MS, DUE_CHECK_MS, HEARTBEAT_MS
@@ -20,7 +20,6 @@ from controller.streams.notes import Notes
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
-from strandline.core.served_time import Unserved
 from strandline.errors import StrandlineError
 from tests.several.judge import Judge
 from tests.several.server import Server, SimulatedStore
@@ -98,19 +97,11 @@ class Process:
                 service = await self.store.serve(presence.serve)
             await asyncio.sleep(0.1)
         clock = StoreClock(self._host)
-        assert service.now is not None
-        clock.follow(service.now)
-        unserved = Unserved(service.unserved_ms, service.served_until)
-        self.clock = Clock(clock, service.served_until, unserved=unserved)
+        time = StoreTime(service, clock)
+        self.clock = Clock(clock, service.served_until, unserved=time.unserved)
         presence.begin(self.clock.now, by_hand=False)
-
-        def follow(found: Service) -> None:
-            unserved.total_ms, unserved.until = found.unserved_ms, found.served_until
-            assert found.now is not None
-            clock.follow(found.now)
-
         store: Any = self.store
-        self.committer = Committer(store, follow)
+        self.committer = Committer(store, time.follow)
         self.freshness = Freshness(store, self.committer)
         self.streams = Streams(store, self.committer, self.clock, self.freshness, lambda _: b"{}")
         self.notes = Notes(self.streams, self.committer, self.clock)
@@ -121,7 +112,7 @@ class Process:
         self.committer.start()
 
         async def beat() -> None:
-            follow(await self.store.serve(presence.serve))
+            time.follow(await self.store.serve(presence.serve))
             self.streams.store_statuses()
 
         async def run_due() -> None:
