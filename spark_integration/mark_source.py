@@ -27,10 +27,9 @@ list of files when it begins, so that no window would close before its end.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
@@ -39,7 +38,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.group_reports import GroupFollower, followed
-from spark_integration.offsets import END_OF_TIME_MS, WRITERS_NAMED, begun, check_key, later
+from spark_integration.offsets import END_OF_TIME_MS, WRITERS_NAMED, MarkOffset, begun, check_key, later
 from spark_integration.options import (
     BACKLOG_THRESHOLD,
     StreamAccess,
@@ -71,42 +70,11 @@ REPORT_WAIT_MS: Final = 10_000  # in an availableNow run: how long a batch waits
 
 _log = logging.getLogger(__name__)
 
-VERSION: Final = 1
 KNOWN: Final = (
     "controller", "token", "tokenFile", "caFile", "stream", "timeKey", "group", "source", "maxEventTimeLag",
     "onIncomplete", BACKLOG_THRESHOLD, "controllerWaitMs",
 )  # fmt: skip
 _SCHEMA: Final = StructType([StructField(MARK, TimestampType())])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkOffset:
-    """The mark of a query, with its group and registration."""
-
-    group: str
-    stream: str
-    source: str
-    created_at: int | None = None  # the group; none before the first batch
-    epoch: int = 0
-    run: int = 0
-    mark: int | None = None
-    identity: str | None = None  # none before the first batch
-    key: str = ""  # the time key of the mark
-    without: tuple[str, ...] = ()  # writers that the last mark left out, the first of them
-
-    def to_json(self) -> dict[str, Any]:
-        return {"v": VERSION, **asdict(self), "without": list(self.without[:WRITERS_NAMED])}
-
-    @classmethod
-    def from_json(cls, value: object) -> Self:
-        """Reads an offset from a checkpoint, or a progress report. Raises InvalidOffset."""
-        names = {"v", *(field.name for field in fields(cls))}
-        if not (isinstance(value, dict) and value.keys() == names):
-            raise InvalidOffset(offset=value, wanted=f"it has {', '.join(sorted(names))}")
-        if value["v"] != VERSION:
-            raise InvalidOffset(offset=value, wanted=f"this release knows version {VERSION}")
-        given = {name: each for name, each in value.items() if name != "v"}
-        return cls(**given | {"without": tuple(given["without"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,11 +281,3 @@ def _registered(offset: MarkOffset, group: GroupDescription | None) -> GroupMemb
     if group is None or group.created_at != offset.created_at:
         return None
     return next((each for each in group.readers if each.epoch == offset.epoch), None)
-
-
-def offset_of(text: str | None) -> MarkOffset | None:
-    """Parses a marks offset from a progress report; returns None for another source's."""
-    try:
-        return MarkOffset.from_json(json.loads(text or ""))
-    except (ValueError, InvalidOffset):
-        return None

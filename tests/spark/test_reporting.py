@@ -21,8 +21,8 @@ from spark_integration.durations import duration_ms, time_ms, time_us
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.file_positions import FilePositions
 from spark_integration.group_reports import GroupFollower, report
-from spark_integration.mark_source import MarkOffset, MarkOptions, MarkReader
-from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.mark_source import MarkOptions, MarkReader
+from spark_integration.offsets import END_OF_TIME_MS, MarkOffset
 from spark_integration.options import BACKLOG_THRESHOLD, StreamAccess
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter
 from spark_integration.progress import CYCLE_MS, epoch_ms, watermark_of
