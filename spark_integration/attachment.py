@@ -68,9 +68,10 @@ def attach(
       are the stream's segments. For another source, any name.
     - `positions`: for another source, a function from its progress to a position; `FilePositions` is one for files.
     - `time_key`: the stream's time key.
-    - `group`: the reader group that shows the query's position on the controller, one for each checkpoint by default.
-      Leave it out to read the result twice. Sources of one query that share it, each with its own stream, follow its
-      watermark while their stream is idle. `spark.strandline.backlog.watermarkLagThreshold` is its threshold.
+    - `group`: the reader group that shows the query's position on the controller. By default each checkpoint has one,
+      named after the application. Leave it out to read the result twice. Sources of one query that share it, each with
+      its own stream, follow its watermark while their stream is idle. `spark.strandline.backlog.watermarkLagThreshold`
+      is its threshold.
     - `max_event_time_lag`: in the ingestion domain, the longest time from an event to its write, in milliseconds or as
       "5 minutes". The watermark is each mark less this lag; an event that took longer is late.
     - `backlog`: updated after each batch: in backlog while the group is, while more offsets remain than it allows
@@ -97,6 +98,7 @@ def attach(
         "tokenFile": token_file, "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group,
         "source": call, "maxEventTimeLag": str(max_event_time_lag), "onIncomplete": str(on_incomplete),
         BACKLOG_THRESHOLD: spark.conf.get(BACKLOG_THRESHOLD, None),
+        "application": spark.conf.get("spark.app.name", None),
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value}
     access = MarkOptions.parse(options).access

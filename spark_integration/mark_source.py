@@ -7,7 +7,7 @@ early.
 
 Its offset in Spark's checkpoint:
 
-    {"v": 1, "group": "spark-3f…", "stream": "orders", "source": "orders-8c1f…", "created_at": 1699999900000,
+    {"v": 1, "group": "sales-3f…", "stream": "orders", "source": "orders-8c1f…", "created_at": 1699999900000,
      "epoch": 2, "run": 2, "mark": 1700000000000, "identity": "8d1f20c94be07a35", "key": "", "without": []}
 
 The group belongs to the checkpoint: a query with a new checkpoint gets a new group, or moves the named group back to
@@ -27,10 +27,10 @@ list of files when it begins, so that no window would close before its end.
 
 from __future__ import annotations
 
-import json
 import logging
+import re
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
@@ -39,7 +39,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.group_reports import GroupFollower, followed
-from spark_integration.offsets import END_OF_TIME_MS, WRITERS_NAMED, begun, check_key, later
+from spark_integration.offsets import END_OF_TIME_MS, WRITERS_NAMED, MarkOffset, begun, check_key, later
 from spark_integration.options import (
     BACKLOG_THRESHOLD,
     StreamAccess,
@@ -69,44 +69,16 @@ if TYPE_CHECKING:
 REPORT_FIRST_PAUSE_MS: Final = 2  # between two looks for a report: most come some milliseconds after their batch
 REPORT_WAIT_MS: Final = 10_000  # in an availableNow run: how long a batch waits for the report of the one before it
 
-_log = logging.getLogger(__name__)
+APPLICATION_CHARACTERS: Final = 80  # of its name, in that of a group
 
-VERSION: Final = 1
+_log = logging.getLogger(__name__)
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")  # in a name
+
 KNOWN: Final = (
     "controller", "token", "tokenFile", "caFile", "stream", "timeKey", "group", "source", "maxEventTimeLag",
-    "onIncomplete", BACKLOG_THRESHOLD, "controllerWaitMs",
+    "onIncomplete", BACKLOG_THRESHOLD, "controllerWaitMs", "application",
 )  # fmt: skip
 _SCHEMA: Final = StructType([StructField(MARK, TimestampType())])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkOffset:
-    """The mark of a query, with its group and registration."""
-
-    group: str
-    stream: str
-    source: str
-    created_at: int | None = None  # the group; none before the first batch
-    epoch: int = 0
-    run: int = 0
-    mark: int | None = None
-    identity: str | None = None  # none before the first batch
-    key: str = ""  # the time key of the mark
-    without: tuple[str, ...] = ()  # writers that the last mark left out, the first of them
-
-    def to_json(self) -> dict[str, Any]:
-        return {"v": VERSION, **asdict(self), "without": list(self.without[:WRITERS_NAMED])}
-
-    @classmethod
-    def from_json(cls, value: object) -> Self:
-        """Reads an offset from a checkpoint, or a progress report. Raises InvalidOffset."""
-        names = {"v", *(field.name for field in fields(cls))}
-        if not (isinstance(value, dict) and value.keys() == names):
-            raise InvalidOffset(offset=value, wanted=f"it has {', '.join(sorted(names))}")
-        if value["v"] != VERSION:
-            raise InvalidOffset(offset=value, wanted=f"this release knows version {VERSION}")
-        given = {name: each for name, each in value.items() if name != "v"}
-        return cls(**given | {"without": tuple(given["without"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +88,7 @@ class MarkOptions:
     access: StreamAccess
     source: str
     group: str | None = None
+    application: str = "spark"  # the first part of the name of a new group, where none is given
     max_event_time_lag_ms: int = 0
     backlog_threshold_ms: int | None = None
     on_incomplete: OnIncomplete = OnIncomplete.GO_ON
@@ -137,10 +110,16 @@ class MarkOptions:
             access=StreamAccess.parse(given),
             source=required(given, "source", "the call of attach whose source these marks are for"),
             group=given.get("group") or None,
+            application=_application(given),
             max_event_time_lag_ms=duration(given, "maxEventTimeLag"),
             backlog_threshold_ms=backlog_threshold(given),
             on_incomplete=on_incomplete(given),
         )
+
+
+def _application(given: Mapping[str, str]) -> str:
+    """The name of the application, as far as it can be part of a name here."""
+    return _NO_NAME.sub("-", given.get("application", "")).strip("-._")[:APPLICATION_CHARACTERS] or "spark"
 
 
 class MarkSource(DataSource):
@@ -181,7 +160,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns the offset before the first batch, with the given group or a new one."""
         if self._initial is None:
             options = self._options
-            group = options.group if options.group is not None else f"spark-{uuid4().hex}"
+            group = options.group if options.group is not None else f"{options.application}-{uuid4().hex[:12]}"
             begin = MarkOffset(group=group, stream=options.access.stream, source=options.source)
             self._initial = begin.to_json()
         return self._initial
@@ -313,11 +292,3 @@ def _registered(offset: MarkOffset, group: GroupDescription | None) -> GroupMemb
     if group is None or group.created_at != offset.created_at:
         return None
     return next((each for each in group.readers if each.epoch == offset.epoch), None)
-
-
-def offset_of(text: str | None) -> MarkOffset | None:
-    """Parses a marks offset from a progress report; returns None for another source's."""
-    try:
-        return MarkOffset.from_json(json.loads(text or ""))
-    except (ValueError, InvalidOffset):
-        return None

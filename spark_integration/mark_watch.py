@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration.errors import InvalidOffset
-from spark_integration.mark_source import offset_of
-from spark_integration.offsets import SourceOffset
+from spark_integration.offsets import SourceOffset, offset_of
 from spark_integration.progress import watermark_of
 from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from strandline.core.incomplete import names, text_of

@@ -1,4 +1,5 @@
-"""The source's offsets in Spark's checkpoint: positions and the mark, in a versioned form.
+"""Offsets in Spark's checkpoint, in a versioned form: of the source, positions and the mark; of the marks that a query
+gets by `attach`, the mark alone.
 
     {"v": 1, "positions": {"0": 120, "1": 80}, "mark": 1700000000000, "run": "3f9c01ab",
      "identity": "8d1f20c94be07a35"}
@@ -20,15 +21,13 @@ Spark compares offsets as text, so equal offsets must have equal text: segments 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Self
 
 from spark_integration.errors import InvalidOffset
 from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS
-
-if TYPE_CHECKING:
-    from spark_integration.mark_source import MarkOffset
 
 VERSION: Final = 1
 
@@ -107,3 +106,41 @@ class SourceOffset:
             )
         named = value.get("backlog", False), value.get("run"), value.get("identity"), value.get("key", "")
         return cls(value["positions"], value["mark"], *named, tuple(value.get("without", ())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkOffset:
+    """The mark of a query, with its group and registration."""
+
+    group: str
+    stream: str
+    source: str
+    created_at: int | None = None  # the group; none before the first batch
+    epoch: int = 0
+    run: int = 0
+    mark: int | None = None
+    identity: str | None = None  # none before the first batch
+    key: str = ""  # the time key of the mark
+    without: tuple[str, ...] = ()  # writers that the last mark left out, the first of them
+
+    def to_json(self) -> dict[str, Any]:
+        return {"v": VERSION, **asdict(self), "without": list(self.without[:WRITERS_NAMED])}
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Reads an offset from a checkpoint, or a progress report. Raises InvalidOffset."""
+        names = {"v", *(field.name for field in fields(cls))}
+        if not (isinstance(value, dict) and value.keys() == names):
+            raise InvalidOffset(offset=value, wanted=f"it has {', '.join(sorted(names))}")
+        if value["v"] != VERSION:
+            raise InvalidOffset(offset=value, wanted=f"this release knows version {VERSION}")
+        given = {name: each for name, each in value.items() if name != "v"}
+        return cls(**given | {"without": tuple(given["without"])})
+
+
+def offset_of(text: str | None) -> MarkOffset | None:
+    """Parses a marks offset from a progress report; returns None for another source's."""
+    try:
+        return MarkOffset.from_json(json.loads(text or ""))
+    except (ValueError, InvalidOffset):
+        return None

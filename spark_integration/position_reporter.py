@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration.group_reports import report
-from spark_integration.mark_source import MarkOffset, offset_of
+from spark_integration.offsets import MarkOffset, offset_of
 from spark_integration.options import StreamAccess
 from spark_integration.report_sender import ReportSender
 from spark_integration.window_calls import ControllerWindows

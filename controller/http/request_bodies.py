@@ -19,7 +19,7 @@ from starlette.types import Receive
 from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
-SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is read only when its turn comes, or in a thread
+SMALL_BODY_BYTES: Final = 16 * 1024  # a larger body is decoded in a thread, or counted against the memory of all
 
 Body = TypeVar("Body")
 _STRINGS_AND_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
@@ -30,6 +30,7 @@ _OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
 
 async def read_body(request: Request, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
     """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type.
+    (FastAPI's `max_body_size` answers in plain text, and bounds each body by itself.)
 
     It has no deadline: the connection has one, and ends if a caller does not send the rest in time. Raises Overloaded
     if the bodies of all callers together take too much memory.

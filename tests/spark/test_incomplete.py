@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from spark_integration import attach, detach, read_events
 from spark_integration.errors import InvalidOption
 from spark_integration.file_positions import FilePositions
-from spark_integration.mark_source import MarkOptions, MarkReader, offset_of
+from spark_integration.mark_source import MarkOptions, MarkReader
+from spark_integration.offsets import offset_of
 from spark_integration.options import StreamAccess
 from spark_integration.passed_marks import PassedMarks
 from spark_integration.releases import ReadAllAvailable, ReadMaxRows

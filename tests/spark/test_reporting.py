@@ -21,8 +21,8 @@ from spark_integration.durations import duration_ms, time_ms, time_us
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
 from spark_integration.file_positions import FilePositions
 from spark_integration.group_reports import GroupFollower, report
-from spark_integration.mark_source import MarkOffset, MarkOptions, MarkReader
-from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.mark_source import MarkOptions, MarkReader
+from spark_integration.offsets import END_OF_TIME_MS, MarkOffset
 from spark_integration.options import BACKLOG_THRESHOLD, StreamAccess
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter
 from spark_integration.progress import CYCLE_MS, epoch_ms, watermark_of
@@ -34,6 +34,7 @@ from strandline.client import calls
 from strandline.client.group_calls import delete_group
 from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, StoreUnavailable, StreamRecreated
+from strandline.names import check_name
 
 
 def source(offset: object, description: str = "FileStreamSource[file:/in]") -> Any:
@@ -437,3 +438,15 @@ def test_only_the_end_of_a_stream_is_the_end_of_time() -> None:
 
     assert watermark("+287396-10-12T08:59:00.990Z") == watermark("+287396-10-12T08:59:00.991Z") == END_OF_TIME_MS
     assert watermark("+11000-01-01T00:00:00.000Z") == 284_959_296_000_000
+
+
+@pytest.mark.parametrize(
+    ("application", "begins"),
+    [("Sales report, daily", "Sales-report-daily-"), ("sales", "sales-"), ("", "spark-"), ("…", "spark-")],
+)
+def test_the_group_of_an_attached_query_is_named_after_the_application(application: str, begins: str) -> None:
+    options = {"controller": "http://127.0.0.1:1", "stream": "sales", "source": "sales-1", "application": application}
+
+    first, second = (MarkReader(MarkOptions.parse(options)).initialOffset()["group"] for _ in range(2))
+
+    assert first.startswith(begins) and check_name("group", first) and first != second

@@ -14,8 +14,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from spark_integration.mark_source import MarkOffset
 from spark_integration.mark_watch import METRICS, MarkWatch, lost_marks, without_event_time
+from spark_integration.offsets import MarkOffset
 
 NOTHING: dict[str, Any] = {name: None if name == "example" else 0 for name in METRICS}
 IDS = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"

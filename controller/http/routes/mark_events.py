@@ -72,7 +72,11 @@ async def live_marks(
 
 
 class _Events(Response):
-    """Sends events until the stream is sealed, the controller stops, or the client leaves."""
+    """Sends events until the stream is sealed, the controller stops, or the client leaves.
+
+    FastAPI's own event streams would encode a mark again for each of a thousand readers, and leave one that reads
+    nothing for as long as it likes.
+    """
 
     def __init__(self, controller: Controller, caller: str | None, stream: str, key: str, after: int) -> None:
         super().__init__(media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})

@@ -1,7 +1,6 @@
 """Notes, of one stream and of several.
 
-A request with many notes is worked through in pieces, in turns with other requests: a single note waits for one piece.
-The smallest request first would let a large one wait for ever.
+A request with many notes is applied in portions, behind calls that came alone: a single note waits for one portion.
 """
 
 from __future__ import annotations
