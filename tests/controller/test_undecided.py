@@ -111,7 +111,7 @@ class TestEnded:
             report = soon(controller, CHANGES["reader"])
             until(lambda: postgres.execute(BLOCKED, postgres_url))
             window = controller.request_soon("GET", "/v1/reader-groups/g/time-window")
-            for _ in range(5):  # calls that are answered after it would have been
+            for _ in range(2):  # calls that are answered after it would have been
                 assert controller.request("GET", "/v1/streams/s/marks").is_success
             assert not window.done()
             another.rollback()
