@@ -16,6 +16,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from strandline.client.calls import Call
+from strandline.errors import StrandlineError
 
 Step = TypeVar("Step")
 Value = TypeVar("Value")
@@ -86,7 +87,10 @@ def waits(
 
     @wraps(job)
     def method(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Any:
-        return self._run(job(self, *args, **kwargs))
+        try:
+            return self._run(job(self, *args, **kwargs))
+        except StrandlineError as error:  # without the steps of the call: its sentence says what is wrong
+            raise error.with_traceback(None) from error.__cause__
 
     signature = inspect.signature(job)
     returned = str(signature.return_annotation).removeprefix("Job[").removesuffix("]")
@@ -101,7 +105,10 @@ def awaits(
 
     @wraps(method)
     async def awaiting(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Value:
-        return await method(self, *args, **kwargs)  # type: ignore[misc,no-any-return]  # what this `_run` gives
+        try:
+            return await method(self, *args, **kwargs)  # type: ignore[misc,no-any-return]  # what this `_run` gives
+        except StrandlineError as error:
+            raise error.with_traceback(None) from error.__cause__
 
     awaiting.__doc__ = f"See `{method.__qualname__}`."
     return awaiting
