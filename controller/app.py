@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache, partial
+from threading import Lock
 from typing import Final
 
 from fastapi import FastAPI, Response
@@ -115,11 +116,14 @@ def _add_documentation(app: FastAPI) -> None:
     app.openapi = cache(partial(describe, app))  # type: ignore[method-assign]  # FastAPI's own way to extend it
     document: Callable[[], bytes] = cache(lambda: to_json(app.openapi()))
     shown: Callable[[], str] = cache(lambda: page(app.openapi()))
+    making = Lock()  # who asks meanwhile waits: `cache` would make it for each of them
 
     @app.get("/openapi.json", include_in_schema=False)
     def openapi_json() -> Response:
-        return JsonAnswer(document())
+        with making:
+            return JsonAnswer(document())
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Response:
-        return HTMLResponse(shown(), headers=HEADERS)
+        with making:
+            return HTMLResponse(shown(), headers=HEADERS)

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from controller.controller import Controller
 from controller.http.bodies import NoteBody, RawNotesBody
 from controller.http.body_errors import body_error
-from controller.http.callers import Caller, caller_of, check_still_allowed
+from controller.http.callers import Caller, caller_of
 from controller.http.problems import log_denied
-from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body, well_made
+from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_call, well_made
 from controller.http.responses import to_json
 from controller.streams.notes import Noted, Notes, as_result
 from strandline.access import EVERYTHING, Grant, Role
@@ -34,8 +34,7 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
     controller: Controller = request.app.state.controller
     notes, caller = controller.notes, caller_of(request)
     try:
-        body = await read_body(request, as_json=True)
-        await check_still_allowed(request)
+        body = await read_call(request)
         if len(body) > SMALL_BODY_BYTES:
             notes.check_room(len(body))
         given: NoteBody | list[NoteBody | StrandlineError] | None = read_well_made(body)

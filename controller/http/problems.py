@@ -59,8 +59,8 @@ async def not_routed(request: Request, error: HTTPException) -> Response:
         return answer_with(request, UnknownPath(path=request.url.path))
     if error.status_code == 405:
         allowed = _methods(request)
-        refused = MethodNotAllowed(method=request.method, path=request.url.path, allowed=allowed)
-        return answer_with(request, refused, {"Allow": ", ".join(allowed)})
+        problem = MethodNotAllowed(method=request.method, path=request.url.path, allowed=allowed)
+        return answer_with(request, problem, {"Allow": ", ".join(allowed)})
     return await http_exception_handler(request, error)
 
 

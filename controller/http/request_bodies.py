@@ -16,6 +16,7 @@ import msgspec
 from fastapi import Request
 from starlette.types import Receive
 
+from controller.http.callers import check_still_allowed
 from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
@@ -50,6 +51,14 @@ async def read_body(request: Request, limit: int = BODY_BYTES, *, as_json: bool 
         raise TooLarge(limit=limit)
     if body and as_json and headers.get(b"content-type") != JSON:
         _check_media_type(headers)
+    return body
+
+
+async def read_call(request: Request) -> bytes:
+    """The body of a call of the API, whose caller is checked again once it is here. Raises what `read_body` raises, and
+    Unauthenticated or Forbidden."""
+    body = await read_body(request, as_json=True)
+    await check_still_allowed(request)
     return body
 
 

@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.http.bodies import Strict
 from controller.http.body_errors import body_error
-from controller.http.callers import Over, Permission, check_still_allowed
-from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_body
+from controller.http.callers import Over, Permission
+from controller.http.request_bodies import SMALL_BODY_BYTES, BodiesRead, check_json, decode, read_call
 from controller.http.responses import JsonAnswer, to_json
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
 from strandline.wire.problems import MEDIA_TYPE
@@ -58,8 +58,7 @@ class JsonBody(Generic[Body]):
     empty: Body | None = None
 
     async def read(self, request: Request) -> Body:
-        body = await read_body(request, as_json=True)
-        await check_still_allowed(request)
+        body = await read_call(request)
         return self.empty if not body and self.empty is not None else await self.value_of(request, body)
 
     async def value_of(self, request: Request, body: bytes) -> Body:

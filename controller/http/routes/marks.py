@@ -9,9 +9,9 @@ from msgspec import UNSET
 
 from controller.controller import Controller
 from controller.http.bodies import EvaluateBody, WindowBody
-from controller.http.callers import check_still_allowed, permit
+from controller.http.callers import permit
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Seen, Served
-from controller.http.request_bodies import read_body, well_made
+from controller.http.request_bodies import read_call, well_made
 from controller.http.responses import answer, around, mark_or_null
 from controller.http.shapes import STREAM, JsonBody, sent, shaped_router, taking
 from controller.http.versions import SEEN_HEADER, VERSIONED, catch_up, seen_by, versioned
@@ -44,8 +44,7 @@ _BODY: Final = JsonBody(WindowBody, InvalidNote)
 )
 async def time_window(request: Request) -> Annotated[Response, WindowReply]:
     controller: Controller = request.app.state.controller
-    body = await read_body(request, as_json=True)
-    await check_still_allowed(request)
+    body = await read_call(request)
     asked = well_made(_window_body, body, _count_names) or await _BODY.value_of(request, body)
     key = DEFAULT_KEY if asked.key is UNSET else asked.key
     meant = None if asked.identity is UNSET else asked.identity
