@@ -59,36 +59,20 @@ class SeveralFault(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
-    """SIGKILL; the next process starts after a while."""
-
-    away_s: float
-    name: str = "kill"
-    blind: bool = False
-
-    async def strike(self, target: Target, victim: int) -> None:
-        await _end(target, victim, signal.SIGKILL, self.away_s)
-
-
-@dataclass(frozen=True, slots=True)
 class End:
-    """SIGTERM: an end in order; the next process starts after a while."""
+    """A signal that ends the process: SIGKILL, or SIGTERM for an end in order. The next one starts after a while."""
 
+    name: str
+    how: signal.Signals
     away_s: float
-    name: str = "end"
     blind: bool = False
 
     async def strike(self, target: Target, victim: int) -> None:
-        await _end(target, victim, signal.SIGTERM, self.away_s)
-
-
-async def _end(target: Target, victim: int, how: signal.Signals, away_s: float) -> None:
-    served = target.site.controllers[victim]
-    served.send(how)
-    await served.ended()
-    await asyncio.sleep(away_s)
-    served.start()
-    await served.ready()
+        served = target.site.controllers[victim]
+        served.send(self.how)
+        await served.ended()
+        await asyncio.sleep(self.away_s)
+        served.start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +263,8 @@ def _away_s(chance: random.Random) -> float:
 
 # By kind: how often it comes, compared with others, and how one is drawn.
 KINDS: Final[Mapping[str, tuple[int, Callable[[random.Random], SeveralFault]]]] = {
-    "kill": (6, lambda chance: Kill(_away_s(chance))),
-    "end": (3, lambda chance: End(_away_s(chance))),
+    "kill": (6, lambda chance: End("kill", signal.SIGKILL, _away_s(chance))),
+    "end": (3, lambda chance: End("end", signal.SIGTERM, _away_s(chance))),
     "pause": (2, lambda chance: Pause(chance.choice((chance.uniform(0.2, 1.5), chance.uniform(1.8, 2.9), PAUSE_S)))),
     "pause_in_transaction": (4, lambda chance: Pause(PAUSE_S, chance.choice((1, 1, 2, 3, 4)))),
     "pause_all": (1, lambda chance: PauseAll(chance.uniform(COUNTED_AWAY_S + 0.2, PAUSE_S))),
