@@ -38,6 +38,7 @@ from strandline.wire.controllers import ControllerReply, ControllersReply
 
 HEARTBEAT_MS: Final = 1_000  # how often the store records that somebody serves it
 PROGRAMS_BEATS: Final = 10  # heartbeats between two looks for the names of reader groups
+STATUS_BEATS: Final = 5  # and between two looks for a status that is older than its stream
 AWAITED_MS: Final = 50  # how often marks of other controllers are looked for, while somebody waits for some
 DUE_CHECK_MS: Final = 1_000  # how often streams are looked for that time alone should have changed
 TOKENS_REFRESH_MS: Final = 500  # how often a controller checks for new and revoked tokens
@@ -208,6 +209,7 @@ class Controller:
         await self.retention.run_due()
         self.streams.store_statuses()
         await self.committer.settled()
+        await self.streams.renew_statuses()
 
     async def _beat(self) -> None:
         """Tells the store that somebody serves it, and is there. Raises StoreUnavailable."""
@@ -222,6 +224,8 @@ class Controller:
                 self.streams.record_held()
                 await self._beat()
                 self.streams.store_statuses()
+                if beats % STATUS_BEATS == 0:
+                    await self.streams.renew_statuses()
                 await self.retention.run_due()
             except StrandlineError:
                 continue  # logged where it failed, and the next beat tries again

@@ -115,12 +115,13 @@ segment = Table(
     Column("last_noted_at", BigInteger),  # to within a minute, exact after an orderly stop
 )
 
-# What was counted of a stream since it was made, and its status, to within a second. No mark, window or group depends
-# on it.
+# What was counted of a stream since it was made, and its status, with the version of the stream that it shows: mostly
+# one of the last second. No mark, window or group depends on it.
 stream_status = Table(
     "stream_status",
     metadata,
     _of_stream(),
+    Column("version", BigInteger, nullable=False),
     Column("counts", Text, nullable=False),
     Column("status", Text, nullable=False),
     sqlite_with_rowid=False,

@@ -5,16 +5,19 @@ Nothing else depends on it: what cannot be read counts as nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, and_, select
 
 from controller.storage import schema
 from controller.storage.kinds import KINDS
 from controller.storage.rows import Values, to_json
+from controller.storage.subjects import Kind
+
+OUTDATED_STREAMS: Final = 200  # found at once
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -38,9 +41,9 @@ NOTHING_COUNTED = StoredCounts()
 _counts = msgspec.json.Decoder(StoredCounts)
 
 
-def status_values(stream: str, counts: StoredCounts, status: bytes) -> Values:
-    """The row of a stream; `status` is JSON."""
-    return {"stream": stream, "counts": to_json(counts), "status": status.decode()}
+def status_values(stream: str, version: int, counts: StoredCounts, status: bytes) -> Values:
+    """The row of a stream as it is in a version; `status` is JSON."""
+    return {"stream": stream, "version": version, "counts": to_json(counts), "status": status.decode()}
 
 
 def counts_of(text: str | None) -> StoredCounts:
@@ -51,7 +54,7 @@ def counts_of(text: str | None) -> StoredCounts:
         return NOTHING_COUNTED
 
 
-_of_status = schema.stream_status.c
+_of_status, _head = schema.stream_status.c, schema.head.c
 
 
 @cache  # building a statement costs more than running it
@@ -65,3 +68,13 @@ def stored_statuses(connection: Connection, names: Iterable[str]) -> dict[str, s
     with connection.begin():
         rows = connection.execute(_statuses(connection.dialect.name), {"names": to_json(list(names))})
         return {row.stream: row.status for row in rows}
+
+
+def outdated_statuses(connection: Connection, before: int) -> Sequence[str]:
+    """Streams of which the store has the status of an earlier version, though nothing was written to them since a
+    moment."""
+    of_stream = and_(_head.kind == Kind.STREAM.value, _head.name == _of_status.stream)
+    query = select(_of_status.stream).join(schema.head, of_stream)
+    query = query.where(_head.version > _of_status.version, _head.clock <= before)
+    with connection.begin():
+        return connection.execute(query.limit(OUTDATED_STREAMS)).scalars().all()

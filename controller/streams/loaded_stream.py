@@ -305,7 +305,7 @@ class LoadedStream:
         if self.has_old_status:
             return None
         began, counts = time.thread_time(), self.counts.stored()
-        commit.put_row(schema.stream_status, status_values(self.name, counts, self._status(self)))
+        commit.put_row(schema.stream_status, status_values(self.name, self.log.seq, counts, self._status(self)))
         took_ms = round((time.thread_time() - began) * 1000)
         self._status_due_at = now + max(STATUS_MS, STATUS_PART * took_ms)
         return self.counts.own(), counts
@@ -328,8 +328,12 @@ class LoadedStream:
         """Makes the next commit store its status, if the store has an older one and that is due. Returns whether so."""
         if not self.has_old_status or now < self._status_due_at:
             return False
-        self._status_due_at = 0
+        self.renew_status()
         return True
+
+    def renew_status(self) -> None:
+        """Makes the next commit store its status."""
+        self._status_due_at = 0
 
     # -- to readers ----------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from controller.records.operator_log import log_event
 from controller.storage.heads import due_streams
 from controller.storage.load import missing_mark, stream_names
 from controller.storage.rows import StreamOrigin
-from controller.storage.stream_status import stored_statuses
+from controller.storage.stream_status import outdated_statuses, stored_statuses
 from controller.storage.subjects import Kind, Subject
 from controller.streams.cache import LoadingCache, StillLoading
 from controller.streams.loaded_stream import LoadedStream
@@ -49,6 +49,7 @@ from strandline.wire.streams import settings_by_name
 EXACT_MS: Final = 1_000  # a deadline further ahead may be too early: its stream is then woken for nothing
 NEARLY_FRESH_S: Final = 0.5  # what was compared this recently may be locked without another look
 REST_MARGIN_MS: Final = 3_000  # from a commit that ends a stream's rest until no other controller shows it at rest
+STATUS_LATE_MS: Final = 3_000  # from a commit until other controllers store the status that it left old
 DUE_LATE_MS: Final = 500  # from a moment at which time changes a stream until controllers that do not have it look
 
 
@@ -240,6 +241,19 @@ class Streams:
         for loaded in self._cache.items():
             if loaded.store_status(now):
                 self._committer.keep(loaded)
+
+    async def renew_statuses(self) -> None:
+        """Stores the status of streams of which the store has an older one while nobody is about to store it, since the
+        controller that wrote to them last was killed, or lost the store."""
+        late_ms = STATUS_LATE_MS if self._store.is_shared else 0
+        for name in await self._store.read(outdated_statuses, self._clock.now() - late_ms):
+            loaded = self._cache.find_loaded(name)
+            if name in self.damaged or (loaded is not None and loaded.has_old_status):
+                continue
+            with suppress(StrandlineError):  # it was deleted meanwhile, or cannot be read, or the next look tries again
+                loaded = await self.in_turn(name)
+                loaded.renew_status()
+                await self._committer.join(loaded, 0)
 
     async def refresh_awaited(self) -> None:
         """Looks whether others have made marks for which somebody waits here."""

@@ -1,11 +1,14 @@
 """Durable before answered: restarts, and a store that fails. What kills lose is tested in tests/chaos."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
+
+from tests.served import OwnProcess
 
 CONFIG = {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
 
@@ -128,3 +131,17 @@ def test_a_mark_that_is_not_durable_is_shown_to_nobody(controller: Any) -> None:
 
     controller.note("a", 700, {})
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [700]
+
+
+def test_lists_show_what_was_committed_right_before_a_kill(database: str) -> None:
+    killed = OwnProcess(database)
+    killed.client.put("/v1/streams/s", json=CONFIG).raise_for_status()
+    note = {"writer": "w", "times": {"": 5}, "position": {"0": 5}}
+    killed.client.post("/v1/streams/s/notes", json=note).raise_for_status()
+    killed.kill()
+    served = OwnProcess(database)
+    until = time.monotonic() + 20
+    while (states := served.client.get("/v1/status").json()["streams"][0]["writers"]) != {"active": 1}:
+        assert time.monotonic() < until, states
+        time.sleep(0.1)
+    served.stop()
