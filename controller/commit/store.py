@@ -69,6 +69,7 @@ class Store:
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._writing = asyncio.Lock()  # held from `lock` to the end of the transaction, and by other writes
         self._transaction: Transaction | None = None
+        self._is_locked = False  # whether `lock` has begun it
         self._settled = True  # whether it is known how every commit ended
         self.is_shared = kind_of(database.writer).serves_many  # whether others may write it
 
@@ -78,9 +79,16 @@ class Store:
         self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
     ) -> Found:
         """Begins a transaction, locks these streams and groups in it, and compares what is known of them with what the
-        store has. Raises StoreTrouble or an error of SQLAlchemy, and then nothing is locked."""
+        store has. Raises StoreTrouble or an error of SQLAlchemy, and then nothing is locked.
+
+        Where nobody else writes the store, all of these are as they are known: then it waits for nobody, and `commit`
+        begins the transaction."""
         await self._writing.acquire()
+        self._is_locked = self.is_shared or bool(creating) or len(known) < len(subjects)
         try:
+            if not self._is_locked:
+                self._writer.check(asyncio.get_running_loop().time())
+                return Found({subject: each.head for subject, each in known.items()})
             return await self._writer.call(self._limits.commit_s, partial(self._lock, subjects, known, creating))
         except BaseException:
             self._writing.release()
@@ -126,6 +134,9 @@ class Store:
             self._writing.release()
 
     def _commit(self, commit: Commit, order: CommitOrder) -> None:
+        if not self._is_locked:
+            self._undo_open()
+            self._transaction = Transaction(self._database.writer)
         begun = self._transaction
         assert begun is not None
         try:
@@ -136,12 +147,16 @@ class Store:
             begun.undo()
             raise
         begun.commit()
-        self._check_files_again()
+        try:
+            self._database.check_files()
+        except StoreMoved as moved:  # the commit went to a file that was removed: it must not be acknowledged
+            raise CommitUnknown(reason=str(moved)) from moved
 
     async def release(self) -> None:
         """Ends the transaction, in which nothing was changed. It does not wait."""
-        assert self._transaction is not None
-        self._writer.submit(self._transaction.undo)
+        if self._is_locked:
+            assert self._transaction is not None
+            self._writer.submit(self._transaction.undo)
         self._writing.release()
 
     async def serve(self, beat: Callable[[StoreConnection], Service]) -> Service:
@@ -206,13 +221,6 @@ class Store:
         """Ends a transaction whose caller has given up while it was being locked."""
         if self._transaction is not None and self._transaction.is_open:
             self._transaction.undo()
-
-    def _check_files_again(self) -> None:
-        """Raises CommitUnknown if the commit went to a file that was removed: it must not be acknowledged."""
-        try:
-            self._database.check_files()
-        except StoreMoved as moved:
-            raise CommitUnknown(reason=str(moved)) from moved
 
     # -- reads ---------------------------------------------------------------------------------------------------
 

@@ -71,8 +71,7 @@ class StoreThread:
         while an earlier call hangs."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        if self._hangs is not None and not self._hangs.done():
-            raise StoreSilent(seconds=round(began - self._hangs_since))
+        self.check(began)
         call = self.submit(function)
         answer = asyncio.wrap_future(call)
         try:
@@ -87,6 +86,11 @@ class StoreThread:
         await self._end(call, answer, began)
         assert seconds is not None
         raise StoreSilent(seconds=seconds)
+
+    def check(self, now: float) -> None:
+        """Raises StoreSilent while an earlier call hangs."""
+        if self._hangs is not None and not self._hangs.done():
+            raise StoreSilent(seconds=round(now - self._hangs_since))
 
     def submit(self, function: Callable[[], Result]) -> Future[Result]:
         """Queues a call, without waiting for it."""

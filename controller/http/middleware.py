@@ -53,9 +53,11 @@ class Answer:
         if self._is_refused:
             return  # to the handler it looks as if the client had left
         begins, controller = message["type"] == "http.response.start", self._controller
-        if (begins or self._has_events) and not self._is_still_allowed():
-            await self._refuse(begins)
-            return
+        if begins or self._has_events:
+            caller: Caller | None = self._scope.get("state", {}).get("caller")
+            if caller is not None and not controller.tokens.still_allows(caller.grant):
+                await self._refuse(begins)
+                return
         if begins:
             self.started = True
             controller.counts.responses[message["status"]] += 1
@@ -65,10 +67,6 @@ class Answer:
         else:
             self.ended = not message.get("more_body", False)
         await self._send(message)
-
-    def _is_still_allowed(self) -> bool:
-        caller: Caller | None = self._scope.get("state", {}).get("caller")
-        return caller is None or self._controller.tokens.still_allows(caller.grant)
 
     async def _refuse(self, begins: bool) -> None:
         error = Unauthenticated(reason=NOT_KNOWN)
@@ -92,14 +90,9 @@ class Envelope:
         self._count = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._answer(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._app(scope, receive, _in_words(scope, send))
-        else:
-            await self._app(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, _in_words(scope, send) if scope["type"] == "lifespan" else send)
+            return
         path, sent = scope["path"], dict(scope["headers"])
         if scope["method"] == "HEAD" and not path.endswith("/marks/live"):  # which would not end
             scope = {**scope, "method": "GET"}  # the server sends no body for it

@@ -164,9 +164,9 @@ def in_front(app: ASGIApp, routes: Sequence[ShapedRoute]) -> ASGIApp:
     plain = [Route(each.path, _Plain(each), methods=[each.method]) for each in routes]
     router = Router(plain, default=app, redirect_slashes=False)
 
-    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+    def routed(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         is_call = scope["type"] == "http" and scope["method"] == "POST"
-        await (router if is_call else app)(scope, receive, send)
+        return (router if is_call else app)(scope, receive, send)
 
     return routed
 

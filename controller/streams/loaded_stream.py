@@ -58,10 +58,10 @@ class LoadedStream:
     ) -> None:
         """`head` is the stored one; None for a new stream. `status` finds out what lists show of it, as JSON.
 
-        `watch` is called whenever changes were added to a commit or taken in, since the stream's deadlines may have
-        changed.
+        `watch` is called whenever changes were added to a commit or taken in, since the `deadline` may have changed.
         """
         self.stream = stream
+        self.name = stream.name
         self.origin = origin
         self.head = new_head(origin.identity, stream.clock) if head is None else head
         self.subject = Subject(Kind.STREAM, stream.name)
@@ -74,7 +74,8 @@ class LoadedStream:
         self.ending: asyncio.Future[None] | None = None  # set while its deletion is not durable
         self.sealed = stream.sealed  # as the store has it: `stream` is sealed before its last marks are durable
         self.discarded = False  # whether it is no longer equal to the store
-        self.wake: int | None = None  # when its next deadline is due
+        self.deadline: int | None = None  # see `find_deadline`
+        self.wake: int | None = None  # when it is looked at for that
         self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to keep
         self._earlier = Changes()  # the changes up to the last drop of a segment
         self._watch = watch
@@ -117,10 +118,6 @@ class LoadedStream:
         loaded.noted_at, loaded._noted_stored = stored.noted_at, set(stored.noted_at)
         loaded._take_spans(spans)
         return loaded
-
-    @property
-    def name(self) -> str:
-        return self.stream.name
 
     def check_identity(self, identity: str | None) -> None:
         """Raises StreamRecreated if a caller means an earlier stream of this name."""
@@ -182,6 +179,7 @@ class LoadedStream:
         self._stored_counts = news.counts
         self._add_marks(news.marks)
         self._take_spans(spans_of(news.head.spans))
+        self.find_deadline()
         self._watch(self)
 
     def _take_spans(self, spans: Spans) -> None:
@@ -242,6 +240,7 @@ class LoadedStream:
         if pruned:
             self._pruned = {}
             commit.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
+        self.find_deadline()
         head = self.head.next(
             self.log.seq,
             commit.stamp,
@@ -258,12 +257,17 @@ class LoadedStream:
     @property
     def moves_wake(self) -> bool:
         """Whether the store is to have another moment before which time alone changes nothing."""
+        self.find_deadline()
         return self._wake_at() != self.head.wake_at
 
+    def find_deadline(self) -> int | None:
+        """Finds the moment before which time alone changes nothing, or an earlier one: then it is found again."""
+        self.deadline = self.stream.next_wake(exact_before=-math.inf)
+        return self.deadline
+
     def _wake_at(self) -> int:
-        """The moment before which time alone changes nothing, as the store is to have it. What it has is kept for as
-        long as it is true."""
-        wake, stored = self.stream.next_wake(exact_before=-math.inf), self.head.wake_at
+        """The same as the store is to have it. What it has is kept for as long as it is true."""
+        wake, stored = self.deadline, self.head.wake_at
         if wake is None:
             return NEVER
         return stored if self.stream.clock < stored <= wake else wake
@@ -353,7 +357,8 @@ class LoadedStream:
     ) -> None:
         """Publishes marks that are durable now, and wakes the readers that wait for them."""
         self.head = head
-        log_entries("stream", self.name, written)
+        if written:
+            log_entries("stream", self.name, written)
         if counted is not None:
             self._stored_counts = counted[1]
             self.counts.wrote(*counted)

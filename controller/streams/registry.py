@@ -73,6 +73,8 @@ class Streams:
         self._status = status
         self._rest_margin_ms = REST_MARGIN_MS if store.is_shared else 0
         self._cache: LoadingCache[LoadedStream] = LoadingCache(self._load)
+        # The stream if it is in memory; never waits. For the hot path.
+        self.find_loaded: Final[Callable[[str], LoadedStream | None]] = self._cache.find_loaded
         committer.serve(Kind.STREAM, self._cache)
         self._loading = Loading(store)
         self.load_wait_ms = load_wait_ms
@@ -83,10 +85,6 @@ class Streams:
         self.aging: set[str] = set()  # loaded streams with a `mark_retention_ms`
 
     # -- finding -------------------------------------------------------------------------------------------------
-
-    def find_loaded(self, name: str) -> LoadedStream | None:
-        """The stream if it is in memory; never waits. For the hot path."""
-        return self._cache.find_loaded(name)
 
     async def get(self, name: str, *, wait_ms: int | None = None, now: bool = False) -> LoadedStream:
         """The stream as it was a tenth of a second ago or later, or as it is `now`; loaded if necessary. The caller
@@ -211,6 +209,7 @@ class Streams:
         self.damaged.discard(name)
         loaded.compared_at = began
         loaded.stream.rest_margin_ms = self._rest_margin_ms
+        loaded.find_deadline()
         self._watch(loaded)
         return loaded
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -37,11 +36,8 @@ class Timers:
         self._turns = asyncio.Semaphore(ADVANCED_AT_ONCE)
 
     def watch(self, loaded: LoadedStream) -> None:
-        """Updates the deadline of a stream. Call it after every change of the stream.
-
-        A lower bound is enough: if the stream is woken too early, it returns a later one.
-        """
-        wake = loaded.stream.next_wake(exact_before=-math.inf)
+        """Takes note of the deadline of a stream. Call it after every change of the stream."""
+        wake = loaded.deadline
         if wake is not None and (loaded.wake is None or wake < loaded.wake):
             self._push(loaded, wake)
             self._arm()
@@ -88,7 +84,7 @@ class Timers:
         except Exception:
             log.exception("stream %r could not be advanced", loaded.name)
             pause_ms = RETRY_MS
-        wake = loaded.stream.next_wake(exact_before=-math.inf)
+        wake = loaded.find_deadline()
         if wake is not None and not loaded.discarded:
             # A deadline that stays in the past must not make this spin: while nobody is heard, no writer times out.
             now = self._clock.now()

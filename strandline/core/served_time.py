@@ -33,7 +33,9 @@ class Unserved:
 
     def served(self, now: int) -> int:
         """The served time at a moment: it stands still while nobody can be heard."""
-        return (self.until if self.until is not None and self.is_away(now) else now) - self.total_ms
+        if self.until is not None and now - self.until > SERVED_GAP_MS:
+            return self.until - self.total_ms
+        return now - self.total_ms
 
     def is_away(self, now: int) -> bool:
         """Whether nobody can be heard at a moment: nobody has served for too long."""

@@ -75,8 +75,8 @@ def test_tight_cuts_are_as_tight_after_a_restart(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("slow", 10, {"1": 1})
-    for time in range(10, 60, 10):
-        controller.note("fast", time, {"0": time})
+    for moment in range(10, 60, 10):
+        controller.note("fast", moment, {"0": moment})
 
     (mark,) = start().note("slow", 20, {"1": 2})["marks"]
 
