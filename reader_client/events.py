@@ -12,13 +12,11 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 
 from reader_client.event_windows import Closed, WindowKind
 from reader_client.items import EventItem, Item, ReaderState
-from reader_client.jobs import AnyConnection, AsyncClient, BlockingClient, Client, Job, drive_async
-from reader_client.jobs import Value as Result
+from reader_client.jobs import AnyConnection, AsyncClient, BlockingClient, Client
 from reader_client.options import LateEvents, Options, OptionsGiven
 from reader_client.reader import ReaderJobs
 from reader_client.windowing import KeyFunction, Value, Windowing, value_of
 from strandline.client.http import AsyncConnection, Connection, monotonic_ms
-from strandline.client.loop import awaits, waits
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import Lag, SegmentRef
 from strandline.errors import StrandlineError
@@ -50,7 +48,7 @@ class _Reading(Client[AnyConnection], Generic[AnyConnection, AnyWindows]):
         connection, which has its own token and stays open. `token`, `token_file` and `ca_file` come from the
         environment by default, see `Connection`. Options: see above."""
         self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
-        self._turns = threading.Lock()  # of work beside an event loop
+        self._turns: threading.Lock | None = threading.Lock()  # of work beside an event loop
         self._connect(controller, token, token_file, ca_file)
 
     @property
@@ -185,19 +183,17 @@ class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
     the controller. The reader can continue after any of them.
     """
 
-    @waits
-    def read(self, wait_ms: float | None = None) -> Job[Item | None]:
+    def read(self, wait_ms: float | None = None) -> Item | None:
         """Returns the next item, or None after `wait_ms` (by default it waits for ever) or at the end of all streams,
         see `end_of_stream`."""
-        return self._reading.read(wait_ms)
+        return self._run(self._reading.read(wait_ms))
 
-    @waits
-    def get_time_window(self) -> Job[GroupWindow]:
+    def get_time_window(self) -> GroupWindow:
         """Returns the group's current time window, with all events that this reader has returned.
 
         Makes one call, a report of its positions. The event that was returned last counts as read, not yet as settled.
         """
-        return self._reading.current_window()
+        return self._run(self._reading.current_window())
 
     def _closed(self, windowing: Windowing) -> Iterator[Closed[Any]]:
         self._run(self._reading.open())
@@ -248,11 +244,13 @@ class EventReader(_Reading[Connection, Iterator[Closed[Any]]], BlockingClient):
 class AsyncEventReader(_Reading[AsyncConnection, AsyncIterator[Closed[Any]]], AsyncClient):
     """`EventReader` for asyncio. Use it from one task at a time. It reads the logs in other threads, one at a time."""
 
-    async def _run(self, job: Job[Result]) -> Result:
-        return await drive_async(job, self._connection, self._turns)
+    async def read(self, wait_ms: float | None = None) -> Item | None:
+        """See `EventReader.read`."""
+        return await self._run(self._reading.read(wait_ms))
 
-    read = awaits(EventReader.read)
-    get_time_window = awaits(EventReader.get_time_window)
+    async def get_time_window(self) -> GroupWindow:
+        """See `EventReader.get_time_window`."""
+        return await self._run(self._reading.current_window())
 
     async def _closed(self, windowing: Windowing) -> AsyncIterator[Closed[Any]]:
         await self._run(self._reading.open())

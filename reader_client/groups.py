@@ -8,8 +8,9 @@ from typing import Final
 from reader_client.jobs import AnyConnection, AsyncClient, Awaiting, Blocking, BlockingClient, Client, Job
 from reader_client.windows import PositionAt
 from strandline.client import group_calls
+from strandline.client.calls import Call
 from strandline.client.http import AsyncConnection, Connection
-from strandline.client.loop import awaits, awaits_as, remote, waits
+from strandline.client.loop import remote
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import checked
 from strandline.core.note import DEFAULT_KEY
@@ -60,39 +61,38 @@ class _Ownership(Client[AnyConnection]):
         """The group's time window, as of the last answer."""
         return self._answer.window
 
+    def _answered(self, call: Call[ReaderAnswer]) -> Job[ReaderAnswer]:
+        self._answer = yield from remote(call)
+        return self._answer
+
 
 class GroupReader(_Ownership[Connection], Blocking):
     """One registered reader of a group. `ReaderGroup.register` returns it."""
 
-    @waits
-    def report(self, positions: Positions, settled: Positions | None = None) -> Job[GroupWindow]:
+    def report(self, positions: Positions, settled: Positions | None = None) -> GroupWindow:
         """Reports how far this reader has read; returns the group's time window.
 
         `settled` is how far its events are processed; by default, all of them. Bounds follow what was read. The next
         reader of these segments continues at the settled positions. Raises Fenced if another reader took over.
         """
-        self._answer = yield from remote(group_calls.report(self.group, self.name, self.epoch, positions, settled))
-        return self.window
+        call = group_calls.report(self.group, self.name, self.epoch, positions, settled)
+        return self._run(self._answered(call)).window
 
-    @waits
-    def get_time_window(self) -> Job[GroupWindow]:
+    def get_time_window(self) -> GroupWindow:
         """Returns the group's time window as of now."""
-        return (yield from remote(group_calls.group_window(self.group)))
+        return self._call(group_calls.group_window(self.group))
 
-    @waits
-    def acquire(self, most: int = 1) -> Job[Positions]:
+    def acquire(self, most: int = 1) -> Positions:
         """Acquires up to `most` free segments, those furthest behind first; returns all segments that it owns.
 
         Raises OutcomeUnknown if the answer was lost: `report({})` then updates `owned`.
         """
-        self._answer = yield from remote(group_calls.acquire(self.group, self.name, self.epoch, most))
-        return self.owned
+        return self._run(self._answered(group_calls.acquire(self.group, self.name, self.epoch, most))).owned
 
-    @waits
-    def release(self, positions: Positions, settled: Positions | None = None) -> Job[Positions]:
+    def release(self, positions: Positions, settled: Positions | None = None) -> Positions:
         """Releases segments, each at a position or at its settled one; returns the segments that it still owns."""
-        self._answer = yield from remote(group_calls.release(self.group, self.name, self.epoch, positions, settled))
-        return self.owned
+        call = group_calls.release(self.group, self.name, self.epoch, positions, settled)
+        return self._run(self._answered(call)).owned
 
 
 class _OfGroup(Client[AnyConnection]):
@@ -110,6 +110,13 @@ class _OfGroup(Client[AnyConnection]):
         self._group = check_name("group", group)
         self._connect(controller, token, token_file, ca_file)
 
+    def _changing(self, start: Start | None, settings: Mapping[str, object]) -> Call[GroupDescription]:
+        return group_calls.change_group(self._group, _changes(settings), _start(start))
+
+    def _positions_at(self, time: Instant, key: str) -> Job[dict[str, PositionAt]]:
+        found = yield from remote(group_calls.group_position_at(self._group, milliseconds("time", time), key))
+        return {stream: PositionAt(at.start, at.exact) for stream, at in found.items()}
+
 
 class ReaderGroup(_OfGroup[Connection], BlockingClient):
     """A reader group: readers that share the segments of streams, with one watermark for all of them.
@@ -121,9 +128,6 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
             group.lag().lag_ms
     """
 
-    _reader = GroupReader
-
-    @waits
     def create(
         self,
         streams: Iterable[str],
@@ -133,7 +137,7 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
         reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS,
         idle_timeout_ms: int | None = None,
         on_all_idle: str = OnAllIdle.HOLD,
-    ) -> Job[bool]:
+    ) -> bool:
         """Creates the group; returns False if it exists already with the same settings.
 
         - `start`: where it begins to read; by default at the head of its streams.
@@ -144,92 +148,141 @@ class ReaderGroup(_OfGroup[Connection], BlockingClient):
 
         Raises GroupExists if a group of that name has other settings: `change` changes them.
         """
-        settings = GroupSettings(
-            streams=tuple(_streams(streams)),
-            start=_start(start) or FromHead(),
-            backlog_threshold_ms=backlog_threshold_ms,
-            reader_timeout_ms=reader_timeout_ms,
-            idle_timeout_ms=idle_timeout_ms,
-            on_all_idle=checked(GROUP_SETTINGS["on_all_idle"], on_all_idle),
-        )
-        return (yield from remote(group_calls.create_group(self._group, settings)))
+        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms, on_all_idle)
+        return self._call(group_calls.create_group(self._group, settings))
 
-    @waits
-    def change(self, /, *, start: Start | None = None, **settings: object) -> Job[GroupDescription]:
+    def change(self, /, *, start: Start | None = None, **settings: object) -> GroupDescription:
         """Changes any of `streams`, `backlog_threshold_ms`, `reader_timeout_ms`, `idle_timeout_ms` and `on_all_idle`;
         returns the changed group.
 
         Added streams begin at `start`, by default at their heads; the group's watermark never goes back for them.
         Readers lose the segments of removed streams.
         """
-        return (yield from remote(group_calls.change_group(self._group, _changes(settings), _start(start))))
+        return self._call(self._changing(start, settings))
 
-    @waits
-    def register(self, reader: str, positions: Positions | None = None) -> Job[GroupReader]:
+    def register(self, reader: str, positions: Positions | None = None) -> GroupReader:
         """Registers a reader, which takes over the segments in `positions`, at these positions."""
-        taken = positions if positions is not None else {}
-        answer = yield from remote(group_calls.register_reader(self._group, reader, taken))
-        return self._reader(self._connection, self._group, reader, answer)
+        answer = self._call(group_calls.register_reader(self._group, reader, positions or {}))
+        return GroupReader(self._connection, self._group, reader, answer)
 
-    @waits
-    def get_time_window(self) -> Job[GroupWindow]:
+    def get_time_window(self) -> GroupWindow:
         """Returns the group's time window: for each of its streams by key, and over all of them.
 
         `watermarks` has the least of the streams that are not idle; a join uses each stream's own in `streams`.
         """
-        return (yield from remote(group_calls.group_window(self._group)))
+        return self._call(group_calls.group_window(self._group))
 
-    @waits
-    def offline(self, reader: str, positions: Positions) -> Job[GroupWindow]:
+    def offline(self, reader: str, positions: Positions) -> GroupWindow:
         """Removes a dead reader, and frees its segments at `positions`: up to there the caller knows that its events
         were processed. Returns the group's time window, which may go back."""
-        return (yield from remote(group_calls.offline(self._group, reader, positions)))
+        return self._call(group_calls.offline(self._group, reader, positions))
 
-    @waits
-    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[dict[str, PositionAt]]:
+    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
         """Returns where reading from a time begins, in each stream of the group."""
-        found = yield from remote(group_calls.group_position_at(self._group, milliseconds("time", time), key))
-        return {stream: PositionAt(at.start, at.exact) for stream, at in found.items()}
+        return self._run(self._positions_at(time, key))
 
-    @waits
-    def lag(self) -> Job[GroupLag]:
+    def lag(self) -> GroupLag:
         """Returns how far behind in time the group is, and each segment that can be read now."""
-        return (yield from remote(group_calls.group_lag(self._group)))
+        return self._call(group_calls.group_lag(self._group))
 
-    @waits
-    def describe(self) -> Job[GroupDescription]:
+    def describe(self) -> GroupDescription:
         """Returns the group's settings, streams and readers."""
-        return (yield from remote(group_calls.describe_group(self._group)))
+        return self._call(group_calls.describe_group(self._group))
 
-    @waits
-    def delete(self) -> Job[None]:
+    def delete(self) -> None:
         """Deletes the group and all its positions."""
-        yield from remote(group_calls.delete_group(self._group))
+        self._call(group_calls.delete_group(self._group))
 
 
 class AsyncGroupReader(_Ownership[AsyncConnection], Awaiting):
     """`GroupReader` for asyncio."""
 
-    report = awaits(GroupReader.report)
-    get_time_window = awaits(GroupReader.get_time_window)
-    acquire = awaits(GroupReader.acquire)
-    release = awaits(GroupReader.release)
+    async def report(self, positions: Positions, settled: Positions | None = None) -> GroupWindow:
+        """See `GroupReader.report`."""
+        call = group_calls.report(self.group, self.name, self.epoch, positions, settled)
+        return (await self._run(self._answered(call))).window
+
+    async def get_time_window(self) -> GroupWindow:
+        """See `GroupReader.get_time_window`."""
+        return await self._call(group_calls.group_window(self.group))
+
+    async def acquire(self, most: int = 1) -> Positions:
+        """See `GroupReader.acquire`."""
+        return (await self._run(self._answered(group_calls.acquire(self.group, self.name, self.epoch, most)))).owned
+
+    async def release(self, positions: Positions, settled: Positions | None = None) -> Positions:
+        """See `GroupReader.release`."""
+        call = group_calls.release(self.group, self.name, self.epoch, positions, settled)
+        return (await self._run(self._answered(call))).owned
 
 
 class AsyncReaderGroup(_OfGroup[AsyncConnection], AsyncClient):
     """`ReaderGroup` for asyncio."""
 
-    _reader = AsyncGroupReader
+    async def create(
+        self,
+        streams: Iterable[str],
+        *,
+        start: Start | None = None,
+        backlog_threshold_ms: int | None = None,
+        reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS,
+        idle_timeout_ms: int | None = None,
+        on_all_idle: str = OnAllIdle.HOLD,
+    ) -> bool:
+        """See `ReaderGroup.create`."""
+        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms, on_all_idle)
+        return await self._call(group_calls.create_group(self._group, settings))
 
-    create = awaits(ReaderGroup.create)
-    change = awaits(ReaderGroup.change)
-    register = awaits_as(AsyncGroupReader, ReaderGroup.register)
-    get_time_window = awaits(ReaderGroup.get_time_window)
-    offline = awaits(ReaderGroup.offline)
-    position_at = awaits(ReaderGroup.position_at)
-    lag = awaits(ReaderGroup.lag)
-    describe = awaits(ReaderGroup.describe)
-    delete = awaits(ReaderGroup.delete)
+    async def change(self, /, *, start: Start | None = None, **settings: object) -> GroupDescription:
+        """See `ReaderGroup.change`."""
+        return await self._call(self._changing(start, settings))
+
+    async def register(self, reader: str, positions: Positions | None = None) -> AsyncGroupReader:
+        """See `ReaderGroup.register`."""
+        answer = await self._call(group_calls.register_reader(self._group, reader, positions or {}))
+        return AsyncGroupReader(self._connection, self._group, reader, answer)
+
+    async def get_time_window(self) -> GroupWindow:
+        """See `ReaderGroup.get_time_window`."""
+        return await self._call(group_calls.group_window(self._group))
+
+    async def offline(self, reader: str, positions: Positions) -> GroupWindow:
+        """See `ReaderGroup.offline`."""
+        return await self._call(group_calls.offline(self._group, reader, positions))
+
+    async def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
+        """See `ReaderGroup.position_at`."""
+        return await self._run(self._positions_at(time, key))
+
+    async def lag(self) -> GroupLag:
+        """See `ReaderGroup.lag`."""
+        return await self._call(group_calls.group_lag(self._group))
+
+    async def describe(self) -> GroupDescription:
+        """See `ReaderGroup.describe`."""
+        return await self._call(group_calls.describe_group(self._group))
+
+    async def delete(self) -> None:
+        """See `ReaderGroup.delete`."""
+        await self._call(group_calls.delete_group(self._group))
+
+
+def _settings(
+    streams: Iterable[str],
+    start: Start | None,
+    backlog_threshold_ms: int | None,
+    reader_timeout_ms: int | None,
+    idle_timeout_ms: int | None,
+    on_all_idle: str,
+) -> GroupSettings:
+    return GroupSettings(
+        streams=tuple(_streams(streams)),
+        start=_start(start) or FromHead(),
+        backlog_threshold_ms=backlog_threshold_ms,
+        reader_timeout_ms=reader_timeout_ms,
+        idle_timeout_ms=idle_timeout_ms,
+        on_all_idle=checked(GROUP_SETTINGS["on_all_idle"], on_all_idle),
+    )
 
 
 def _streams(streams: Iterable[str]) -> Iterable[str]:

@@ -16,9 +16,11 @@ from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, assert_never
 
 from strandline.client import loop
+from strandline.client.calls import Call
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
-from strandline.client.loop import Local, Remote
+from strandline.client.loop import Local, Remote, remote
 from strandline.client.retry import Pause
+from strandline.errors import StrandlineError
 
 Value = TypeVar("Value")
 AnyConnection = TypeVar("AnyConnection")
@@ -90,7 +92,13 @@ class Blocking(Client[Connection]):
     _reach = staticmethod(reach)
 
     def _run(self, job: Job[Value]) -> Value:
-        return drive(job, self._connection, time.sleep)
+        try:
+            return drive(job, self._connection, time.sleep)
+        except StrandlineError as error:  # without the steps of the call: its sentence says what is wrong
+            raise error.with_traceback(None) from error.__cause__
+
+    def _call(self, call: Call[Value]) -> Value:
+        return self._run(remote(call))
 
 
 class BlockingClient(Blocking):
@@ -113,9 +121,16 @@ class Awaiting(Client[AsyncConnection]):
     """`Blocking` for asyncio."""
 
     _reach = staticmethod(reach_async)
+    _turns: threading.Lock | None = None  # of local work, where jobs have such
 
     async def _run(self, job: Job[Value]) -> Value:
-        return await drive_async(job, self._connection)
+        try:
+            return await drive_async(job, self._connection, self._turns)
+        except StrandlineError as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    async def _call(self, call: Call[Value]) -> Value:
+        return await self._run(remote(call))
 
 
 class AsyncClient(Awaiting):

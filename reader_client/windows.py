@@ -13,7 +13,7 @@ from reader_client.mark_cache import CACHED_MARKS_DEFAULT, MarkCache
 from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
 from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, monotonic_ms
-from strandline.client.loop import awaits, remote, waits
+from strandline.client.loop import remote
 from strandline.client.time_wait import WAIT_UNTIL_DEFAULT_MS, OnWait, wait_until_there
 from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key
@@ -95,11 +95,6 @@ class _WithCache(Client[AnyConnection], Generic[AnyConnection, AnyFollowing]):
         if times and (follower := self._followers.get(key)) is not None:
             follower.note_mark(max(times))
 
-    def _marks_at(self, time: int, key: str) -> Job[MarksAt]:
-        found = yield from remote(calls.marks_at(self._stream, time, key=key))
-        self._record_marks(key, found.floor, found.ceiling)
-        return found
-
     def _wants_follower(self, key: str) -> bool:
         return self._cached and key not in self._followers and len(self._followers) < FOLLOWED_KEYS
 
@@ -107,6 +102,58 @@ class _WithCache(Client[AnyConnection], Generic[AnyConnection, AnyFollowing]):
         cache = MarkCache(key, keep_marks=self._keep_marks)
         follower = self._followers[key] = Follower(self._stream, key, cache, monotonic_ms, self._stale_after_ms)
         return follower
+
+    # -- the jobs of both classes --------------------------------------------------------------------------------
+
+    def _get_time_window(self, position: Mapping[str, int], key: str) -> Job[TimeWindow]:
+        window = self._cached_window(position, key)
+        if window is not None:
+            return window
+        if self._wants_follower(check_key(key)):
+            with self._starting:
+                if self._wants_follower(key):
+                    self._following.append(self._follow(self._follower(key), self._connection))
+        called = yield from remote(calls.time_window(self._stream, position, key=key))
+        return self._record_window(position, key, called)
+
+    def _position_at(self, time: Instant, key: str) -> Job[PositionAt]:
+        found = yield from self._marks_at(milliseconds("time", time), key)
+        return PositionAt(found.start, found.exact)
+
+    def _marks(self, after: int, key: str, limit: int | None, wait_ms: int) -> Job[MarksPage]:
+        page = yield from remote(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
+        self._record_marks(key, *page.marks[-1:])
+        return page
+
+    def _marks_at(self, time: int, key: str) -> Job[MarksAt]:
+        found = yield from remote(calls.marks_at(self._stream, time, key=key))
+        self._record_marks(key, found.floor, found.ceiling)
+        return found
+
+    def _wait_until(
+        self, time: Instant, key: str, timeout_ms: int, allow_incomplete: bool, on_wait: OnWait | None
+    ) -> Job[MarksAt]:
+        until = milliseconds("time", time, up=True)
+        found = yield from wait_until_there(
+            lambda wait_ms: calls.marks_at(
+                self._stream, until, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete
+            ),
+            stream=self._stream,
+            key=key,
+            time=until,
+            timeout_ms=timeout_ms,
+            allow_incomplete=allow_incomplete,
+            on_wait=on_wait,
+            now_ms=monotonic_ms,
+        )
+        self._record_marks(key, found.floor, found.ceiling)
+        return found
+
+    def _time_index(
+        self, segment: str, from_offset: int, token: int | None, limit: int | None, key: str
+    ) -> Job[TimeIndexPage]:
+        call = calls.time_index(self._stream, segment, key=key, from_offset=from_offset, token=token, limit=limit)
+        return (yield from remote(call))
 
 
 class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
@@ -124,44 +171,26 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
 
     _follow = FollowingThread
 
-    @waits
-    def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> Job[TimeWindow]:
+    def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """Returns the time window of a position: all events below its `lower` have been read. A bound of None is
         unknown."""
-        window = self._cached_window(position, key)
-        if window is not None:
-            return window
-        if self._wants_follower(check_key(key)):
-            with self._starting:
-                if self._wants_follower(key):
-                    self._following.append(self._follow(self._follower(key), self._connection))
-        called = yield from remote(calls.time_window(self._stream, position, key=key))
-        return self._record_window(position, key, called)
+        return self._run(self._get_time_window(position, key))
 
-    @waits
-    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[PositionAt]:
+    def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> PositionAt:
         """Returns where reading from a time begins: every event with time >= it lies at or past that position, if the
         answer is `exact`."""
-        found = yield from self._marks_at(milliseconds("time", time), key)
-        return PositionAt(found.start, found.exact)
+        return self._run(self._position_at(time, key))
 
-    @waits
-    def marks(
-        self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0
-    ) -> Job[MarksPage]:
+    def marks(self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0) -> MarksPage:
         """Returns the marks after a seq, oldest first. With `wait_ms` (at most 30 000) it waits for the next mark, and
         returns an empty page on timeout."""
-        page = yield from remote(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
-        self._record_marks(key, *page.marks[-1:])
-        return page
+        return self._run(self._marks(after, key, limit, wait_ms))
 
-    @waits
-    def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> Job[MarksAt]:
+    def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> MarksAt:
         """Returns the marks around a time, and where reading from that time begins. It counts a datetime between two
         milliseconds as the later one, below which more has to be there; `position_at` as the earlier one."""
-        return (yield from self._marks_at(milliseconds("time", time, up=True), key))
+        return self._run(self._marks_at(milliseconds("time", time, up=True), key))
 
-    @waits
     def wait_until(
         self,
         time: Instant,
@@ -170,30 +199,15 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
         timeout_ms: int = WAIT_UNTIL_DEFAULT_MS,
         allow_incomplete: bool = False,
         on_wait: OnWait | None = None,
-    ) -> Job[MarksAt]:
+    ) -> MarksAt:
         """Waits until every event older than a time is there, and returns the marks around that time.
 
         Without `allow_incomplete`, a mark that leaves writers out is not enough. `on_wait` is called every ten seconds
         with what the controller answers meanwhile, which names the writer that holds time back, or with the error of a
         controller that is away. Raises TimeNotReached after `timeout_ms`, at most seven days.
         """
-        until = milliseconds("time", time, up=True)
-        found = yield from wait_until_there(
-            lambda wait_ms: calls.marks_at(
-                self._stream, until, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete
-            ),
-            stream=self._stream,
-            key=key,
-            time=until,
-            timeout_ms=timeout_ms,
-            allow_incomplete=allow_incomplete,
-            on_wait=on_wait,
-            now_ms=monotonic_ms,
-        )
-        self._record_marks(key, found.floor, found.ceiling)
-        return found
+        return self._run(self._wait_until(time, key, timeout_ms, allow_incomplete, on_wait))
 
-    @waits
     def time_index(
         self,
         segment: str,
@@ -202,13 +216,12 @@ class TimeWindows(_WithCache[Connection, FollowingThread], BlockingClient):
         token: int | None = None,
         limit: int | None = None,
         key: str = DEFAULT_KEY,
-    ) -> Job[TimeIndexPage]:
+    ) -> TimeIndexPage:
         """Returns offsets and times within a segment: every event at or past an entry's offset has time >= the entry's.
 
         Begins with the entry at or below `from_offset`, or, with the `token` of an answer, after that answer's entries.
         """
-        call = calls.time_index(self._stream, segment, key=key, from_offset=from_offset, token=token, limit=limit)
-        return (yield from remote(call))
+        return self._run(self._time_index(segment, from_offset, token, limit, key))
 
     def close(self) -> None:
         """Stops the cache, and closes the connection unless it is shared. A poll under way ends in the background."""
@@ -222,12 +235,47 @@ class AsyncTimeWindows(_WithCache[AsyncConnection, FollowingTask], AsyncClient):
 
     _follow = FollowingTask
 
-    get_time_window = awaits(TimeWindows.get_time_window)
-    position_at = awaits(TimeWindows.position_at)
-    marks = awaits(TimeWindows.marks)
-    marks_at = awaits(TimeWindows.marks_at)
-    wait_until = awaits(TimeWindows.wait_until)
-    time_index = awaits(TimeWindows.time_index)
+    async def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
+        """See `TimeWindows.get_time_window`."""
+        return await self._run(self._get_time_window(position, key))
+
+    async def position_at(self, time: Instant, key: str = DEFAULT_KEY) -> PositionAt:
+        """See `TimeWindows.position_at`."""
+        return await self._run(self._position_at(time, key))
+
+    async def marks(
+        self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0
+    ) -> MarksPage:
+        """See `TimeWindows.marks`."""
+        return await self._run(self._marks(after, key, limit, wait_ms))
+
+    async def marks_at(self, time: Instant, key: str = DEFAULT_KEY) -> MarksAt:
+        """See `TimeWindows.marks_at`."""
+        return await self._run(self._marks_at(milliseconds("time", time, up=True), key))
+
+    async def wait_until(
+        self,
+        time: Instant,
+        key: str = DEFAULT_KEY,
+        *,
+        timeout_ms: int = WAIT_UNTIL_DEFAULT_MS,
+        allow_incomplete: bool = False,
+        on_wait: OnWait | None = None,
+    ) -> MarksAt:
+        """See `TimeWindows.wait_until`."""
+        return await self._run(self._wait_until(time, key, timeout_ms, allow_incomplete, on_wait))
+
+    async def time_index(
+        self,
+        segment: str,
+        *,
+        from_offset: int = 0,
+        token: int | None = None,
+        limit: int | None = None,
+        key: str = DEFAULT_KEY,
+    ) -> TimeIndexPage:
+        """See `TimeWindows.time_index`."""
+        return await self._run(self._time_index(segment, from_offset, token, limit, key))
 
     async def close(self) -> None:
         """Stops the cache, and closes the connection unless it is shared."""
