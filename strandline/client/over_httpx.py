@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Final
+from typing import Final, TypedDict
 
 import httpx
 
 from strandline.client.calls import Response
-from strandline.client.exchange import AllInUse, Exchange, Exchanged
+from strandline.client.exchange import AllInUse, Exchange, Exchanged, Headers
 from strandline.client.retry import AnswerLost, NotReached
 
 CONNECTIONS: Final = 20  # from one client to a controller
@@ -39,8 +39,8 @@ _url: Final = lru_cache(256)(httpx.URL)  # a client has few
 class BlockingExchanges:
     """Exchanges of any number of threads over one `httpx.Client`.
 
-    httpx bounds each read of an answer, and none but the thread that reads can end it. So a further thread closes the
-    client of an exchange that is overdue. Its answer is lost, and so are those that other threads read from this client
+    httpx bounds each read of an answer, and reads the head of one by itself, in as many reads as it takes; none but the
+    thread that reads can end that. So a further thread closes the client of an exchange that is overdue. Its answer is lost, and so are those that other threads read from this client
     at that moment. The next exchange has a new client.
     """
 
@@ -56,12 +56,9 @@ class BlockingExchanges:
         """Sends a request and reads its answer. Raises AnswerTooLarge for one that is."""
         client = self._begin(sent)
         try:
-            answer = client.send(_request(client, sent), stream=True)
-            try:
+            with client.stream(**_request(sent)) as answer:
                 for chunk in answer.iter_bytes():
                     sent.add(chunk)
-            finally:
-                answer.close()
             return _response(sent, answer)
         except httpx.RequestError as error:
             outcome = _outcome_of(error)
@@ -124,16 +121,13 @@ async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged
         nonlocal is_sent
         is_sent = is_sent or step.endswith(".send_request_headers.started")
 
-    request = _request(client, sent)
-    request.extensions["trace"] = follow
     try:
-        async with asyncio.timeout(sent.whole_s):  # httpx bounds each read of an answer
-            answer = await client.send(request, stream=True)
-            try:
-                async for chunk in answer.aiter_bytes():
-                    sent.add(chunk)
-            finally:
-                await answer.aclose()
+        async with (  # httpx bounds each read of an answer
+            asyncio.timeout(sent.whole_s),
+            client.stream(**_request(sent), extensions={"trace": follow}) as answer,
+        ):
+            async for chunk in answer.aiter_bytes():
+                sent.add(chunk)
         return _response(sent, answer)
     except TimeoutError:
         return AnswerLost(_OVERDUE) if is_sent else NotReached("connecting took too long")
@@ -141,16 +135,22 @@ async def exchange_async(client: httpx.AsyncClient, sent: Exchange) -> Exchanged
         return _outcome_of(error)
 
 
-def _request(client: httpx.Client | httpx.AsyncClient, sent: Exchange) -> httpx.Request:
-    connect_s = sent.connect_s
-    timeouts = {"connect": connect_s, "read": sent.wait_s, "write": connect_s, "pool": connect_s}
-    return client.build_request(
-        sent.request.method,
-        _url(sent.address + sent.request.path),
-        content=sent.content,
-        headers=sent.headers,
-        extensions={"timeout": timeouts},
-    )
+class _Sent(TypedDict):
+    method: str
+    url: httpx.URL
+    content: bytes | None
+    headers: Headers
+    timeout: httpx.Timeout
+
+
+def _request(sent: Exchange) -> _Sent:
+    return {
+        "method": sent.request.method,
+        "url": _url(sent.address + sent.request.path),
+        "content": sent.content,
+        "headers": sent.headers,
+        "timeout": httpx.Timeout(sent.connect_s, read=sent.wait_s),
+    }
 
 
 def _response(sent: Exchange, answer: httpx.Response) -> Response:
