@@ -39,9 +39,9 @@ _url: Final = lru_cache(256)(httpx.URL)  # a client has few
 class BlockingExchanges:
     """Exchanges of any number of threads over one `httpx.Client`.
 
-    httpx bounds each read of an answer, and reads the head of one by itself, in as many reads as it takes; none but the
-    thread that reads can end that. So a further thread closes the client of an exchange that is overdue. Its answer is lost, and so are those that other threads read from this client
-    at that moment. The next exchange has a new client.
+    httpx bounds each read of an answer, and reads its head by itself, in as many reads as that takes; none but the
+    thread that reads can end it. So a further thread closes the client of an exchange that is overdue. Its answer is
+    lost, and so are those that other threads read from this client at that moment. The next exchange has a new client.
     """
 
     def __init__(self, make: Callable[[], httpx.Client]) -> None:
