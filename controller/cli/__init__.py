@@ -51,6 +51,8 @@ TOOLS: Final = {
     "audit": "controller.cli.log_checks.audit.command",
     "demo": "strandline.demo.command",
 }
+# What people type who know another tool.
+MEANT: Final = {"status": "'overview' shows all streams once, 'watch' follows them, 'streams NAME' describes one."}
 INTERRUPTED_STATUS: Final = 130
 FAILED_STATUS: Final = 1
 WRONG_COMMAND_LINE_CODE: Final = "wrong_command_line"
@@ -67,6 +69,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in MEANT:
+            ctx.fail(f"No such command {args[0]!r}. {MEANT[args[0]]}")
         name, listed, rest = super().resolve_command(ctx, args)
         return name, load(name) if name is not None else listed, rest
 

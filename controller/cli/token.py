@@ -83,6 +83,7 @@ def command() -> None:
 @option("--role", type=click.Choice([role.value for role in Role]), required=True, help="what the caller may do")
 @option(
     "--pattern",
+    "--streams",
     type=_pattern("pattern"),
     default="*",
     metavar="PATTERN",

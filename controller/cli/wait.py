@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
+from time import sleep
 from typing import Final
 
 import click
@@ -25,6 +25,7 @@ from strandline.wire.streams import JsonObject, MarksAt
 WAIT_PRINTED_MS: Final = 60_000  # between two lines that say the same
 
 WRITERS_NAMED = 5
+WHAT_FOR: Final = "wait for all that is older: a whole number as notes have it, or a date such as 2026-01-31T12:00:00Z"
 
 
 def moment_and_form(text: str) -> tuple[int, bool]:
@@ -32,16 +33,10 @@ def moment_and_form(text: str) -> tuple[int, bool]:
     return moment(text, up=True), text.removeprefix("-").isdecimal()
 
 
-@click.command
+@click.command(context_settings={"ignore_unknown_options": True})  # a time may be negative
 @stream_argument
-@option(
-    "--until",
-    "given",
-    type=moment_and_form,
-    required=True,
-    metavar="TIME",
-    help="wait for all that is older: a whole number as notes have it, or a date such as 2026-01-31T12:00:00Z",
-)
+@click.argument("time", type=moment_and_form, required=False, help=WHAT_FOR)
+@option("--until", type=moment_and_form, metavar="TIME", help="the same as an option")
 @key_option
 @option(
     "--timeout",
@@ -59,7 +54,8 @@ def moment_and_form(text: str) -> tuple[int, bool]:
 def command(
     client: ControllerClient,
     stream: str,
-    given: tuple[int, bool],
+    time: tuple[int, bool] | None,
+    until: tuple[int, bool] | None,
     key: str,
     timeout_ms: int,
     allow_incomplete: bool,
@@ -72,31 +68,34 @@ def command(
     While it waits, standard error says how far the stream has come and which writer holds it back.
     """
     last: JsonObject = {}
-    until, is_number = given
-    unit = unit_of(until) if is_number else None
+    given = time if time is not None else until
+    if given is None:
+        raise click.UsageError("Name the TIME that is waited for, such as 2026-01-31T12:00:00Z.")
+    moment_, is_number = given
+    unit = unit_of(moment_) if is_number else None
 
     def ask(wait_ms: int) -> Call[MarksAt]:
-        asked = marks_at(stream, until, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
+        asked = marks_at(stream, moment_, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
         answer = yield from answered(asked)
         last.update(answer.json)
-        _check_unit(stream, until, unit, answer.value.reached, times)
+        _check_unit(stream, moment_, unit, answer.value.reached, times)
         return answer.value
 
     job = wait_until_there(
         ask,
         stream=stream,
         key=key,
-        time=until,
+        time=moment_,
         timeout_ms=timeout_ms,
         allow_incomplete=allow_incomplete,
-        on_wait=None if quiet else _reporting(client, stream, until, unit, times),
+        on_wait=None if quiet else _reporting(client, stream, moment_, unit, times),
         now_ms=monotonic_ms,
     )
 
     def take(step: Remote | Pause) -> object:
         if isinstance(step, Remote):
             return client.run(step.call)
-        time.sleep(step.pause_ms / 1000)
+        sleep(step.pause_ms / 1000)
         return None
 
     try:
@@ -105,7 +104,7 @@ def command(
         if as_json:
             say(compact(last))
         raise Failure(_why(error, times), NOT_THERE_STATUS) from None
-    say(compact(last) if as_json else _there(stream, until, found, times))
+    say(compact(last) if as_json else _there(stream, moment_, found, times))
 
 
 def _check_unit(stream: str, until: int, unit: Unit | None, reached: int | None, times: Times) -> None:
@@ -113,7 +112,7 @@ def _check_unit(stream: str, until: int, unit: Unit | None, reached: int | None,
     what the stream has come to decides."""
     if unit is not None and reached is not None and unit_of(reached) is not unit and is_epoch(reached):
         raise Failure(
-            f"{until} looks like {unit.word}, and {stream} has come to {times.show(reached)}: give --until in "
+            f"{until} looks like {unit.word}, and {stream} has come to {times.show(reached)}: give it in "
             f"milliseconds, or as a date"
         )
 

@@ -111,7 +111,7 @@ def time_chart(
     for (at, time), (later, _) in pairwise([*points, *points[-1:]]):
         steps += [(at, time), (later, time)]
     upwards = [
-        Tick(_share((last - value) / (last - first)), _clock(value, step) if dated else f"{value:,}")
+        Tick(_share((last - value) / (last - first)), _clock(value, step, until) if dated else f"{value:,}")
         for value in range(first, last + 1, step)
     ]
     levels = _levels([(group, lower) for group, lower in read if first <= lower], first, last)
@@ -192,11 +192,13 @@ def _across(since: int, until: int) -> list[Tick]:
     return [Tick(_share((at - since) / wide), _clock(at, step)) for at in range(first, until + 1, step)]
 
 
-def _clock(at: int, step: int) -> str:
-    """A moment as an axis says it: the time of day, or the date at the beginning of a day."""
+def _clock(at: int, step: int, now: int | None = None) -> str:
+    """A moment as an axis says it: the time of day, or the date at the beginning of a day, with the year if it is not
+    that of `now`."""
     when = datetime.fromtimestamp(at // 1000, ZONE.get())
-    if step >= _D or (when.hour, when.minute, when.second) == (0, 0, 0):
-        return f"{when:%d %b %Y}" if step > 28 * _D else f"{when:%d %b}"
+    year = when.year if now is None else datetime.fromtimestamp(now // 1000, ZONE.get()).year
+    if step >= _D or when.year != year or (when.hour, when.minute, when.second) == (0, 0, 0):
+        return f"{when:%d %b %Y}" if step > 28 * _D or when.year != year else f"{when:%d %b}"
     return f"{when:%H:%M}" if step >= _MIN else f"{when:%H:%M:%S}"
 
 

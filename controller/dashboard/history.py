@@ -79,7 +79,9 @@ class History:
         self._journals: dict[Hashable, _KnownJournal] = {}
 
     async def marks(self, stream: str, key: str, over: Range) -> Marks:
-        return await self._shared(("marks", stream, key, over.key), lambda: self._marks(stream, key, over))
+        return await self._shared(
+            ("marks", stream, key, over.key, over.is_chosen), lambda: self._marks(stream, key, over)
+        )
 
     async def _marks(self, stream: str, key: str, over: Range) -> Marks:
         """All marks of the range, if they are few; else which time the stream had at moments that stay the same, so
@@ -95,7 +97,8 @@ class History:
             (times,) = await reading.times_at(asked, at)
             found = [(moment, time) for moment, time in zip(at, times, strict=True) if time is not None]
             sampled = True
-        if len(found) < _SPARSE and begin is None:
+        starts_late = bool(found) and found[0][0] - since > (over.until() - since) // 2
+        if begin is None and (len(found) < _SPARSE or (starts_late and not over.is_chosen)):
             begin = await reading.oldest_mark(asked)
         return Marks(found, sampled, since, begin)
 

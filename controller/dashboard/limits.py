@@ -42,4 +42,6 @@ DURATION_CHARACTERS: Final = 60  # of a duration in a form
 TOKENS_READ_MS: Final = 10_000  # how old the page of the tokens may be where none was made or revoked
 NOTES_SHOWN: Final = 30  # the newest of a writer
 NAMED_WRITERS: Final = 5  # in one cell
-ATTENTION_STREAMS: Final = 4  # shown large, above the table
+ATTENTION_STREAMS: Final = 2  # of one cause that have a card each, above the table; more have one together
+ATTENTION_CARDS: Final = 6
+ATTENTION_NAMES: Final = 5  # on the card of many streams

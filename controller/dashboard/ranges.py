@@ -58,6 +58,11 @@ class Range:
         return [(name, text) for name, (text, _) in RANGES.items()]
 
     @property
+    def is_chosen(self) -> bool:
+        """Whether the address says which."""
+        return self.span is not None or self.address.get("range") in RANGES
+
+    @property
     def is_all(self) -> bool:
         """Whether all that is kept is shown."""
         return self.span is None and RANGES[self.word][1] is None

@@ -183,7 +183,9 @@ def _history(request: Request) -> History:
 def _refused(request: Request, who: Visitor, error: StrandlineError) -> Response:
     """A page for what does not exist, is not for this visitor, or is not known at this moment."""
     heading = "Refused"
-    if isinstance(error, (Missing, InvalidName)):
+    if isinstance(error, Unauthenticated) and who.grant is None:
+        heading = "No token yet"
+    elif isinstance(error, (Missing, InvalidName)):
         heading = "Not here"
     elif isinstance(error, Denied):
         heading = "Not for this token"

@@ -17,6 +17,10 @@ from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, Unauthenticated
 
 SIGN_IN: Final = "/sign-in"
+NO_TOKEN: Final = (
+    "there is no token yet, and everybody who reaches the controller may call. The first one is made where the store "
+    "is: strandline token create NAME --role admin --database …"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Visitor:
         """The visitor's grant. Raises Forbidden unless the visitor may manage tokens, and Unauthenticated without
         tokens."""
         if self.grant is None:
-            raise Unauthenticated(reason="there is no token yet: the first one is made where the store is")
+            raise Unauthenticated(reason=NO_TOKEN)
         if not self.may_manage_tokens:
             raise self._refused(call, Role.ADMIN, EVERYTHING)
         return self.grant

@@ -22,7 +22,7 @@ def until(milliseconds: int) -> str:
 def test_what_is_there_ends_with_0_and_says_where(served: Any, strandline: Callable[..., Any]) -> None:
     stream = served.stream()
     served.note(stream, "w1", NOON + 100, s0=5)
-    done = strandline("wait", stream, "--until", "2023-11-14T22:13:20.100Z")
+    done = strandline("wait", stream, "2023-11-14T22:13:20.100Z")
     assert (done.code, done.err) == (0, "")
     assert done.out == f"{stream} has everything older than 2023-11-14 22:13:20.100Z, below 0=5\n"
 
@@ -95,7 +95,7 @@ def test_a_time_in_another_unit_is_refused_by_what_the_stream_has_come_to(
     time = int(NOON * scale)
     done = strandline("wait", stream, "--until", str(time), "--timeout", "60s")
     assert done.code == 1
-    said = f"{time} looks like {word}, and {stream} has come to 2023-11-14 22:13:20.000Z: give --until in milliseconds"
+    said = f"{time} looks like {word}, and {stream} has come to 2023-11-14 22:13:20.000Z: give it in milliseconds"
     assert said in done.err
     assert strandline("wait", stream, "--until", "1971-01-01").code == 0  # a date is what it says
 

@@ -316,7 +316,9 @@ def test_a_stream_shows_marks_left_out_keys_late_writers_and_segments(served: Se
     served.note("tardy", NOON + 500, {"0": 3})
     served.pass_time(SECOND)
     page = served.page("/streams/s")
-    assert "they leave out lost" in page.by_id("holder").text
+    holder = page.by_id("holder")
+    assert "The newest mark is incomplete: it leaves out lost" in holder.text
+    assert [each["data-act"] for each in holder.all("button")] == ["/acts/include?stream=s&writer=lost"]
     assert page.rows("incomplete")[0]["Left out"] == "lost" and page.rows("incomplete")[0]["Until"] == "still"
     late = next(each for each in page.rows("writers") if each["Writer"] == "tardy")
     assert "1.5 s below the marks" in late["State"] and "1 writer is below the marks" in page.text
@@ -326,6 +328,67 @@ def test_a_stream_shows_marks_left_out_keys_late_writers_and_segments(served: Se
     assert [each.text for each in page.one("svg", "segments").all("g")] == ["0", "1", "2"]
     assert len(page.one("svg", "segments").all("path")) == 2
     assert page.rows("segments")[1]["After"] == "0"
+
+
+def test_a_writer_that_is_included_again_counts_although_the_newest_mark_leaves_it_out(served: Served) -> None:
+    served.stream("s", writer_timeout_ms=None)
+    for writer in ("kept", "lost"):
+        served.note(writer, NOON, {"0": 1})
+    served.call("POST", "/v1/streams/s/writers/lost/exclude")
+    served.note("kept", NOON + 2_000, {"0": 3})
+    served.call("DELETE", "/v1/streams/s/writers/lost/exclude")
+    holder = served.page("/streams/s").by_id("holder")
+    assert "Time waits for a writer that is below the marks, lost" in holder.text
+    assert "leaves out lost, which counts again" in holder.text and not holder.all("button")
+
+
+def test_a_crowd_that_nobody_reads_does_not_bury_the_stream_that_is_read(served: Served) -> None:
+    for number in range(50):
+        served.stream(f"device-{number:02}")
+        served.note("gateway", NOON, {"0": 1}, f"device-{number:02}")
+    stuck(served, "orders")
+    served.call("PUT", "/v1/reader-groups/billing", {"streams": ["orders"]})
+    page = served.page("/")
+    cards = list(page.all("div", "attention"))
+    assert [each["id"] for each in cards] == ["attention-orders", "attention-stalled"]
+    assert "50 streams that no reader group reads are stalled: all who write them are silent" in cards[1].text
+    assert "device-00, device-01, device-02, device-03, device-04 and 45 more" in cards[1].text
+    assert [each["Stream"] for each in page.rows("streams")][:2] == ["orders", "device-00"]
+
+    counts = {each.text: each["href"] for each in page.one("dl", "tiles").all("a")}
+    assert list(counts) == ["50 stalled", "1 stuck"]
+    assert [each["Stream"] for each in served.page(f"/{counts['1 stuck']}").rows("streams")] == ["orders"]
+
+    hushed = served.page(f"/{cards[1].one('a', 'quiet')['href']}")
+    assert [each["id"] for each in hushed.all("div", "attention")] == ["attention-orders"]
+    assert "50 streams that stand still are hushed" in hushed.by_id("hushed").text
+    assert hushed.one("title").children == ["⚠ 1 stuck · Overview · Strandline"]
+    assert len(served.page(f"/{hushed.by_id('hushed').one('a')['href']}").all("div", "attention")) > 1
+
+
+def test_a_stream_of_which_an_operator_knows_is_hushed_alone(served: Served) -> None:
+    for name in ("known", "news"):
+        stuck(served, name)
+    page = served.page("/?hush=/streams/known")
+    assert [each["id"] for each in page.all("div", "attention")] == ["attention-news"]
+    assert [each["Stream"] for each in page.rows("streams")] == ["news", "known"]
+    assert page.one("title").children == ["⚠ 1 stuck · Overview · Strandline"]
+
+
+def test_the_charts_of_a_young_stream_begin_with_its_marks(served: Served) -> None:
+    served.stream("s", writer_timeout_ms=None)
+    for _ in range(5):
+        served.pass_time(MINUTE)
+        served.note("w", served.clock.now, {"0": 1})
+    since = {
+        path: int(served.page(path).by_id("time-chart")["data-since"]) for path in ("/streams/s", "/streams/s?range=1h")
+    }
+    assert since == {"/streams/s": NOON + MINUTE, "/streams/s?range=1h": served.clock.now - HOUR}
+
+
+def test_the_page_of_the_tokens_says_how_to_make_the_first(served: Served) -> None:
+    text = served.page("/tokens", status=401).one("main").text
+    assert "No token yet" in text and "strandline token create NAME --role admin" in text
 
 
 def test_a_key_of_several_is_chosen_in_the_address(served: Served) -> None:

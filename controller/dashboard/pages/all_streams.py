@@ -93,7 +93,7 @@ def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Ta
         Column("state", "State", state, sort=lambda each: -each.status.state.gravity, essential=False),
         Column("lag", "Now", lambda each: lag_of(each.status), sort=lambda each: each.status.lag_ms, right=True),
         Column("peak", "Peak", peak, sort=lambda each: each.peak and each.peak[1], right=True),
-        Column("when", "Peak at", when, sort=lambda each: each.peak and each.peak[0], essential=False),
+        Column("when", "Peak at", when, lambda each: each.peak and each.peak[0], True, False),
         Column("curve", "Over time", over_time),
     ]
     name = lambda each: each.status.stream  # noqa: E731  # of a row

@@ -76,12 +76,14 @@ async def group_page(view: View, name: str) -> Page:
         began = changes[-1] if changes else made if found.backlog else None  # a new group is in backlog
         since = "" if began is None else f"since {moment(began.at, view.now)}{'' if changes else ', when it was made'}"
         of_now = {"refusal": "", "tiles": _group_tiles(found, since), "held": _held_group(found, read, windows)}
-    command = {"positions": dict[str, Any]()}
     shows = {
         "name": name,
         "no_readers": not members.readers,
         "no_places": not places,
-        "reader_command": view.curl("PUT", f"/v1/reader-groups/{name}/readers/r1", command),
+        "reader_command": (
+            f"from reader_client import ReaderGroup\n\nwith ReaderGroup({view.base!r}, {name!r}) as group:\n"
+            f'    reader = group.register("reader-1")'
+        ),
         **of_now,
         **tables,
     }
@@ -124,7 +126,7 @@ def _held_group(
     return {
         "stream": name,
         "link": stream_link(name),
-        "colour": COLOURS[of_key.state] if stands else "bad" if found.backlog else "good",
+        "colour": COLOURS[of_key.state] if stands else "bad" if found.backlog else "good" if found.readers else "soft",
         "behind": behind,
         "why": why if stands else "",
         "holder": holder_name(of_key) if stands else None,
@@ -153,6 +155,9 @@ def _windows_table(view: View, windows: Sequence[_WindowOf]) -> Table[_WindowOf]
     def time(at: int | None) -> str:
         return Times().show(at)
 
+    def complete(each: _WindowOf) -> str:
+        return NOTHING if each.bounds.lower is None else yes(each.bounds.complete)
+
     columns: list[Column[_WindowOf]] = [
         Column("name", "Stream", name, sort=lambda each: each.stream),
         Column("key", "Key", lambda each: key_label(each.key), sort=lambda each: each.key, essential=False),
@@ -164,7 +169,7 @@ def _windows_table(view: View, windows: Sequence[_WindowOf]) -> Table[_WindowOf]
         ),
         Column("newest", "Newest mark", lambda w: time(w.newest), lambda w: w.newest, essential=False, moment=True),
         Column("behind", "Behind the marks", lambda each: each.behind_text, sort=lambda w: w.behind, right=True),
-        Column("complete", "Complete", lambda w: yes(w.bounds.complete), lambda w: w.bounds.complete, essential=False),
+        Column("complete", "Complete", complete, sort=complete, essential=False),
     ]
     ids = lambda each: f"{each.stream}-{each.key}"  # noqa: E731  # of a row
     return Table(view.address, "streams", columns, windows, id=ids, text=lambda each: each.stream, rows=10)

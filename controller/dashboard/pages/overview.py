@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from controller.dashboard.limits import ATTENTION_STREAMS
 from controller.dashboard.pages.page import Page, Tile, View, unknown_table, word_cell
+from controller.dashboard.pages.trouble import Troubles
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import (
-    COLOURS,
     group_lag,
     group_link,
     group_state,
@@ -18,11 +17,9 @@ from controller.dashboard.words import (
     is_held_back,
     key_label,
     lag_of,
-    next_step,
     rate,
     silent_for,
     state_of,
-    still_story,
     stream_link,
     writer_link,
     writers_word,
@@ -39,15 +36,18 @@ async def overview_page(view: View) -> Page:
     unread = {name: code for name, code in found.unread.items() if may_see(name)}
     groups = found.groups.allowed(may_see)
     loading = sum(code == StreamLoading.code for code in unread.values())
-    shown = _streams_table(view, streams), _groups_table(view, groups.groups)
+    readers = Counter(name for group in groups.groups for name in group.streams)
+    troubles = Troubles(view.address, streams, readers)
+    shown = _streams_table(view, troubles.in_order(streams), readers), _groups_table(view, groups.groups)
     unknown = unknown_table(view, unread, groups)
     states = [each.state for each in streams]
     return Page(
         "overview.html",
         "Overview",
         {
-            "tiles": _overview_tiles(states, groups, len(unread)),
-            "attention": [_attention(each) for each in streams[:ATTENTION_STREAMS] if each.state.stands_still],
+            "tiles": _overview_tiles(view, states, groups, len(unread)),
+            "attention": troubles.cards(),
+            "hushed": troubles.hushed_line(),
             "streams": shown[0],
             "groups": shown[1],
             "unknown": unknown,
@@ -60,18 +60,24 @@ async def overview_page(view: View) -> Page:
             ),
         },
         (*shown, unknown),
-        in_trouble(states, len(unread) - loading),
+        in_trouble(troubles.states, len(unread) - loading),
     )
 
 
-def _overview_tiles(states: Sequence[State], groups: GroupsFound, unread: int) -> list[Tile]:
-    """The numbers of what is known, and how much is not."""
+def _overview_tiles(view: View, states: Sequence[State], groups: GroupsFound, unread: int) -> list[Tile]:
+    """The numbers of what is known, and how much is not. A click on a state shows the streams that are in it."""
     still, incomplete = sum(each.stands_still for each in states), states.count(State.INCOMPLETE)
     backlog = sum(each.backlog for each in groups.groups)
     more, unread_groups = _not_known(unread), len(groups.unread)
+    counts = Counter(states)
+    stills = [
+        (f"{counts[state]:,} {state.text}", view.address.but(streams_filter=state.text, streams_page=None))
+        for state in reversed(State)
+        if state.stands_still and counts[state]
+    ]
     return [
         Tile("Streams", f"{len(states) + unread:,}", "", more),
-        Tile("Standing still", f"{still:,}", _colour(still, "bad", unread), in_trouble(states) or more),
+        Tile("Standing still", f"{still:,}", _colour(still, "bad", unread), more, stills),
         Tile("Incomplete", f"{incomplete:,}", _colour(incomplete, "warn", unread), more),
         Tile("Groups in backlog", f"{backlog:,}", _colour(backlog, "bad", unread_groups), _not_known(unread_groups)),
     ]
@@ -85,25 +91,10 @@ def _not_known(count: int) -> str:
     return f"{count:,} not known" if count else ""
 
 
-def _attention(status: StreamStatus) -> dict[str, Any]:
-    """A stream in trouble, large."""
-    worst = status.worst
-    holder = holder_name(worst)
-    waits = ", and waits for" if holder is not None else ""
-    return {
-        "name": status.stream,
-        "link": stream_link(status.stream),
-        "key": worst.key,
-        "says": "is held back by" if is_held_back(worst) else f"is {status.state.text}{waits}",
-        "holder": holder,
-        "holder_link": writer_link(status.stream, holder) if holder is not None else "",
-        "story": still_story(status),
-        "next": next_step(worst),
-        "colour": COLOURS[status.state],
-    }
+def _streams_table(view: View, streams: Sequence[StreamStatus], readers: Mapping[str, int]) -> Table[StreamStatus]:
+    def read_by(each: StreamStatus) -> int:
+        return readers.get(each.stream, 0)
 
-
-def _streams_table(view: View, streams: Sequence[StreamStatus]) -> Table[StreamStatus]:
     def state(each: StreamStatus) -> Cell:
         return word_cell(state_of(each))
 
@@ -118,6 +109,7 @@ def _streams_table(view: View, streams: Sequence[StreamStatus]) -> Table[StreamS
         Column("time", "Time", lambda each: Times().show(each.time), lambda each: each.time, False, False, True),
         Column("rate", "Marks/s", lambda each: rate(_rate(each)), sort=_rate, right=True, essential=False),
         Column("writers", "Writers", _writers_cell, sort=lambda each: -sum(each.writers.values()), essential=False),
+        Column("readers", "Groups", lambda each: read_by(each) or NOTHING, read_by, right=True, essential=False),
     ]
     text = lambda each: f"{each.stream} {state_of(each).text} {holder_name(each.worst) or ''}"  # noqa: E731  # of a row
     return Table(view.address, "streams", columns, streams, id=lambda each: each.stream, text=text)

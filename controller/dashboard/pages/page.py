@@ -21,12 +21,13 @@ from strandline.errors import StreamLoading
 
 
 class Tile(NamedTuple):
-    """A number or a few words with a name, and small print."""
+    """A number or a few words with a name, and small print, parts of which may be links."""
 
     name: str
     text: str
     colour: str = ""
     more: str = ""
+    links: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,9 +33,11 @@ from controller.dashboard.words import (
     writers_word,
 )
 from controller.records.journal import INCOMPLETE
+from controller.status.condition import COUNTING
 from controller.status.stream_status import StreamDetails, WriterStatus
-from controller.wording import NOTHING, Times, holding, is_epoch, lag, moment, named, offsets, span
+from controller.wording import NOTHING, Times, holding, is_epoch, lag, moment, offsets, span
 from strandline.core.segment import Segment
+from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 
 
@@ -69,7 +71,7 @@ async def stream_page(view: View, name: str) -> Page:
         "state": state_of(status),
         "grafana": None if grafana is None else grafana.replace("{stream}", name),
         "key_choices": [(each, key_label(each)) for each in status.keys],
-        "held": _holder(status, key),
+        "held": _holder(status, key, {each.name: each.state for each in writers}),
         "tiles": _stream_tiles(status, key),
         "range": over,
         "charts": await _charts(view, status, key, over, _lowers(name, groups, key.key)),
@@ -86,23 +88,31 @@ async def stream_page(view: View, name: str) -> Page:
     return Page("stream.html", name, shows, list(tables.values()), trouble)
 
 
-def _holder(status: StreamStatus, key: KeyStatus) -> dict[str, Any]:
-    """Which writer holds time back, since when, and what happens next."""
+def _holder(status: StreamStatus, key: KeyStatus, writers: Mapping[str, WriterState]) -> dict[str, Any]:
+    """Which writer holds time back, since when, and what happens next; and whom the newest mark leaves out."""
+    left_out = key.excluded[:NAMED_WRITERS]
     now, writer = status.seen_at, None if status.sealed else holder_name(key)
+    is_late = writer is not None and key.held_by is not None and key.held_by.state == WriterState.BEHIND
     if status.sealed:
         says = "The stream is sealed: its time is final."
+    elif key.state is State.INCOMPLETE and writer is None:
+        says = "Incomplete: no writer counts."
     elif writer is None or key.state is State.STALLED:
         behind = " Furthest behind is" if writer is not None else ""
         says = f"{key.state.text.capitalize()}: {key.reason}.{behind}"
     else:
         says = "Held back by" if key.state.stands_still else "Time goes on with its slowest writer,"
+        if is_late and not key.state.stands_still:
+            says = "Time waits for a writer that is below the marks,"
     return {
         "says": says,
         "writer": writer,
         "link": "" if writer is None else writer_link(status.stream, writer),
         "story": "" if writer is None else hold_story(key, now),
         "next": next_step(key),
-        "left_out": named(key.excluded, NAMED_WRITERS, key.excluded_writers),
+        "left_out": [(each, writer_link(status.stream, each), writers.get(each) in COUNTING) for each in left_out],
+        "more_left_out": key.excluded_writers - len(left_out),
+        "excluded": [each for each in left_out if writers.get(each) is WriterState.EXCLUDED],
         "lag": _behind(key.lag_ms),
         "time": "" if key.time is None else f"time {Times().show(key.time)}",
         "colour": COLOURS[key.state],
@@ -138,6 +148,8 @@ async def _charts(
     """The lag and the event time. Both end with what the stream is at this moment, and where it was sealed."""
     now, marks, until = status.seen_at, await view.history.marks(status.stream, key.key, over), over.until()
     since = marks.since
+    if not over.is_chosen and len(marks.moments) > 2 and marks.begin is not None and since < marks.begin:
+        since = marks.begin  # a young stream fills its charts
     shown = [each for each in marks.moments if since <= each[0] <= until]
     is_live = over.ends_now and not status.sealed and key.time is not None
     end: Point | None = None
