@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
+PROGRESS_S: Final = 3.0  # between two lines that say how far long work is
 WRONG_COMMAND_LINE_STATUS: Final = 2  # as click has it
 NOT_THERE_STATUS: Final = 3  # the exit status of `wait` if its time ran out: the command may be run again
 
@@ -40,3 +43,25 @@ def say(text: str) -> None:
         # Python would flush it again at exit, and report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise Failure(f"cannot write to standard output ({error.strerror})") from None
+
+
+@contextmanager
+def progress(says: Callable[[], str], every_s: float = PROGRESS_S) -> Iterator[None]:
+    """Says how far long work is while its body runs, on standard error, if that is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    ended = threading.Event()
+
+    def say_now_and_then() -> None:
+        while not ended.wait(every_s):
+            sys.stderr.write(f"{says()}\n")
+            sys.stderr.flush()
+
+    thread = threading.Thread(target=say_now_and_then, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from controller.cli.store import database_option, store_failures
-from controller.terminal import Failure, say
+from controller.terminal import Failure, progress, say
 
 
 @click.command
@@ -21,7 +21,9 @@ def command(file: Path, database: str) -> None:
         from controller.storage.kinds import parse_url
         from controller.storage.refusals import shown
 
-        fault = fault_of(back_up(database, file))
+        with progress(lambda: "writing the backup"):
+            written = back_up(database, file)
+        fault = fault_of(written)
         store = shown(parse_url(database))
     say(f"{file} has {store}: {file.stat().st_size:,} bytes")
     if fault is not None:

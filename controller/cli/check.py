@@ -11,7 +11,7 @@ import click
 
 from controller.cli.options import json_option, option
 from controller.cli.store import database_option, store_failures
-from controller.terminal import Failure, say
+from controller.terminal import Failure, progress, say
 from controller.wording import indented
 from strandline.errors import StrandlineError
 from strandline.logs.inspection import FAULTS_SHOWN, LOG_REMEDIES, LogInspection
@@ -46,8 +46,9 @@ def _check_log(log: Path, as_json: bool) -> int:
     except StrandlineError as error:
         raise Failure(str(error), UNREAD_STATUS) from None
     try:
-        for fault in inspection.faults():
-            found.add(fault)
+        with progress(lambda: f"checked {inspection.events:,} events"):
+            for fault in inspection.faults():
+                found.add(fault)
     finally:
         inspection.close()
     counts = {"segments": inspection.segments, "events": inspection.events}
@@ -64,8 +65,9 @@ def _check_store(database: str, as_json: bool) -> int:
         found = _Faults(as_json, REMEDIES)
         with opened(database) as connection:
             inspection = Inspection(connection)
-            for fault in inspection.faults():
-                found.add(fault)
+            with progress(lambda: f"checked {inspection.rows:,} rows of {inspection.streams:,} streams"):
+                for fault in inspection.faults():
+                    found.add(fault)
     counts = {"streams": inspection.streams, "reader_groups": inspection.groups, "rows": inspection.rows}
     found.conclude(shown(parse_url(database)), counts)
     return WRONG_STATUS if found.kinds else 0
@@ -78,7 +80,9 @@ def fault_of(database: str) -> str | None:
 
     try:
         with opened(database) as connection:
-            found = next(Inspection(connection).faults(), None)
+            inspection = Inspection(connection)
+            with progress(lambda: f"checked {inspection.rows:,} rows of {inspection.streams:,} streams"):
+                found = next(inspection.faults(), None)
     except WrongSchema:
         return None
     return None if found is None else str(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from controller.cli.store import database_option, store_failures
-from controller.terminal import say
+from controller.terminal import progress, say
 
 
 @click.command
@@ -17,6 +17,7 @@ def command(database: str) -> None:
         from controller.storage.kinds import parse_url
         from controller.storage.refusals import shown
 
-        found, reached = migrate(database)
+        with progress(lambda: "migrating, in one transaction"):
+            found, reached = migrate(database)
     done = f"is at {reached} already" if found == reached else f"went from {found or 'nothing'} to {reached}"
     say(f"{shown(parse_url(database))} {done}")

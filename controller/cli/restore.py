@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from controller.cli.store import database_option, store_failures
-from controller.terminal import Failure, say
+from controller.terminal import Failure, progress, say
 
 
 @click.command
@@ -31,7 +31,8 @@ def command(file: Path | None, database: str) -> None:
         from controller.storage.kinds import parse_url
         from controller.storage.refusals import shown
 
-        restored = restore(database, file, time.time_ns() // 1_000_000)
+        with progress(lambda: "restoring"):
+            restored = restore(database, file, time.time_ns() // 1_000_000)
         store = shown(parse_url(database))
         fault = fault_of(database)
     moment = "it was made, and never served"
