@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "watch": "Watch streams, their lag, and who holds them back.",
     "journal": "Show what happened to a stream or reader group.",
     "tail": "Report a log's end offsets, for exact ingestion time.",
+    "relay": "Note what producers say in a topic of Kafka.",
     "groups": "List the reader groups, or describe one.",
     **{name: row.summary for name, row in ROWS.items()},
     "api": "Make any call of the HTTP API.",
@@ -47,6 +48,7 @@ COMMANDS: Final = {
 }
 # Commands whose modules nobody imports: they put parts together that know nothing of one another.
 TOOLS: Final = {
+    "relay": "controller.cli.relay.command",
     "assess": "controller.cli.log_checks.assess.command",
     "audit": "controller.cli.log_checks.audit.command",
     "demo": "strandline.demo.command",

@@ -1,0 +1,94 @@
+"""`strandline relay`."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from controller.cli.client import ControllerClient, calls_controller
+from controller.cli.options import kafka_settings_option, name_of, option, settings_file
+from controller.terminal import Failure, say
+from strandline.errors import StrandlineError, not_installed
+
+TOPIC: Final = "strandline-notes"
+GROUP: Final = "strandline-relay"
+
+
+def topics_of_streams(text: str) -> dict[str, str]:
+    """Reads `stream=topic,stream=topic`."""
+    found = {}
+    for each in text.split(",") if text else ():
+        stream, equals, topic = each.strip().partition("=")
+        if not equals or not topic or stream in found:
+            raise click.BadParameter(f"{each.strip()!r} is no stream=topic, or the stream's second one")
+        found[name_of("stream")(stream)] = topic
+    return found
+
+
+def address(text: str) -> tuple[str, int]:
+    """Reads HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise click.BadParameter(f"{text!r} is no HOST:PORT, such as 127.0.0.1:9310")
+    return host.strip("[]"), int(port)
+
+
+@click.command
+@option("--servers", required=True, metavar="HOST:PORT,…", help="Kafka's bootstrap servers")
+@option("--topic", default=TOPIC, metavar="TOPIC", help="the topic with the notes")
+@option("--relay-group", default=GROUP, metavar="GROUP", help="the consumer group that all relays of the topic share")
+@option(
+    "--topics",
+    type=topics_of_streams,
+    default="",
+    metavar="STREAM=TOPIC,…",
+    help="the topics of streams that are not named like theirs",
+)
+@kafka_settings_option
+@option("--metrics", type=address, metavar="HOST:PORT", help="serve Prometheus's metrics there")
+@calls_controller
+def command(
+    client: ControllerClient,
+    servers: str,
+    topic: str,
+    relay_group: str,
+    topics: dict[str, str],
+    settings: Path | None,
+    metrics: tuple[str, int] | None,
+) -> None:
+    """Note what producers say in a topic, so that they need no client but Kafka's.
+
+    A producer flushes, and then sends {"stream": "orders", "writer": "till-7", "time": 1767268800000}, with the
+    writer's name as the record's key. Any number of relays share the topic's partitions.
+    """
+    try:
+        from controller.cli.relay.loop import Relay
+        from controller.cli.relay.measures import RelayMeasures
+        from controller.cli.relay.topic import NotesTopic
+        from strandline.logs.kafka_topic import Topic
+    except ImportError as error:
+        raise Failure(f"{error.name} is {not_installed('kafka')}") from None
+    given: dict[str, Any] = {**settings_file(settings), "bootstrap.servers": servers}
+    known: dict[str, Topic] = {}
+
+    def ends(stream: str) -> dict[str, int]:
+        if stream not in known:
+            known[stream] = Topic(topics.get(stream, stream), given)
+        return known[stream].ends_for_notes()
+
+    try:
+        measures = RelayMeasures(metrics)
+        records = NotesTopic(topic, relay_group, given)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its group in order
+        say(f"relays the notes in {topic} to {client.controller}; Ctrl-C ends it")
+        try:
+            Relay(client, records, ends, measures).run()
+        finally:
+            records.close()
+    except StrandlineError as error:
+        raise Failure(client.explain(error)) from None
+    except OSError as error:
+        raise Failure(f"metrics cannot be served: {error.strerror}") from None

@@ -1,0 +1,261 @@
+"""What `strandline relay` does: reads records, asks where each stream's topic ends, and notes.
+
+The ends are asked after the records were read. A producer sends a record when everything before it is acknowledged, so
+all of that lies below these ends: nobody has to count offsets. A writer is registered before anything is noted for it,
+so that a relay which was stopped for a while, and whose records another one has read since, is fenced.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from controller.cli.client import ControllerClient
+from controller.cli.relay.owed import Book, Owed, Whose
+from controller.cli.relay.records import Leaving, NotANote, read_record
+from strandline.client import calls
+from strandline.core.note import DEFAULT_KEY, Note
+from strandline.errors import (
+    Fenced,
+    PositionWentBack,
+    Refused,
+    StrandlineError,
+    TimeWentBack,
+    UnknownStream,
+    UnknownWriter,
+)
+from strandline.limits import NOTES_PER_REQUEST
+from strandline.logs import Position
+from strandline.logs.errors import TopicMissing
+
+PAUSE_S: Final = 0.5  # after a round in which somebody was away
+PARKED_S: Final = 5.0  # between two tries for a stream, or its topic, that is not there
+UNSTORED_SAID: Final = 50  # as many commits fail during a rebalance
+SAID_AGAIN_S: Final = 60.0  # between two lines about the same trouble
+
+
+class ReadRecord(Protocol):
+    """A record as it was read."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class Records(Protocol):
+    """The topic of notes."""
+
+    name: str
+    positions: dict[int, int]
+
+    def take(self) -> Iterable[ReadRecord]: ...
+
+    def is_read(self, partition: int) -> bool: ...
+
+    def gone(self) -> set[int]: ...
+
+    def commit(self, offsets: Mapping[int, int]) -> bool: ...
+
+    def behind(self) -> dict[int, int]: ...
+
+
+class Measures(Protocol):
+    """What is counted of a relay."""
+
+    def counted(self, what: str, count: int = 1) -> None: ...
+
+    def behind(self, records: Mapping[int, int], owed: int) -> None: ...
+
+
+class Relay:
+    """Relays until it is told to end."""
+
+    def __init__(
+        self,
+        client: ControllerClient,
+        records: Records,
+        ends: Callable[[str], Position],
+        measures: Measures,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`ends` gives where the topic of a stream ends; it raises TopicMissing and LogUnavailable."""
+        self._client = client
+        self._records = records
+        self._ends = ends
+        self._measures = measures
+        self._clock = clock
+        self._book = Book()
+        self._epochs: dict[Whose, int] = {}
+        self._came_in: dict[Whose, int] = {}  # the partition of a writer's last record
+        self._committed: dict[int, int] = {}
+        self._later: dict[str, float] = {}  # streams that are not there, and when they are tried again
+        self._said: dict[str, float] = {}
+        self._is_member = True
+        self._unstored = 0  # commits in a row that the group has not taken
+
+    def run(self) -> None:
+        while True:
+            if not self.round():
+                time.sleep(PAUSE_S)
+
+    def round(self) -> bool:
+        """Reads, and notes what can be noted. Returns whether nobody was away."""
+        for each in self._records.take():
+            self._take(each)
+        gone = self._records.gone()
+        if gone:
+            self._book.drop(gone)
+            self._forget(whose for whose, partition in self._came_in.items() if partition in gone)
+            self._committed = {each: offset for each, offset in self._committed.items() if each not in gone}
+        reached = True
+        if self._is_member:
+            for stream, owed in self._book.due(self._records.is_read).items():
+                if self._clock() >= self._later.get(stream, 0.0):
+                    reached = self._relay(stream, owed) and reached
+        self._commit()
+        self._measures.behind(self._records.behind(), len(self._book))
+        return reached
+
+    # -- records -------------------------------------------------------------------------------------------------
+
+    def _take(self, record: ReadRecord) -> None:
+        self._measures.counted("records")
+        where = f"{self._records.name}, partition {record.partition}, offset {record.offset}"
+        try:
+            said = read_record(record.value)
+        except NotANote as error:
+            self._measures.counted("not_a_note")
+            self._say(f"{where} is no note, and is passed over: {error}")
+            return
+        back = self._book.take(record.partition, record.offset, said)
+        self._came_in[Whose(said.stream, said.writer)] = record.partition
+        if back:
+            self._measures.counted("went_back")
+            self._say(
+                f"{where}: the time of {said.writer} in {said.stream} went back, which counts for nothing: {back}"
+            )
+
+    def _commit(self) -> None:
+        offsets = {
+            each: offset for each, offset in self._book.committable(self._records.positions).items() if offset >= 0
+        }
+        if offsets != self._committed or not self._is_member:
+            self._is_member = self._records.commit(offsets)
+            if self._is_member:
+                self._committed, self._unstored = offsets, 0
+            else:
+                self._unstored += 1
+                if self._unstored % UNSTORED_SAID == 0:
+                    self._say("the group does not take where it has come to, so nothing is noted; it is tried again")
+
+    # -- notes ---------------------------------------------------------------------------------------------------
+
+    def _relay(self, stream: str, owed: Mapping[str, Owed]) -> bool:
+        """Notes what is owed to writers of a stream. Returns whether nobody was away."""
+        try:
+            ends = self._ends(stream)
+            writers = list(owed)
+            for first in range(0, len(writers), NOTES_PER_REQUEST):
+                some = writers[first : first + NOTES_PER_REQUEST]
+                self._note(stream, {each: owed[each] for each in some}, ends)
+        except (UnknownStream, TopicMissing) as error:
+            self._later[stream] = self._clock() + PARKED_S
+            self._book.park(stream)
+            self._say(f"{stream}: {self._client.explain(error)}; what its writers said last is kept until it is there")
+        except StrandlineError as error:
+            self._say(f"{stream}: {self._client.explain(error)}; it is tried again")
+            return False
+        else:
+            self._later.pop(stream, None)
+        return True
+
+    def _note(self, stream: str, owed: Mapping[str, Owed], ends: Position) -> None:
+        known = {writer: each for writer, each in owed.items() if self._register(Whose(stream, writer), each)}
+        if not known:
+            return
+        notes = [
+            Note(writer=writer, times=each.times, position=ends, epoch=self._epochs[Whose(stream, writer)])
+            for writer, each in known.items()
+        ]
+        results = self._client.run(calls.notes(stream, notes))
+        for (writer, each), result in zip(known.items(), results, strict=True):
+            whose = Whose(stream, writer)
+            if not isinstance(result, StrandlineError):
+                self._measures.counted("late" if result.late else "noted")
+            elif not self._goes_on(whose, result):
+                continue
+            if each.leaving is None or self._leave(whose, each.leaving):
+                self._book.settle(whose)
+
+    def _register(self, whose: Whose, owed: Owed) -> bool:
+        """Whether a writer is registered here, so that something can be noted for it."""
+        if whose in self._epochs:
+            return True
+        try:
+            keys = [] if owed.times.keys() <= {DEFAULT_KEY} else list(owed.times)
+            found = self._client.run(calls.register(*whose, keys))
+        except UnknownStream:
+            raise
+        except Refused as error:
+            self._refuse(whose, error)
+            return False
+        self._epochs[whose] = found.epoch
+        if any(found.noted.get(key, time) > time for key, time in owed.times.items()):
+            owed.leaving = None  # it has moved on since, and did not leave after that
+        return True
+
+    def _goes_on(self, whose: Whose, error: StrandlineError) -> bool:
+        """Whether what was refused needs no further note: it was noted before."""
+        match error:
+            case TimeWentBack() | PositionWentBack():
+                self._measures.counted("repeated")
+                return True
+            case Fenced() | UnknownWriter():
+                self._epochs.pop(whose, None)
+                self._is_member = False  # until a commit shows that it is: another relay may have its partition
+                return False
+            case Refused():
+                self._refuse(whose, error)
+                return False
+            case _:
+                raise error
+
+    def _leave(self, whose: Whose, leaving: Leaving) -> bool:
+        call = calls.idle if leaving is Leaving.IDLE else calls.close
+        try:
+            self._client.run(call(*whose, self._epochs[whose]))
+        except Refused as error:
+            return self._goes_on(whose, error)
+        self._measures.counted(leaving.value)
+        if leaving is Leaving.CLOSE:
+            self._forget([whose])
+        return True
+
+    def _refuse(self, whose: Whose, error: StrandlineError) -> None:
+        self._measures.counted("refused")
+        self._say(f"{whose.stream}: what {whose.writer} said is refused: {self._client.explain(error)}")
+        self._book.settle(whose)
+
+    def _forget(self, writers: Iterable[Whose]) -> None:
+        for whose in list(writers):
+            self._epochs.pop(whose, None)
+            self._came_in.pop(whose, None)
+
+    def _say(self, text: str) -> None:
+        """A line on standard error; the same one not more often than once a minute."""
+        now = self._clock()
+        if now - self._said.get(text, -SAID_AGAIN_S) < SAID_AGAIN_S:
+            return
+        if len(self._said) > NOTES_PER_REQUEST:
+            self._said.clear()
+        self._said[text] = now
+        sys.stderr.write(f"strandline relay: {text}\n")
+        sys.stderr.flush()

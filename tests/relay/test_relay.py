@@ -1,0 +1,225 @@
+"""`strandline relay` with a real Kafka and a real controller: notes of producers that have Kafka's client alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+
+from strandline.client import calls
+from strandline.client.http import Connection
+from tests.commands.conftest import STRANDLINE, environment
+from tests.kafka import Kafka
+from tests.served import AT_ONCE, ROOT, served
+
+pytestmark = pytest.mark.full
+PATIENCE_S = 60
+_names = iter(range(1_000))
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    with served(tmp_path_factory.mktemp("controller") / "store.db") as connection:
+        yield connection
+
+
+class Site:
+    """A topic of notes, a stream with its topic, and relays."""
+
+    def __init__(self, kafka: Kafka, connection: Connection, folder: Path) -> None:
+        number = next(_names)
+        self.kafka, self.connection, self._folder = kafka, connection, folder
+        self.notes, self.stream, self.group = f"notes-{number}", f"orders-{number}", f"relay-{number}"
+        kafka.create_topic(self.notes, 2)
+        kafka.create_topic(self.stream, 2)
+        connection.run(calls.create_stream(self.stream, "open", AT_ONCE))
+        self.producer = Producer({**kafka.client, "acks": "all"})
+        self.relays: list[subprocess.Popen[str]] = []
+
+    def start(self, *more: str) -> subprocess.Popen[str]:
+        words = ["relay", "--servers", self.kafka.servers, "--topic", self.notes, "--relay-group", self.group, *more]
+        given = environment(STRANDLINE_CONTROLLER=self.connection.controller)
+        log = (self._folder / f"relay-{len(self.relays)}").open("w+")
+        self.relays.append(
+            subprocess.Popen(
+                [*STRANDLINE, *words], cwd=self._folder, env=given, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        )
+        assert "relays the notes" in (self.relays[-1].stdout.readline() if self.relays[-1].stdout else "")
+        return self.relays[-1]
+
+    def said(self, number: int = 0) -> str:
+        return (self._folder / f"relay-{number}").read_text()
+
+    def events(self, *values: bytes, partition: int = 0) -> None:
+        for value in values:
+            self.producer.produce(self.stream, value, partition=partition)
+        assert self.producer.flush(PATIENCE_S) == 0
+
+    def note(self, writer: str, stream: str | None = None, **says: Any) -> None:
+        self.record(json.dumps({"stream": stream or self.stream, "writer": writer, **says}).encode(), writer)
+
+    def record(self, value: bytes, key: str = "x") -> None:
+        self.producer.produce(self.notes, value, key=key)
+        assert self.producer.flush(PATIENCE_S) == 0
+
+    def writers(self, stream: str | None = None) -> dict[str, Any]:
+        path = f"{self.connection.controller}/v1/streams/{stream or self.stream}/writers"
+        return {each["writer"]: each for each in httpx.get(path).json().get("writers", ())}
+
+    def until(self, holds: Callable[[dict[str, Any]], bool], stream: str | None = None) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds(found := self.writers(stream)):
+            assert time.monotonic() < deadline, (found, [self.said(each) for each in range(len(self.relays))])
+            time.sleep(0.05)
+        return found
+
+    def end(self) -> None:
+        for each in self.relays:
+            if each.poll() is None:
+                each.kill()
+            each.wait()
+            if each.stdout is not None:
+                each.stdout.close()
+
+
+@pytest.fixture
+def site(kafka: Kafka, connection: Connection, tmp_path: Path) -> Iterator[Site]:
+    made = Site(kafka, connection, tmp_path)
+    yield made
+    made.end()
+
+
+def test_a_note_covers_all_that_was_acknowledged_before_it(site: Site) -> None:
+    site.start()
+    site.events(b"1", b"2")
+    site.events(b"3", partition=1)
+    site.note("till-7", time=4)
+    found = site.until(lambda writers: "till-7" in writers and writers["till-7"]["times"] == {"": 4})
+    assert found["till-7"]["position"] == {"0": 2, "1": 1}
+    site.events(b"5")
+    site.note("till-7", times={"": 6, "ship": 2})
+    site.until(lambda writers: writers["till-7"]["times"] == {"": 6, "ship": 2})
+    site.note("till-7", idle=True)
+    site.until(lambda writers: writers["till-7"]["state"] == "idle")
+    site.note("till-7", time=8)
+    site.until(lambda writers: writers["till-7"]["state"] == "active")
+    site.note("till-7", close=True)
+    site.until(lambda writers: writers["till-7"]["state"] == "closed")
+
+
+def test_what_is_no_note_is_named_and_the_rest_goes_on(site: Site) -> None:
+    site.start()
+    site.record(b"rubbish")
+    site.record(b'{"stream": "orders", "tiem": 5}')
+    site.note("w", time=5)
+    site.note("w", time=3)
+    site.note("w", time=6)
+    site.until(lambda writers: "w" in writers and writers["w"]["times"] == {"": 6})
+    said = site.said()
+    assert said.count("is no note, and is passed over") == 2 and "offset 0" in said and "rubbish" in said
+
+
+def test_notes_wait_for_a_stream_that_is_made_later(site: Site) -> None:
+    later = f"{site.stream}-later"
+    site.kafka.create_topic(later, 1)
+    site.start()
+    site.note("early", stream=later, time=5)
+    site.note("w", time=6)
+    site.until(lambda writers: "w" in writers)
+    assert f"there is no stream '{later}'" in site.said() and "is kept until it is there" in site.said()
+    site.connection.run(calls.create_stream(later, "open", AT_ONCE))
+    assert site.until(lambda writers: "early" in writers, later)["early"]["times"] == {"": 5}
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGTERM])
+def test_another_relay_goes_on_where_one_has_ended(site: Site, signal_: signal.Signals) -> None:
+    first = site.start()
+    site.note("w", time=5)
+    site.until(lambda writers: "w" in writers)
+    first.send_signal(signal_)
+    first.wait()
+    site.note("w", idle=True)
+    site.note("w", time=6)
+    site.start()
+    found = site.until(lambda writers: writers["w"]["times"] == {"": 6})
+    assert found["w"]["state"] == "active"
+
+
+def test_a_relay_that_was_stopped_says_nothing_old_when_it_goes_on(site: Site) -> None:
+    stopped = site.start()
+    site.note("w", time=5)
+    site.until(lambda writers: "w" in writers)
+    stopped.send_signal(signal.SIGSTOP)
+    site.note("w", time=6, idle=True)
+    second = site.start()
+    site.note("w", time=7)
+    site.until(lambda writers: writers["w"]["times"] == {"": 7})
+    stopped.send_signal(signal.SIGCONT)
+    for number in range(8, 28):
+        site.note("w", time=number)
+        time.sleep(0.1)
+        assert site.writers()["w"]["state"] == "active"
+    site.until(lambda writers: writers["w"]["times"] == {"": 27})
+    assert stopped.poll() is None and second.poll() is None
+
+
+def test_it_goes_on_where_the_controller_was_away(site: Site, tmp_path: Path) -> None:
+    from tests.served import OwnProcess
+
+    database = tmp_path / "own.db"
+    process = OwnProcess(database)
+    site.connection = Connection(process.url)
+    site.connection.run(calls.create_stream(site.stream, "open", AT_ONCE))
+    site.start()
+    site.note("w", time=5)
+    site.until(lambda writers: "w" in writers)
+    process.kill()
+    site.note("w", time=6)
+    time.sleep(1)
+    again = OwnProcess(database, port=httpx.URL(process.url).port or 0)
+    site.until(lambda writers: writers["w"]["times"] == {"": 6})
+    again.stop()
+
+
+def test_its_counts_and_its_lag_are_prometheus_metrics(site: Site) -> None:
+    from tests.ports import free_ports
+
+    (port,) = free_ports(1)
+    site.start("--metrics", f"127.0.0.1:{port}")
+    site.note("w", time=5)
+    site.record(b"rubbish")
+    site.until(lambda writers: "w" in writers)
+    deadline = time.monotonic() + PATIENCE_S
+    wanted = (
+        'strandline_relay_results_total{result="noted"} 1.0',
+        'strandline_relay_results_total{result="not_a_note"} 1.0',
+        'strandline_relay_lag_records{partition="0"} 0.0',
+        "strandline_relay_owed_writers 0.0",
+    )
+    while not all(each in (text := httpx.get(f"http://127.0.0.1:{port}/metrics").text) for each in wanted):
+        assert time.monotonic() < deadline, text
+        time.sleep(0.05)
+
+
+def test_a_topic_that_is_not_there_is_said(site: Site) -> None:
+    words = ["relay", "--servers", site.kafka.servers, "--topic", "none", "--controller", site.connection.controller]
+    done = subprocess.run([*STRANDLINE, *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and "has no topic 'none'" in done.stderr, done.stderr
+
+
+def test_a_console_producer_is_enough(site: Site) -> None:
+    site.start()
+    lines = "".join(f'w:{{"stream": "{site.stream}", "writer": "w", "time": {number}}}\n' for number in range(1, 6))
+    options = ["--bootstrap-server", site.kafka.servers, "--topic", site.notes]
+    keyed = ["--property", "parse.key=true", "--property", "key.separator=:"]
+    site.kafka.run("org.apache.kafka.tools.ConsoleProducer", *options, *keyed, text=lines)
+    site.until(lambda writers: "w" in writers and writers["w"]["times"] == {"": 5})
