@@ -12,10 +12,10 @@ with extras.needing("spark_integration"):
     from spark_integration.events import read_between as read_between
     from spark_integration.events import read_events as read_events
     from spark_integration.events import read_range as read_range
-    from spark_integration.file_positions import FilePositions as FilePositions
     from spark_integration.mark_watch import MarkWatch as MarkWatch
     from spark_integration.output import LogSink as LogSink
     from spark_integration.output import OutputNotes as OutputNotes
+    from spark_integration.positions import FilePositions as FilePositions
     from spark_integration.source import StrandlineSource as StrandlineSource
     from spark_integration.watermark import exact_watermark as exact_watermark
 
