@@ -76,7 +76,7 @@ full: servers environment ## Run what make test leaves out, in 25 minutes: kills
 	HYPOTHESIS_PROFILE=full $(RUN) -m full $(TESTS) \
 		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m full --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
 
-versions: servers environment ## Run the tests that depend on Spark's release on Spark 4.0, 4.1 and later, each in an environment of its own; SPARK=4.1.4 runs one
+versions: servers environment ## Run the tests that depend on Spark's release on each that works but .venv's, in an environment of its own; SPARK=4.1.4 runs one
 	$(BIN)/python -m tools.versions $(SPARK)
 
 # What needs no server, no browser and no Java: the core, the wire, what a client sends again, and this repository's own rules.

@@ -13,19 +13,17 @@ import argparse
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from benchmarks.figures import Figure, Report, arguments, median, number, percentile, run
 from benchmarks.spark_exactness import Stage
 from benchmarks.spark_throughput import NUMBERS, SEGMENTS, START_MS, FilledTopic, event, stage_with_kafka, took_ms
 from spark_integration import detach
-from spark_integration.listener import listen
-from spark_integration.progress import epoch_ms, watermark_of
+from spark_integration.listener import ReportListener, epoch_ms, listen, watermark_of
 from strandline.logs.kafka import KafkaLog
 from tests.spark.queries import all_progress
 
@@ -65,17 +63,8 @@ class ReportLags(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
 
 
-@contextmanager
-def listening_to(spark: SparkSession, reports: ReportLags, usual: bool) -> Iterator[None]:
-    """Listens in our way, or in the one that is usual in pyspark."""
-    if usual:
-        spark.streams.addListener(reports)
-        yield
-        spark.streams.removeListener(reports)
-        return
-    listening = listen(spark, reports)
-    yield
-    listening.close()
+class OurReportLags(ReportLags, ReportListener):
+    """The same, in our way and not in the one that is usual in pyspark."""
 
 
 class Live:
@@ -125,7 +114,7 @@ class Together:
 
 def together(topic: FilledTopic, number_of_queries: int, seconds: int, *, usual: bool = False) -> Together:
     spark, folder = topic.stage.spark, topic.stage.folder
-    reports, live = ReportLags(), Live(topic)
+    reports, live = ReportLags() if usual else OurReportLags(), Live(topic)
     queries = list[Any]()
     with ExitStack() as opened:
         opened.callback(live.close)
@@ -137,7 +126,7 @@ def together(topic: FilledTopic, number_of_queries: int, seconds: int, *, usual:
             opened.callback(running.stop)
             queries.append(running)
         wait_for(lambda: all(each.lastProgress is not None for each in queries), "the first batch of each query")
-        with listening_to(spark, reports, usual):
+        with closing(listen(spark, reports)):
             live.write(seconds)
             lags_ms = list(reports.lags_ms)
         for each in queries:

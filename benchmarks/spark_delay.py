@@ -20,8 +20,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 from benchmarks.figures import Figure, Report, arguments, median, number, run
 from benchmarks.spark_attach import TRIGGER, began_ms, wait_for
 from benchmarks.spark_exactness import Stage
@@ -35,9 +33,8 @@ from benchmarks.spark_throughput import (
     stage_with_kafka,
     took_ms,
 )
-from spark_integration.listener import listen
-from spark_integration.position_reporter import KafkaPositions
-from spark_integration.progress import watermark_of
+from spark_integration.listener import ReportListener, listen, watermark_of
+from spark_integration.positions import KafkaPositions
 from strandline.client import calls
 from strandline.core.config import StreamConfig
 from strandline.logs.kafka import KafkaLog
@@ -153,20 +150,14 @@ class ClockWriter:
         log.close()
 
 
-class ReportTimes(StreamingQueryListener):
+class ReportTimes(ReportListener):
     """When it heard of each batch."""
 
     def __init__(self) -> None:
         self.at_ms: dict[int, float] = {}
 
-    def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
-
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802  # Spark's name
         self.at_ms[event.progress.batchId] = time.time() * 1000
-
-    def onQueryIdle(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
-
-    def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
 
 
 def delays(stage: Stage, kafka: Kafka, path: str, seconds: int) -> list[dict[str, float]]:

@@ -1,5 +1,3 @@
 """The controller: makes marks of notes, stores them, and serves them over HTTP."""
 
-from strandline.lazy_names import public_names
-
-__getattr__, __dir__ = public_names(__name__)
+from strandline.version import __version__ as __version__

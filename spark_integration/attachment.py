@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -10,14 +9,15 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions
 
+from spark_integration import older_releases
 from spark_integration.durations import duration_ms
 from spark_integration.environment import register, register_source
-from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn, WrongSetting
+from spark_integration.errors import InvalidOption, NotStreaming, WrongColumn
 from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions, MarkSource
 from spark_integration.options import BACKLOG_THRESHOLD, CONTROLLER_WAIT_DEFAULT_MS, controller_text
-from spark_integration.position_reporter import Attached, KafkaPositions, PositionReader, PositionReporter
-from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
+from spark_integration.positions import KafkaPositions, PositionReader
+from spark_integration.reports import Attached, PositionReporter
 from spark_integration.rows import MARK
 from spark_integration.spark_settings import check_settings
 from spark_integration.watermark import WATERMARK_TAG, check_event_time
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from reader_client.backlog import GroupBacklog
-
-_log = logging.getLogger(__name__)
 
 _REPORTERS: Final[WeakKeyDictionary[SparkSession, tuple[PositionReporter, QueryListener]]] = WeakKeyDictionary()
 
@@ -87,7 +85,7 @@ def attach(
 
     Raises NotStreaming, WrongColumn, InvalidOption, WrongSetting, UnknownStream, and the errors of `register`.
     """
-    _check_available_now(spark)
+    older_releases.check_attached(spark)
     check_settings(spark)
     _check(df, event_time)
     keys_kept_ms = duration_ms("duplicates_within", str(duplicates_within))
@@ -115,25 +113,6 @@ def attach(
     reporter(spark).attach(call, Attached(access, found, backlog))
     marks = spark.readStream.format(MarkSource.name()).options(**options).load()
     return _joined(df, marks, event_time, "0 milliseconds" if only_windows else "1 millisecond", keys_kept_ms)
-
-
-def _check_available_now(spark: SparkSession) -> None:
-    """Raises WrongSetting where Spark would fix the end of a run before it shows its sources where the query stood
-    (decision 0133). The trigger is not known yet."""
-    if HAS_LIMITS:
-        return
-    value = spark.conf.get(AVAILABLE_NOW, "false")
-    if value == "true":
-        raise WrongSetting(
-            setting=AVAILABLE_NOW,
-            value=value,
-            wanted=f"with Spark {INSTALLED}, it makes the second availableNow run of an attached query fail. Leave it "
-            "false where you attach (spark.newSession() has settings of its own), or install Spark 4.2 or newer",
-        )
-    _log.warning(
-        "with Spark %s, an availableNow run of an attached query closes the windows that were complete two runs before",
-        INSTALLED,
-    )
 
 
 def _check(df: DataFrame, event_time: str) -> None:

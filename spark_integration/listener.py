@@ -1,8 +1,8 @@
-"""Listens to the queries of a session: a classic session with one Spark listener, Spark Connect by polling.
+"""Spark's reports of the batches of a session's queries, and the times in them.
 
-pyspark builds each report field by field, with some hundred calls to Java for each listener and each batch of each
-query; with six queries its thread falls behind without bound. So a classic session has one listener from us. It takes
-each event as JSON, parses it once, and passes it to all listeners of this package.
+In a classic session a listener of this package takes each event as JSON. pyspark's own way builds an event field by
+field, with some hundred calls to Java for each listener and each batch of each query; with six queries its thread falls
+behind without bound.
 
 In a Spark Connect client, pyspark's event thread hangs for ever if the last listener is removed while an event is on
 its way (SPARK-59623, open in 4.3). It also keeps the process from ending as long as there is a listener, and drops all
@@ -19,9 +19,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from pyspark.sql.streaming.listener import (
     JStreamingQueryListener,
@@ -33,18 +33,19 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from spark_integration.errors import SparkMismatch
-from spark_integration.releases import HAS_LIMITS, INSTALLED
+from spark_integration import older_releases
+from spark_integration.offsets import END_OF_TIME_MS
+from strandline.core.time_units import milliseconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
+    from pyspark.sql.streaming.query import StreamingQuery
 
 INQUIRY_PAUSE_MS: Final = 250  # between two checks of the queries of a Spark Connect session
 INQUIRY_CLOSE_MS: Final = 5_000  # how long closing waits for the current check
 QUERY_IDLE_MS: Final = 10_000  # without a batch; then a listener gets an idle event, as in Spark
-
-_LISTENER_FAILED: Final = "a listener failed on a query's event"
+CYCLE_YEARS: Final = 400
+CYCLE_MS: Final = 146_097 * 86_400_000  # of these years
 
 _log = logging.getLogger(__name__)
 
@@ -69,45 +70,13 @@ def is_classic(spark: SparkSession) -> bool:
 def listen(spark: SparkSession, listener: StreamingQueryListener) -> QueryListener:
     """Calls a listener for each batch of the session's queries; with Spark Connect, for the last batch at each poll.
     Close the result before the session stops."""
-    return _listener_of(spark).add(listener) if is_classic(spark) else PollingListener(spark, listener)
+    return EventListener(spark, listener) if is_classic(spark) else PollingListener(spark, listener)
 
 
-def progress_from(report: dict[str, Any]) -> StreamingQueryProgress:
-    """Parses a batch's report from Spark's JSON. Spark omits a rate that is not a number: it is NaN here. Offsets
-    become JSON again, which pyspark does itself only since 4.2."""
-    for source in report["sources"]:
-        for name in ("startOffset", "endOffset", "latestOffset"):
-            if not isinstance(source[name], str):
-                source[name] = json.dumps(source[name])
-        source.setdefault("inputRowsPerSecond", math.nan)
-        source.setdefault("processedRowsPerSecond", math.nan)
-    return StreamingQueryProgress.fromJson(report)
+class ReportListener(StreamingQueryListener):
+    """A listener that takes events as JSON. It does nothing with those that a subclass leaves out."""
 
-
-class SessionListener(StreamingQueryListener):
-    """Our one listener of a classic session, which calls all listeners of this package in order.
-
-    It logs the error of a listener, and calls the others.
-    """
-
-    def __init__(self, queries: StreamingQueryManager) -> None:
-        self._queries = queries
-        self._changing = threading.Lock()
-        self._listeners: tuple[StreamingQueryListener, ...] = ()  # replaced as a whole: Spark takes no lock
-        self._java: Any = None
-
-    def add(self, listener: StreamingQueryListener) -> EventListener:
-        with self._changing:
-            if not self._listeners:
-                self._queries.addListener(self)
-            self._listeners = (*self._listeners, listener)
-        return EventListener(self, listener)
-
-    def remove(self, listener: StreamingQueryListener) -> None:
-        with self._changing:
-            before, self._listeners = self._listeners, tuple(each for each in self._listeners if each is not listener)
-            if before and not self._listeners:
-                self._queries.removeListener(self)
+    _java: Any = None
 
     @property
     def _jlistener(self) -> Any:
@@ -116,66 +85,59 @@ class SessionListener(StreamingQueryListener):
             from pyspark import SparkContext
 
             assert SparkContext._jvm is not None  # pyspark has used it before it reads this attribute
-            self._java = SparkContext._jvm.PythonStreamingQueryListenerWrapper(_TextualEvents(self))
+            self._java = SparkContext._jvm.PythonStreamingQueryListenerWrapper(_JsonEvents(self))
         return self._java
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        self._call(lambda each: each.onQueryStarted(event))
+    def onQueryStarted(self, event: QueryStartedEvent) -> None: ...  # noqa: N802  # Spark's name
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
-        self._call(lambda each: each.onQueryProgress(event))
+    def onQueryProgress(self, event: QueryProgressEvent) -> None: ...  # noqa: N802  # Spark's name
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
-        self._call(lambda each: each.onQueryIdle(event))
+    def onQueryIdle(self, event: QueryIdleEvent) -> None: ...  # noqa: N802  # Spark's name
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        self._call(lambda each: each.onQueryTerminated(event))
-
-    def _call(self, call: Callable[[StreamingQueryListener], None]) -> None:
-        for each in self._listeners:
-            try:
-                call(each)
-            except Exception:
-                _log.exception(_LISTENER_FAILED)
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None: ...  # noqa: N802  # Spark's name
 
 
-class _TextualEvents(JStreamingQueryListener):
-    """The object that Java calls for each event. It takes the event as JSON."""
+class _JsonEvents(JStreamingQueryListener):
+    """The object that Java calls for each event."""
 
     def onQueryStarted(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
-        self.pylistener.onQueryStarted(QueryStartedEvent.fromJson(json.loads(jevent.json())))
+        _call(self.pylistener.onQueryStarted, lambda: QueryStartedEvent.fromJson(json.loads(jevent.json())))
 
     def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
-        self.pylistener.onQueryProgress(QueryProgressEvent(progress_from(json.loads(jevent.json())["progress"])))
+        _call(
+            self.pylistener.onQueryProgress,
+            lambda: QueryProgressEvent(progress_from(json.loads(jevent.json())["progress"])),
+        )
 
     def onQueryIdle(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
-        self.pylistener.onQueryIdle(QueryIdleEvent.fromJson(json.loads(jevent.json())))
+        _call(self.pylistener.onQueryIdle, lambda: QueryIdleEvent.fromJson(json.loads(jevent.json())))
 
     def onQueryTerminated(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
-        self.pylistener.onQueryTerminated(QueryTerminatedEvent.fromJson(json.loads(jevent.json())))
+        _call(self.pylistener.onQueryTerminated, lambda: QueryTerminatedEvent.fromJson(json.loads(jevent.json())))
 
 
-_LISTENERS: Final[WeakKeyDictionary[SparkSession, SessionListener]] = WeakKeyDictionary()
-_FINDING: Final = threading.Lock()
-
-
-def _listener_of(spark: SparkSession) -> SessionListener:
-    with _FINDING:
-        return _LISTENERS.setdefault(spark, SessionListener(spark.streams))
+def _call(call: Callable[[Any], None], event: Callable[[], object]) -> None:
+    try:
+        call(event())
+    except Exception:
+        _log.exception("a listener failed on a query's event")
 
 
 @dataclass(frozen=True, slots=True)
 class EventListener:
-    """The subscription of a listener to the session's `SessionListener`."""
+    """The subscription of a listener to a classic session, by Spark's events."""
 
-    _session: SessionListener
+    _spark: SparkSession
     _listener: StreamingQueryListener
+
+    def __post_init__(self) -> None:
+        self._spark.streams.addListener(self._listener)
 
     def follow(self, query: StreamingQuery) -> None:
         """Does nothing: Spark reports all queries."""
 
     def close(self) -> None:
-        self._session.remove(self._listener)
+        self._spark.streams.removeListener(self._listener)
 
 
 @dataclass(slots=True)
@@ -196,8 +158,7 @@ class PollingListener:
         pause_ms: int = INQUIRY_PAUSE_MS,
         idle_ms: int = QUERY_IDLE_MS,
     ) -> None:
-        if not HAS_LIMITS:  # such a client has no JSON of the offsets
-            raise SparkMismatch(installed=INSTALLED, works="4.2 or newer in a Spark Connect client")
+        older_releases.check_polling()
         self._spark, self._listener = spark, listener
         self._pause_s, self._idle_s = pause_ms / 1000, idle_ms / 1000
         self._runs: Final[dict[str, _Run]] = {}
@@ -236,7 +197,7 @@ class PollingListener:
         for run in ended:
             self._check(run)
             over = QueryTerminatedEvent(UUID(run.query.id), UUID(run.query.runId), None, None)
-            self._call(self._listener.onQueryTerminated, over)
+            self._pass(self._listener.onQueryTerminated, over)
         for run in running:
             self._check(run)
 
@@ -245,16 +206,39 @@ class PollingListener:
         now = time.monotonic()
         if progress is not None and (progress.batchId, progress.timestamp) != run.reported:
             run.reported, run.reported_at = (progress.batchId, progress.timestamp), now
-            self._call(self._listener.onQueryProgress, QueryProgressEvent(progress))
+            self._pass(self._listener.onQueryProgress, QueryProgressEvent(progress))
         elif now - run.reported_at > self._idle_s:
             run.reported_at = now
-            idle = QueryIdleEvent(UUID(run.query.id), UUID(run.query.runId), "")
-            self._call(self._listener.onQueryIdle, idle)
+            self._pass(self._listener.onQueryIdle, QueryIdleEvent(UUID(run.query.id), UUID(run.query.runId), ""))
 
-    def _call(self, call: Callable[[Any], None], event: object) -> None:
-        if self._closed.is_set():
-            return
-        try:
-            call(event)
-        except Exception:
-            _log.exception(_LISTENER_FAILED)
+    def _pass(self, call: Callable[[Any], None], event: object) -> None:
+        if not self._closed.is_set():
+            _call(call, lambda: event)
+
+
+def progress_from(report: dict[str, Any]) -> StreamingQueryProgress:
+    """Parses a batch's report from Spark's JSON. Spark omits a rate that is not a number: it is NaN here."""
+    for source in report["sources"]:
+        source.setdefault("inputRowsPerSecond", math.nan)
+        source.setdefault("processedRowsPerSecond", math.nan)
+        older_releases.make_offsets_text(source)
+    return StreamingQueryProgress.fromJson(report)
+
+
+def epoch_ms(text: str) -> int:
+    """Parses Spark's form of a time; returns epoch milliseconds."""
+    cycles = 0
+    if text.startswith("+"):  # a year of more than four digits, which no datetime has; the calendar repeats
+        year, rest = text[1:].split("-", 1)
+        cycles = int(year) // CYCLE_YEARS - 1
+        text = f"{int(year) - cycles * CYCLE_YEARS:04}-{rest}"
+    return milliseconds("a time of Spark", datetime.fromisoformat(text)) + cycles * CYCLE_MS
+
+
+def watermark_of(progress: StreamingQueryProgress) -> int | None:
+    """Returns the watermark of a batch; None while there is none (for Spark that is 1970)."""
+    text = progress.eventTime.get("watermark")
+    time = 0 if text is None else epoch_ms(text)
+    if time == END_OF_TIME_MS - 1:  # less the delay that a mark row may have
+        return END_OF_TIME_MS
+    return time if time > 0 else None

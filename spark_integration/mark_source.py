@@ -1,7 +1,7 @@
 """The data source `strandline-marks`: only mark rows, for a query that reads its events from another source.
 
 The marks must stay behind the events. When a batch is finished, a listener reports the query's positions to a reader
-group of the controller (`spark_integration.position_reporter`). This source yields the lower bound of its stream in
+group of the controller (`spark_integration.reports`). This source yields the lower bound of its stream in
 that group, or the group's watermark while the stream is idle, less `maxEventTimeLag`. So it is one batch late and never
 early.
 
@@ -38,8 +38,8 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
-from spark_integration.group_reports import GroupFollower, followed
 from spark_integration.offsets import END_OF_TIME_MS, WRITERS_NAMED, MarkOffset, begun, check_key, later
+from spark_integration.older_releases import SupportsTriggerAvailableNow
 from spark_integration.options import (
     BACKLOG_THRESHOLD,
     StreamAccess,
@@ -50,7 +50,7 @@ from spark_integration.options import (
     required,
 )
 from spark_integration.passed_marks import PassedMarks
-from spark_integration.releases import SupportsTriggerAvailableNow
+from spark_integration.reports import GroupFollower, followed
 from spark_integration.rows import MARK, column_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, ControllerWindows
 from strandline.client.backoff import backoff_ms

@@ -22,12 +22,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
+from spark_integration import older_releases
 from spark_integration.errors import InvalidOffset
+from spark_integration.listener import ReportListener, watermark_of
 from spark_integration.offsets import SourceOffset, offset_of
-from spark_integration.progress import watermark_of
-from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, INSTALLED
 from strandline.core.incomplete import names, text_of
 from strandline.core.time_units import SECONDS_END, unit_of
 from strandline.paced_log import WARNINGS_PAUSE_MS
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
-        QueryStartedEvent,
         QueryTerminatedEvent,
         SourceProgress,
         StreamingQueryProgress,
@@ -89,7 +86,7 @@ class _Late:
     logged_at: float | None = None
 
 
-class MarkWatch(StreamingQueryListener):
+class MarkWatch(ReportListener):
     """Logs a warning, once for each run of a query, if a mark row did not arrive at `exact_watermark`, if no event of a
     batch has an event time, at the first event without one, and at the first with a time in another unit than the marks
     have. For late events, also of attached sources, it logs one at once, and then one a minute, with their number. On
@@ -102,16 +99,11 @@ class MarkWatch(StreamingQueryListener):
     is a missing mark certainly lost.
     """
 
-    def __init__(self, *, has_limits: bool = HAS_LIMITS, now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, *, has_limits: bool = older_releases.HAS_LIMITS, now: Callable[[], float] = monotonic) -> None:
         self._now = now
         self._runs: dict[str, _Run] = {}
-        self._closes_all = has_limits  # then Spark ends no `availableNow` run early
+        self._open_windows = older_releases.OpenWindows(has_limits=has_limits)
         self._warned: set[tuple[str, str]] = set()  # current runs, and of what in each
-        self._marks: dict[str, dict[str, int]] = {}  # the last mark of each observation, by current run
-        self._to_close: dict[str, str] = {}  # current runs that have windows to close, and what they are called
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        """Does nothing: there is no batch yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         progress = event.progress
@@ -135,8 +127,7 @@ class MarkWatch(StreamingQueryListener):
         run = self._runs.setdefault(str(progress.runId), _Run(progress.name or str(progress.id)))
         self._check_rows(progress, run)
         self._check_late(progress, run)
-        if not self._closes_all:
-            self._check_open_windows(progress)
+        self._open_windows.see(progress, arrived_marks(progress), watermark_of(progress))
 
     def _check_rows(self, progress: StreamingQueryProgress, run: _Run) -> None:
         """Logs the first event without an event time, and the first with one in another unit than the marks have."""
@@ -215,15 +206,6 @@ class MarkWatch(StreamingQueryListener):
             self._warned.add(run)
             _log.warning("query %s: %s", progress.name or progress.id, text)
 
-    def _check_open_windows(self, progress: StreamingQueryProgress) -> None:
-        """Records whether the last batch brought a watermark by which windows are still to be closed."""
-        marks = self._marks.setdefault(str(progress.runId), {})
-        marks |= {name: mark for name, mark in arrived_marks(progress).items() if mark is not None}
-        if marks and progress.stateOperators and min(marks.values()) - 1 > (watermark_of(progress) or 0):
-            self._to_close[str(progress.runId)] = progress.name or str(progress.id)
-        else:
-            self._to_close.pop(str(progress.runId), None)
-
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
         """Logs once that a window which ends at the mark is still open."""
         run = self._runs.get(str(event.runId))
@@ -240,7 +222,6 @@ class MarkWatch(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         ended = str(event.runId)
-        self._marks.pop(ended, None)
         run = self._runs.pop(ended, None)
         for late in [] if run is None else run.late.values():
             if run is not None and late.rows:
@@ -252,15 +233,7 @@ class MarkWatch(StreamingQueryListener):
                 "advises: the last windows would never close",
                 run.query,
             )
-        query = self._to_close.pop(ended, None)
-        if query is not None and event.exception is None:
-            _log.warning(
-                "query %s: the run ended before its last windows were closed, which come with the next run: so Spark "
-                "%s ends an availableNow run, unless %s is true",
-                query,
-                INSTALLED,
-                AVAILABLE_NOW,
-            )
+        self._open_windows.end(event)
         self._warned = {run for run in self._warned if run[0] != ended}
 
 

@@ -10,9 +10,9 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
+from spark_integration import older_releases
 from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOption
-from spark_integration.releases import HAS_LIMITS, INSTALLED
 from strandline.client.addresses import check_addresses
 from strandline.core.incomplete import OnIncomplete
 from strandline.errors import InvalidConfig
@@ -54,7 +54,6 @@ OPTIONS: Final = {
     "controllerWaitMs": "how long a job waits for a controller, or the end of a log, that it cannot reach",
 }
 KNOWN: Final = tuple(OPTIONS)
-LIMITS: Final = ("maxRowsPerBatch", "maxRowsPerBacklogBatch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,7 @@ class SourceOptions:
                 meant = [known[each] for each in get_close_matches(name, known, n=1)]
                 wanted = f"there is no such option: {f'did you mean {meant[0]}? ' if meant else ''}Known are"
                 raise InvalidOption(name=name, value=value, wanted=f"{wanted} {', '.join(KNOWN)}, and {KAFKA_PREFIX}…")
-        check_limits(options, has_limits=HAS_LIMITS)
+        older_releases.check_limits(options)
         large = whole(options, "maxRowsPerBacklogBatch")
         return cls(
             access=StreamAccess.parse(options, environment),
@@ -187,19 +186,6 @@ class SourceOptions:
             max_event_time_lag_ms=duration(options, "maxEventTimeLag"),
             on_incomplete=on_incomplete(options),
         )
-
-
-def check_limits(options: Mapping[str, str], *, has_limits: bool) -> None:
-    """Raises InvalidOption for a limit that Spark cannot pass on. An `availableNow` run would end after one such batch,
-    because before 4.2 it is a single batch."""
-    for name in LIMITS:
-        if not has_limits and name.lower() in options:
-            raise InvalidOption(
-                name=name,
-                value=options[name.lower()],
-                wanted=f"leave it out, or install Spark 4.2 or newer; with Spark {INSTALLED}, which is installed, a "
-                "Python source cannot limit its batches",
-            )
 
 
 def _token(options: Mapping[str, str], environment: Mapping[str, str]) -> str | None:

@@ -14,14 +14,11 @@ from contextlib import ExitStack
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 from spark_integration.errors import InvalidOption, WrongColumn
-from spark_integration.listener import is_classic, listen
+from spark_integration.listener import ReportListener, is_classic, listen, watermark_of
 from spark_integration.offsets import END_OF_TIME_MS, begun
 from spark_integration.options import StreamAccess, controller_text, location_of
-from spark_integration.progress import watermark_of
-from spark_integration.report_sender import REPORT_PAUSE_MS, ReportSender
+from spark_integration.reports import REPORT_PAUSE_MS, ReportSender
 from strandline.errors import StrandlineError, StreamSealed, TimeWentBack, says_nothing_changed
 from strandline.logs import Event, Memo
 from strandline.names import check_name
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
         StreamingQueryProgress,
     )
     from pyspark.sql.streaming.query import StreamingQuery
@@ -93,7 +88,7 @@ class LogSink:
             self._open = None
 
 
-class OutputNotes(StreamingQueryListener):
+class OutputNotes(ReportListener):
     """Notes the time of a job's output stream: after each batch, the job's watermark at the end of the output log.
 
     Create it before the query starts, since it registers as a writer of the output stream; then `follow` the query:
@@ -186,9 +181,6 @@ class OutputNotes(StreamingQueryListener):
         """Stops noting. Call it before the session stops."""
         self._opened.close()
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        """Does nothing: the first batch has the watermark."""
-
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         self.handle_progress(event.progress)
 
@@ -196,9 +188,6 @@ class OutputNotes(StreamingQueryListener):
         """Repeats the last note, so that the controller does not time out the idle job."""
         if str(event.id) == self._followed and self._noted is not None and not self._ended:
             self._outbox.put("idle", self._repeat)
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        """Does nothing: the output stream's time waits for the job."""
 
     def handle_progress(self, progress: StreamingQueryProgress) -> None:
         """Notes the watermark of a finished batch: all later output is younger."""

@@ -1,20 +1,14 @@
-"""Which releases of Spark this package works with, and what they lack.
-
-Since Spark 4.2 a Python source is told where its next batch begins and how large it may be, and it can prepare an
-`availableNow` run. The types for this come from here. Spark 4.0 and 4.1 have neither the types nor the calls.
-"""
+"""Which releases of Spark this package works with."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark import version as pyspark_version
 
 from spark_integration.errors import SparkMismatch
 
 WORKS: Final = "4.0 or newer, below 5"
-AVAILABLE_NOW: Final = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"  # Spark's setting for older sources
 
 
 def release(version: str) -> tuple[int, int]:
@@ -26,36 +20,4 @@ def release(version: str) -> tuple[int, int]:
 
 
 INSTALLED: Final = pyspark_version.__version__
-HAS_LIMITS: Final = release(INSTALLED) >= (4, 2)
-REPLACES_FOUND: Final = release(INSTALLED) >= (4, 1)  # a session may register a source that was found by its name
-
-if TYPE_CHECKING or HAS_LIMITS:
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable as ReadAllAvailable,
-    )
-    from pyspark.sql.streaming.datasource import (
-        ReadLimit as ReadLimit,
-    )
-    from pyspark.sql.streaming.datasource import (
-        ReadMaxRows as ReadMaxRows,
-    )
-    from pyspark.sql.streaming.datasource import (
-        SupportsTriggerAvailableNow as SupportsTriggerAvailableNow,
-    )
-else:
-
-    class ReadLimit:
-        """What a batch may have."""
-
-    @dataclass(frozen=True)
-    class ReadAllAvailable(ReadLimit):
-        """Everything."""
-
-    @dataclass(frozen=True)
-    class ReadMaxRows(ReadLimit):
-        """That many rows."""
-
-        max_rows: int
-
-    class SupportsTriggerAvailableNow:
-        """Spark does not look for it."""
+RELEASE: Final = release(INSTALLED)

@@ -24,12 +24,12 @@ from pyspark.sql.types import StructType
 
 from spark_integration.batches import gather, plan_end, split
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
-from spark_integration.group_reports import GroupFollower, followed
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, check_key, later
+from spark_integration.older_releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow, fit
 from spark_integration.options import SourceOptions
 from spark_integration.passed_marks import PassedMarks
 from spark_integration.read_ranges import begin, find_range
-from spark_integration.releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from spark_integration.reports import GroupFollower, followed
 from spark_integration.rows import SCHEMA, ReadPartition, SegmentRange, read_partition, status_of
 from spark_integration.window_calls import WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS, ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
@@ -74,7 +74,7 @@ class StrandlineSource(DataSource):
         return StrandlineReader(self._settings)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        return StrandlineStreamReader(self._settings, self.strategies)
+        return fit(StrandlineStreamReader(self._settings, self.strategies))
 
 
 class StrandlineReader(DataSourceReader):
@@ -114,8 +114,6 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._strategies = strategies
         self._target: SourceOffset | None = None  # set for availableNow: where to stop
         self._read: Positions | None = None  # the group's positions when its watermark was last followed
-        self._last: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark planned last
-        self._shown: dict[str, Any] | None = None  # before 4.2: where the batch ended that Spark read last
         self._log_checked_at = 0.0  # or when the last batch was planned
         self._log_is_short = False  # and named
 
@@ -141,23 +139,15 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         # Spark calls this once, and an operator may set the group's threshold later.
         return ReadMaxRows(usual if options.group is None else max(usual, options.max_rows_per_backlog_batch))
 
-    def latestOffset(  # noqa: N802  # Spark's name
-        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
-    ) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Returns the end of the next batch, or `start` if neither data nor the mark moved since this run's last batch.
 
-        Spark calls it when the batch that ended at `start` is finished, so it also reports `start` to the group. Before
-        4.2 Spark gives neither `start` nor `limit`. The batch then begins where the last one ended, and has no limit.
-        For an `availableNow` run Spark then asks before it shows where the query stands, and again before it reads.
+        Spark calls it when the batch that ended at `start` is finished, so it also reports `start` to the group.
         """
-        if start is None:
-            self._last = self._end_of_batch(self._last or self.initialOffset(), self._shown, ReadAllAvailable())
-            return self._last
-        return self._end_of_batch(start, start, limit)
+        return self.end_of_batch(start, start, limit)
 
-    def _end_of_batch(
-        self, start: dict[str, Any], processed: dict[str, Any] | None, limit: ReadLimit | None
-    ) -> dict[str, Any]:
+    def end_of_batch(self, start: dict[str, Any], processed: dict[str, Any] | None, limit: ReadLimit) -> dict[str, Any]:
+        """The same, where what is processed may be another offset."""
         begin, key = SourceOffset.from_json(start), self._options.access.time_key
         check_key(begin, key)
         settled = {} if processed is None else SourceOffset.from_json(processed).positions
@@ -211,8 +201,6 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target = SourceOffset(planned, self._bound(planned, None)[0])
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        self._last = self._last or end  # before 4.2 a query that starts again shows its last batch here first
-        self._shown = end
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
         if begin == until:
             return []
@@ -325,7 +313,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def _backlog(self) -> bool:
         return self._behind or AnyBacklog((self._by_size, *self._strategies)).backlog
 
-    def _rows(self, limit: ReadLimit | None, backlog: bool) -> int | None:
+    def _rows(self, limit: ReadLimit, backlog: bool) -> int | None:
         """Returns the row limit of the next batch: Spark's, or a smaller one if the job is not in backlog."""
         asked, usual = _budget(limit), self._options.max_rows_per_batch
         if asked is None or usual is None or backlog:
@@ -362,7 +350,7 @@ def _moved(begin: SourceOffset, planned: Mapping[str, int]) -> bool:
     return any(offset != begin.position(segment) for segment, offset in planned.items())
 
 
-def _budget(limit: ReadLimit | None) -> int | None:
+def _budget(limit: ReadLimit) -> int | None:
     match limit:
         case ReadAllAvailable():
             return None

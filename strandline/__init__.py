@@ -16,6 +16,52 @@ Each name is imported when it is first used. The packages `writer_client`, `read
 the same names by subject; what needs an extra that is not installed says which.
 """
 
-from strandline.lazy_names import public_names
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__ = public_names(__name__)
+from strandline import extras
+
+if TYPE_CHECKING:  # what editors and type checkers see
+    from reader_client import *
+    from spark_integration import *
+    from strandline.core.backlog import BacklogDetector as BacklogDetector
+    from strandline.core.backlog import CallableStrategy as CallableStrategy
+    from strandline.logs.kafka import KafkaLog as KafkaLog
+    from strandline.logs.kafka_reader import KafkaLogReader as KafkaLogReader
+    from strandline.logs.sqlite import SqliteLog as SqliteLog
+    from strandline.logs.sqlite_reader import SqliteLogReader as SqliteLogReader
+    from strandline.version import __version__ as __version__
+    from writer_client import *
+else:
+    _SPARK = (
+        "FilePositions", "LogSink", "MarkWatch", "OutputNotes", "StrandlineSource", "attach", "detach",
+        "exact_watermark", "prepare", "read_between", "read_events", "read_range", "register",
+    )  # fmt: skip
+    # A name is looked for in these, which need no extra.
+    _CLIENTS = ("writer_client", "reader_client")
+    # Where the others are.
+    _HOMES = {
+        "BacklogDetector": "strandline.core.backlog",
+        "CallableStrategy": "strandline.core.backlog",
+        "KafkaLog": "strandline.logs.kafka",
+        "KafkaLogReader": "strandline.logs.kafka_reader",
+        "SqliteLog": "strandline.logs.sqlite",
+        "SqliteLogReader": "strandline.logs.sqlite_reader",
+        "__version__": "strandline.version",
+        **dict.fromkeys(_SPARK, "spark_integration"),
+    }
+
+    def __getattr__(name: str) -> object:
+        if name == "__all__":
+            clients = (each for client in _CLIENTS for each in import_module(client).__all__)
+            return sorted({*clients, *_HOMES} - {"__version__"})
+        home = _HOMES.get(name)
+        if home is None and not name.startswith("_"):
+            home = next((client for client in _CLIENTS if name in import_module(client).__all__), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = extras.load(home, name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -3,8 +3,8 @@
     .venv/bin/python -m tools.versions 4.0.5 4.1.4
 
 Each Spark gets an environment of its own in .versions: it has its own pyspark, and everything else from .venv. The
-first time this downloads 450 MB for each of them. Without versions as arguments it runs all of `SPARKS`, and the Spark
-of .venv.
+first time this downloads 450 MB for each of them. Without versions as arguments it runs all of `SPARKS` but that of
+.venv, on which `make test` and `make full` run these tests.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> int:
     given = parse(sys.argv[1:])
     results = {}
     for spark in given.sparks:
-        python = environment(spark) if spark in SPARKS else Path(sys.executable)
+        python = Path(sys.executable) if spark == version("pyspark") else environment(spark)
         if not given.set_up_only:
             results[spark] = tried(python, spark)
     for line in table(results) if results else []:
@@ -73,13 +73,14 @@ def main() -> int:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """What to run: `sparks`, by version, and `set_up_only`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    known = list(dict.fromkeys([*SPARKS, version("pyspark")]))
-    parser.add_argument("sparks", nargs="*", metavar="SPARK", help=f"{', '.join(known)}; all of them unless given")
+    ours = version("pyspark")
+    others, known = [spark for spark in SPARKS if spark != ours], list(dict.fromkeys([*SPARKS, ours]))
+    parser.add_argument("sparks", nargs="*", metavar="SPARK", help=f"{', '.join(known)}; all but {ours} unless given")
     parser.add_argument("--set-up-only", action="store_true", help="make the environments, and run nothing")
     given = parser.parse_args(arguments)
     if unknown := set(given.sparks) - set(known):
         parser.error(f"there is no Spark {', '.join(sorted(unknown))} here: give {', '.join(known)}")
-    given.sparks = given.sparks or known
+    given.sparks = given.sparks or others
     return given
 
 
@@ -103,7 +104,7 @@ def environment(spark: str) -> Path:
 
 
 def tried(python: Path, spark: str) -> dict[str, tuple[int, int]]:
-    """Runs the tests; for each road, how many passed and how many did not."""
+    """Runs the tests; for each path, how many passed and how many did not."""
     report = VERSIONS / f"{spark}.xml"
     VERSIONS.mkdir(exist_ok=True)
     report.unlink(missing_ok=True)
@@ -121,7 +122,7 @@ def tried(python: Path, spark: str) -> dict[str, tuple[int, int]]:
 
 
 def results_of(report: str) -> dict[str, tuple[int, int]]:
-    """Reads pytest's report: for each road, how many passed and how many did not. A skipped test did not pass."""
+    """Reads pytest's report: for each path, how many passed and how many did not. A skipped test did not pass."""
     passed, bad = Counter[str](), Counter[str]()
     for case in ElementTree.fromstring(report).iter("testcase"):
         file = case.get("classname", "").split(".")[2]

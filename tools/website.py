@@ -149,15 +149,14 @@ def copy_folder(root: Path, source: Path, folder: Path) -> None:
 
 
 def public_names(root: Path, module: str) -> list[str]:
-    """The names in a package's stub, in order; where there is none, the classes."""
+    """The names that a package imports under their own name, to offer them, in order; where there is none, the
+    classes."""
     path = root.joinpath(*module.split("."))
-    stub = path / "__init__.pyi"
-    file = stub if stub.exists() else path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    tree = ast.parse(file.read_text())
-    if stub.exists():
-        names = [each.name for node in tree.body if isinstance(node, ast.ImportFrom) for each in node.names]
-        return sorted(name for name in names if not name.startswith("__"))
-    return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
+    lines = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    offered = sorted(each.name for line in lines for each in line.names if each.asname == each.name)
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    return [name for name in offered or classes if not name.startswith("_")]
 
 
 def navigation(root: Path) -> Nav:

@@ -7,6 +7,33 @@
 `BackgroundWriter` does not wait for answers, and `AsyncWriter` is for asyncio.
 """
 
-from strandline.lazy_names import public_names
+from strandline import extras
+from strandline.client.http import AsyncConnection as AsyncConnection
+from strandline.client.http import Connection as Connection
+from strandline.client.retry import Patience as Patience
+from strandline.core.changes import Registered as Registered
+from strandline.logs import Event as Event
+from strandline.logs import Log as Log
+from strandline.logs.errors import TransactionUnderWay as TransactionUnderWay
+from strandline.version import __version__ as __version__
+from strandline.wire.streams import NoteAnswer as NoteAnswer
+from writer_client.automatic_notes import AutomaticTime as AutomaticTime
+from writer_client.background_writer import BackgroundWriter as BackgroundWriter
+from writer_client.errors import CommittedWithoutNote as CommittedWithoutNote
+from writer_client.errors import ManualNote as ManualNote
+from writer_client.errors import NewerBelow as NewerBelow
+from writer_client.errors import NoLog as NoLog
+from writer_client.errors import NotDrained as NotDrained
+from writer_client.errors import WriterClosed as WriterClosed
+from writer_client.reports import EventsLate as EventsLate
+from writer_client.reports import NoteLate as NoteLate
+from writer_client.reports import NoteRefused as NoteRefused
+from writer_client.reports import NotesMoving as NotesMoving
+from writer_client.reports import NotesStuck as NotesStuck
+from writer_client.reports import RegisteredLate as RegisteredLate
+from writer_client.reports import Status as Status
+from writer_client.sender import Background as Background
+from writer_client.writer import AsyncWriter as AsyncWriter
+from writer_client.writer import Writer as Writer
 
-__getattr__, __dir__ = public_names(__name__)
+extras.export(vars())

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration import exact_watermark, register
+from spark_integration.listener import epoch_ms, watermark_of
 from spark_integration.offsets import END_OF_TIME_MS
-from spark_integration.progress import epoch_ms, watermark_of
 from strandline.demo.processes import send
 from strandline.demo.world import WINDOW_MS
 

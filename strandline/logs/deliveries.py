@@ -9,21 +9,13 @@ This module only counts: it calls no client, and does not wait.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from strandline.logs import Event, Position
 
 FAILED_EVENTS_STORED: Final = 100_000  # until they are reported; more are only counted
-
-
-@dataclass(slots=True)
-class _Round:
-    """The events sent between two waits, and a position that was reached before those under way were sent."""
-
-    under_way: int = 0
-    after: Position = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -63,20 +55,19 @@ class Deliveries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._positions: Position = {}
-        self._round = _Round()
-        self._open = [self._round]  # the rounds with events under way, and always the newest
+        self._reached: dict[str, int] = {}  # by segment: how many events had been sent when its position was reached
+        self._under_way: dict[int, None] = {}  # the numbers of events, in the order in which they were sent
         self._failures = Failures()
         self._uncommitted: Position | None = None
         self.sent = 0  # events, in all
+        self.doubtful: dict[str, float] = {}  # segments that may have failed events, and until when
 
     def sending(self, event: Event | None = None) -> Delivery:
         """Counts an event as under way until its report comes."""
         with self._lock:
-            if not self._round.under_way:
-                self._round.after = dict(self._positions)
-            self._round.under_way += 1
             self.sent += 1
-            return Delivery(self, self._round, event)
+            self._under_way[self.sent] = None
+            return Delivery(self, self.sent, event)
 
     def positions(self) -> Position:
         """How far events are acknowledged and, in transactions, committed."""
@@ -85,33 +76,37 @@ class Deliveries:
 
     def wait(self) -> Callable[[], bool]:
         """Returns a function that says whether every event sent before this call has its report."""
-        with self._lock:
-            waited_for = [each for each in self._open if each.under_way]
-            self._round = _Round()
-            self._open = [*waited_for, self._round]
-        return lambda: all(not each.under_way for each in waited_for)
+        last = self.sent
+
+        def is_over() -> bool:
+            with self._lock:
+                return next(iter(self._under_way), last + 1) > last
+
+        return is_over
 
     def under_way(self) -> int:
-        with self._lock:
-            return sum(each.under_way for each in self._open)
+        return len(self._under_way)
 
-    def take_failures(self) -> Failures:
-        """The failures since the last call; from now on their events count as never sent."""
+    def take_failures(self, hidden_until: float | None = None) -> Failures:
+        """The failures since the last call; from now on their events count as never sent. With a time until which they
+        may be hidden, the segments in which they may be are `doubtful`."""
         with self._lock:
             taken, self._failures = self._failures, Failures()
+            if hidden_until is not None:
+                self.doubtful |= dict.fromkeys(taken.segments, hidden_until)
             return taken
 
-    def raise_to(self, position: Position) -> None:
-        """Counts everything below a position as acknowledged."""
+    def raise_to(self, position: Position, doubtful: Mapping[str, float]) -> None:
+        """Counts everything below a position as acknowledged, and these segments, unless they became so again, as no
+        longer doubtful."""
         with self._lock:
-            _raise(self._positions, position)
+            self._raise(position)
+            self.doubtful = {name: until for name, until in self.doubtful.items() if doubtful.get(name) != until}
 
     def forget(self) -> None:
         """Forgets how far events are acknowledged: they are no longer there, since the log was made anew."""
         with self._lock:
             self._positions.clear()
-            for each in self._open:
-                each.after.clear()
 
     # -- transactions ----------------------------------------------------------------------------------------
 
@@ -124,7 +119,7 @@ class Deliveries:
         """Counts the events of the transaction; returns the position behind them in each of their segments."""
         with self._lock:
             done, self._uncommitted = self._uncommitted or {}, None
-            _raise(self._positions, done)
+            self._raise(done)
             return done
 
     def abort(self) -> None:
@@ -132,8 +127,7 @@ class Deliveries:
         with self._lock:
             self._uncommitted = None
             self._failures = Failures()
-            self._round = _Round()
-            self._open = [self._round]
+            self._under_way.clear()
 
     @property
     def in_transaction(self) -> bool:
@@ -141,34 +135,33 @@ class Deliveries:
 
     # -- reports ---------------------------------------------------------------------------------------------
 
-    def _settle(
-        self, its_round: _Round, reached: Position, failure: tuple[str, Event | None, str | None] | None
-    ) -> None:
+    def _settle(self, number: int, reached: Position, failure: tuple[str, Event | None, str | None] | None) -> None:
         with self._lock:
             for segment, offset in reached.items():
-                if offset <= its_round.after.get(segment, 0):
-                    self._go_back(segment)
-            _raise(self._positions if self._uncommitted is None else self._uncommitted, reached)
+                if offset <= self._positions.get(segment, 0) and number > self._reached[segment]:
+                    del self._positions[segment]  # the log was made anew
+            if self._uncommitted is None:
+                self._raise(reached)
+            else:
+                self._uncommitted |= {name: max(end, self._uncommitted.get(name, 0)) for name, end in reached.items()}
             if failure is not None:
                 self._failures.add(*failure)
-            its_round.under_way -= 1
-            if not its_round.under_way and its_round is not self._round:
-                self._open = [each for each in self._open if each is not its_round]
+            self._under_way.pop(number, None)
 
-    def _go_back(self, segment: str) -> None:
-        del self._positions[segment]
-        for each in self._open:
-            each.after.pop(segment, None)
+    def _raise(self, position: Position) -> None:
+        for segment, offset in position.items():
+            if offset > self._positions.get(segment, 0):
+                self._positions[segment], self._reached[segment] = offset, self.sent
 
 
 class Delivery:
     """One event under way. Only its first report counts."""
 
-    __slots__ = ("_deliveries", "_event", "_round")
+    __slots__ = ("_deliveries", "_event", "_number")
 
-    def __init__(self, deliveries: Deliveries, its_round: _Round, event: Event | None) -> None:
+    def __init__(self, deliveries: Deliveries, number: int, event: Event | None) -> None:
         self._deliveries: Deliveries | None = deliveries
-        self._round = its_round
+        self._number = number
         self._event = event
 
     def acknowledged(self, segment: str, offset: int) -> None:
@@ -187,10 +180,4 @@ class Delivery:
     def _end(self, reached: Position, failure: tuple[str, Event | None, str | None] | None) -> None:
         deliveries, self._deliveries = self._deliveries, None
         if deliveries is not None:
-            deliveries._settle(self._round, reached, failure)
-
-
-def _raise(position: Position, to: Position) -> None:
-    for segment, offset in to.items():
-        if offset > position.get(segment, 0):
-            position[segment] = offset
+            deliveries._settle(self._number, reached, failure)

@@ -102,19 +102,10 @@ class KafkaLog:
         self._producer = producer
         self._topic = Topic(topic, producer.settings)
         self._deliveries = producer.deliveries(topic)
-        self._log = PacedLog("strandline")
-        self._transactional_id: str | None = producer.settings.get("transactional.id")
         self._identity: str | None = None  # of the topic, as of the last look at its ends
-        self._own_producer = False
         self.failures_raised = 0  # events whose failure one of the callers of `flush` got
-        self._commit_timeout_ms = KAFKA_COMMIT_MS
         self._partitions: frozenset[str] = frozenset()
-        self._lock = threading.RLock()  # appends and transactions take turns
-        self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
-        self._transacting = False  # within a transaction of this log's own
         self._open = OpenTransactions()
-        self._doubtful: dict[str, float] = {}  # segments in which failed events may be, hidden until then
-        self._doubt = threading.Lock()
         self._origin = OwningProcess(f"the log object for {self._topic.path}")
 
     @classmethod
@@ -140,12 +131,10 @@ class KafkaLog:
         longest = str(given.get("transaction.timeout.ms", ""))
         if longest.isdecimal() and "socket.timeout.ms" not in (settings or {}):
             given["socket.timeout.ms"] = min(int(longest), KAFKA_SOCKET_MS)  # librdkafka takes no more
-        log = cls(TrackedProducer(given), topic)
-        log._own_producer = True
+        producer = TrackedProducer(given)
+        log = cls(producer, topic)
         log._known_partitions()
-        if transactional_id is not None:
-            log._initialize()  # before any other call: from here on no older producer with this id can append
-        log._commit_timeout_ms = commit_timeout_ms
+        producer.serve(log._topic, commit_timeout_ms)
         return log
 
     # -- the Log protocol --------------------------------------------------------------------------------------
@@ -160,27 +149,21 @@ class KafkaLog:
         rows = self._checked(events)
         if not rows:
             return {}
-        with self._lock:
-            if self._transactional_id is not None:
-                return self._transact(rows, None)
-            self._send(rows)
-            self._producer.poll(0)
-            return {}
+        if self._producer.transactional_id is not None:
+            return self._producer.transact(self._topic, rows, None)
+        self._producer.send(self._topic, rows)
+        self._producer.poll(0)
+        return {}
 
     def flush(self) -> Position:
         """Waits for the reports of the events sent so far, at most about `delivery.timeout.ms`. Raises NotAcknowledged
         for failed events, once. Events of an open transaction count with its commit, which waits for them."""
         self._origin.check()
-        if self._transactional_id is not None:
-            with self._lock:
-                self._settle()
-                if self._deliveries.in_transaction:
-                    return self.positions()  # everything before it was committed or aborted
-        self._wait()
-        self._raise_failures()
-        if self._doubtful:
-            self._pass_doubtful()
-        return self.positions()
+        try:
+            return self._producer.settle(self._topic)
+        except NotAcknowledged as error:
+            self.failures_raised += error.count
+            raise
 
     def positions(self) -> Position:
         self._origin.check()
@@ -194,12 +177,11 @@ class KafkaLog:
     @property
     def is_written_beside(self) -> bool:
         """Whether the program has the producer, so that it also sends events without the writer."""
-        return not self._own_producer
+        return not self._producer.is_ours
 
     def in_transaction(self, besides: Transaction | None = None) -> bool:
         """See `Log.in_transaction`. A transaction that the owner of the producer has begun counts too."""
-        own = self._deliveries.in_transaction and not self._transacting and self._unsettled is None
-        return own or self._open.has_others(besides)
+        return self._producer.is_in_programs_transaction or self._open.has_others(besides)
 
     def end_offsets(self) -> Position:
         """The high watermark of each partition, one after the other: Kafka has no common moment for all of them. Waits
@@ -218,29 +200,22 @@ class KafkaLog:
     def begin(self) -> Transaction:
         """A transaction. Its events wait in memory, so that it makes no reader wait before its commit."""
         self._origin.check()
-        if self._transactional_id is None:
+        if self._producer.transactional_id is None:
             raise InvalidSetting(name="transactional.id", value=None, wanted="transactions need one")
-        transaction = KafkaTransaction(self)
+        transaction = KafkaTransaction(self._producer, self._topic, self._checked)
         self._open.add(transaction)
         return transaction
 
     def memo(self, name: str) -> str | None:
         """The last memo of a name. Kafka keeps it for `offsets.retention.minutes` (a week) after the last commit with a
         memo. Without a transactional id there are no commits, and so no memos."""
-        if self._transactional_id is None:
-            return None
-        return self._topic.memo(MEMO_GROUP + name)
+        return None if self._producer.transactional_id is None else self._topic.memo(MEMO_GROUP + name)
 
     def close(self) -> None:
         """Waits a few seconds for events under way, and then gives them up. A producer given by the caller stays
         open."""
-        if not self._origin.is_here:
-            return  # the parent still uses it
-        with suppress(KafkaException):  # a fenced producer raises here, with nothing under way
-            self._producer.flush(KAFKA_CLOSE_MS / 1000)
-            # Older releases of the client close it when it is garbage-collected.
-            if self._own_producer and self._unsettled is None and hasattr(self._producer, "close"):
-                self._producer.close()
+        if self._origin.is_here:  # else the parent still uses it
+            self._producer.finish()
 
     def __enter__(self) -> Self:
         return self
@@ -249,8 +224,6 @@ class KafkaLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    # -- sending -----------------------------------------------------------------------------------------------
 
     def _checked(self, events: Iterable[Event]) -> list[Event]:
         rows = list(events)
@@ -265,229 +238,22 @@ class KafkaLog:
     def _known_partitions(self) -> frozenset[str]:
         """The present partitions. On return the producer knows them too."""
         numbers = self._topic.partitions()
-        self._wait_until_producer_knows(max(numbers))
+        self._producer.learn(self._topic, max(numbers))
         self._partitions = frozenset(map(str, numbers))
         return self._partitions
-
-    def _wait_until_producer_knows(self, partition: int) -> None:
-        """Makes the producer ask for partitions until it knows this one. It refuses an unknown partition, and asks by
-        itself only every few minutes; the broker that it asks may not know a new one at first."""
-        deadline = time.monotonic() + KAFKA_ASK_MS / 1000
-        while True:
-            try:
-                listed = self._producer.list_topics(topic=self._topic.name, timeout=KAFKA_ATTEMPT_MS / 1000)
-                found = listed.topics[self._topic.name]
-                if partition in found.partitions:
-                    return
-                reason = f"its partition {partition} is not known to the producer's broker"
-            except KafkaException as error:
-                reason = error.args[0].str()
-            if time.monotonic() > deadline:
-                raise LogUnavailable(path=self._topic.path, reason=reason)
-            time.sleep(KAFKA_PAUSE_MS / 1000)
-
-    def _send(self, events: Sequence[Event]) -> None:
-        for number, event in enumerate(events):
-            try:
-                self._send_one(event)
-            except BufferError:
-                self._fail(events[number:], "the producer's queue stayed full")
-                return
-            except KafkaException as error:
-                reason = error.args[0].str()
-                if error.args[0].code() == KafkaError._FATAL and self._transactional_id is None:
-                    if self._own_producer:
-                        self._producer.renew()
-                    else:
-                        reason += "; this producer has ended, make a new one"
-                self._fail(events[number:], reason)
-                return
-
-    def _send_one(self, event: Event) -> None:
-        deadline = None
-        while True:
-            try:
-                self._producer.send(self._topic.name, event)
-                return
-            except BufferError:
-                # Delivery reports make room: each event in the queue is acknowledged or fails in time.
-                deadline = deadline or time.monotonic() + KAFKA_DELIVERY_MS / 1000
-                if time.monotonic() > deadline:
-                    raise
-                self._producer.poll(KAFKA_STEP_MS / 1000)
-
-    def _fail(self, events: Sequence[Event], reason: str) -> None:
-        """Fails events that were not sent. The events before them are under way, so the append cannot raise."""
-        for event in events:
-            self._deliveries.sending(event).failed(reason)
-
-    def _wait(self) -> None:
-        is_over = self._deliveries.wait()
-        waiting = Waiting(self._log)
-        waiting.begins()
-        deadline = time.monotonic() + 2 * KAFKA_DELIVERY_MS / 1000
-        while not is_over():
-            try:
-                self._producer.flush(KAFKA_STEP_MS / 1000)
-            except KafkaException:  # a fenced producer: its events under way are reported as failed
-                self._producer.poll(KAFKA_STEP_MS / 1000)
-            if count := self._deliveries.under_way():
-                named = f"Kafka at {self._topic.servers}, topic {self._topic.name!r}"
-                waiting.goes_on(f"waiting for {named}: {count} events")
-            if time.monotonic() > deadline:
-                reason = f"{self._deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
-                raise LogUnavailable(path=self._topic.path, reason=reason)
-
-    def _raise_failures(self) -> None:
-        with self._doubt:
-            failures = self._deliveries.take_failures()
-            hidden_until = time.monotonic() + KAFKA_LAG_MS / 1000
-            self._doubtful |= dict.fromkeys(failures.segments, hidden_until)
-        if not failures:
-            return
-        self.failures_raised += failures.count
-        raise NotAcknowledged(
-            path=self._topic.path, count=failures.count, reason=failures.reason, events=tuple(failures.events)
-        )
-
-    def _pass_doubtful(self) -> None:
-        """Moves positions past failed events to the present end: an event may be in the log if only its report was
-        lost. Until they are there, the segments stay doubtful, for all threads."""
-        doubtful = dict(self._doubtful)
-        ends = self._topic.ends_for_notes(doubtful)
-        self._deliveries.raise_to({segment: end for segment, end in ends.items() if segment in doubtful})
-        with self._doubt:
-            self._doubtful = {name: until for name, until in self._doubtful.items() if doubtful.get(name) != until}
-
-    # -- transactions ------------------------------------------------------------------------------------------
-
-    def _transact(self, events: Sequence[Event], memo: Memo | None, *, again: bool = True) -> Position:
-        """Writes events and a memo in one transaction. After an error none are in the log, unless it `is_undecided`.
-
-        After a transaction with an event that Kafka refused, librdkafka fails the next one, so that is repeated once.
-        """
-        self._origin.check()
-        with self._lock:
-            self._settle()
-            if self._deliveries.in_transaction:
-                raise TransactionUnderWay(call="an append")
-            self._transacting = True
-            try:
-                self._call_producer(lambda _: self._producer.begin_transaction())
-                try:
-                    self._send(events)
-                    self._wait()
-                    failures = self._deliveries.take_failures()
-                    if failures:
-                        raise LogUnavailable(path=self._topic.path, reason=failures.reason)
-                    if memo is not None:
-                        self._keep(memo)
-                except Exception:
-                    self._abort()
-                    raise
-                except BaseException:  # an interrupt, which is not to wait until Kafka is back
-                    with suppress(StrandlineError):
-                        self._abort(KAFKA_INTERRUPTED_MS)
-                    raise
-                return self._commit()
-            except LogUnavailable as error:
-                if again and error.reason == PURGED:
-                    return self._transact(events, memo, again=False)
-                raise
-            finally:
-                self._transacting = False
-
-    def _keep(self, memo: Memo) -> None:
-        """Commits an offset within the transaction, with the memo as its metadata."""
-        with_text = TopicPartition(self._topic.name, 0, 0, memo.text)
-        consumer = Consumer({**QUIET, **connecting(self._producer.settings), "group.id": MEMO_GROUP + memo.name})
-        try:
-            group = consumer.consumer_group_metadata()
-            self._call_producer(self._producer.send_offsets_to_transaction, [with_text], group)
-        finally:
-            consumer.close()
-
-    def _commit(self) -> Position:
-        before = self.positions()
-        self._unsettled = self._commit
-        try:
-            self._producer_commits()
-        except LogUnavailable:
-            self._abort()
-            raise
-        self._unsettled = None
-        return {segment: offset for segment, offset in self.positions().items() if offset != before.get(segment)}
-
-    def _producer_commits(self) -> None:
-        try:
-            self._repeat_call(self._producer.commit_transaction)
-        except KafkaException as error:
-            unavailable = LogUnavailable(path=self._topic.path, reason=error.args[0].str())
-            # Kafka has no such transaction any more if it is in another state: it was aborted meanwhile.
-            if error.args[0].txn_requires_abort() or error.args[0].code() == KafkaError.INVALID_TXN_STATE:
-                raise unavailable from error
-            raise LogUndecided(path=self._topic.path, reason=unavailable.reason) from error
-
-    def _abort(self, within_ms: int | None = None) -> None:
-        self._unsettled = self._abort
-        try:
-            self._repeat_call(self._producer.abort_transaction, within_ms=within_ms)
-        except KafkaException as error:
-            if within_ms is not None or not (error.args[0].fatal() and self._own_producer):
-                raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
-            # Kafka has aborted it after `transaction.timeout.ms`, and the producer cannot go on.
-            self._producer.renew()
-            self._unsettled = self._has_ended  # unless that is done now: later it might fence a newer log object
-            self._initialize()
-        self._unsettled = None
-
-    def _initialize(self) -> None:
-        """Fences every older producer with this transactional id, and ends its transaction."""
-        self._call_producer(self._producer.init_transactions)
-
-    def _has_ended(self) -> None:
-        raise LogFenced(transactional_id=str(self._transactional_id))
-
-    @property
-    def is_undecided(self) -> bool:
-        """Whether it is not known yet if the last commit was carried out."""
-        return self._unsettled == self._commit
-
-    def _settle(self) -> None:
-        """Finishes the commit or abort of an earlier call whose outcome is not known."""
-        if self._unsettled is not None:
-            self._unsettled()
-
-    def _call_producer(self, call: Callable[..., Any], *given: Any) -> None:
-        """Calls the producer, and repeats the call while that may help. Raises LogFenced and LogUnavailable."""
-        try:
-            self._repeat_call(call, *given)
-        except KafkaException as error:
-            raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
-
-    def _repeat_call(self, call: Callable[..., Any], *given: Any, within_ms: int | None = None) -> None:
-        timeout_ms = self._commit_timeout_ms if within_ms is None else min(within_ms, self._commit_timeout_ms)
-        deadline = time.monotonic() + timeout_ms / 1000
-        while True:
-            try:
-                call(*given, min(KAFKA_ATTEMPT_MS, timeout_ms) / 1000)
-                return
-            except KafkaException as error:
-                if error.args[0].code() in FENCED:
-                    raise LogFenced(transactional_id=str(self._transactional_id)) from error
-                if not error.args[0].retriable() or time.monotonic() > deadline:
-                    raise
 
 
 class KafkaTransaction(BufferedTransaction):
     """Events that appear in the log all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
 
-    def __init__(self, log: KafkaLog) -> None:
+    def __init__(
+        self, producer: TrackedProducer, topic: Topic, checked: Callable[[Iterable[Event]], list[Event]]
+    ) -> None:
         def append(events: list[Event], memo: Memo | None) -> Position:
-            return log._transact(log._checked(events), memo) if events or memo is not None else {}
+            return producer.transact(topic, checked(events), memo) if events or memo is not None else {}
 
         super().__init__(append)
-        self._log = log
+        self._producer = producer
 
     def commit(self, memo: Memo | None = None) -> Position:
         """Makes all events durable, and soon visible: Kafka answers before every partition has the commit's marker.
@@ -498,7 +264,7 @@ class KafkaTransaction(BufferedTransaction):
         try:
             return super().commit(memo)
         except BaseException:
-            if self._log.is_undecided:
+            if self._producer.is_undecided:
                 self._end("committed, perhaps,")
             raise
 
@@ -518,14 +284,21 @@ class TrackedProducer:
         """
         self.settings = dict(settings)
         _check(self.settings)
+        self.transactional_id: str | None = self.settings.get("transactional.id")
+        self.is_ours = False  # then it serves one log alone, and may be renewed
         self._callback: Callback | None = self.settings.get("on_delivery")
         self._producer = client_of(Producer, _at_a_pace(self.settings)) if producer is None else producer
         self._origin = OwningProcess(f"a Kafka producer for {self.settings.get('bootstrap.servers', '')}")
         self._origin.keep(self._producer)
         self._deliveries: dict[str, Deliveries] = {}
         self._logs: dict[str, KafkaLog] = {}
+        self._waits = PacedLog("strandline")
+        self._commit_timeout_ms = KAFKA_COMMIT_MS
+        self._turn = threading.RLock()  # appends of logs and transactions take turns
         self._in_transaction = False
         self._ending: str | None = None  # the call that is to end the transaction
+        self._transacting = False  # within a transaction of a log
+        self._unsettled: Callable[[Topic], object] | None = None  # a log's commit or abort that was not answered
 
     def log(self, topic: str) -> KafkaLog:
         """A topic as the log of a Writer: the positions of notes come from what this producer has sent there."""
@@ -545,20 +318,25 @@ class TrackedProducer:
 
     def produce(self, topic: str, *given: Any, **named: Any) -> None:
         """Sends a message. It calls the caller's callback, in whichever argument it is given."""
-        self._origin.check()
         arguments = list(given)
         callback = named.pop("callback", None) or named.pop("on_delivery", None)
         for place in CALLBACK_PLACES:
             if len(arguments) > place and callable(arguments[place]):
                 callback, arguments[place] = callback or arguments[place], None
-        delivery = self.deliveries(topic).sending()
+        self._produce(topic, None, callback, arguments, named)
+
+    def _produce(
+        self, topic: str, event: Event | None, callback: Callback | None, given: list[Any], named: dict[str, Any]
+    ) -> None:
+        self._origin.check()
+        delivery = self.deliveries(topic).sending(event)
         report = partial(_report, delivery, callback or self._callback)
-        if len(arguments) > CALLBACK_PLACES[0]:
-            arguments[CALLBACK_PLACES[0]] = report
+        if len(given) > CALLBACK_PLACES[0]:
+            given[CALLBACK_PLACES[0]] = report
         else:
             named["on_delivery"] = report
         try:
-            self._producer.produce(topic, *arguments, **named)
+            self._producer.produce(topic, *given, **named)
         except BaseException:
             delivery.withdrawn()
             raise
@@ -592,21 +370,6 @@ class TrackedProducer:
                 delivery.withdrawn()
         return count
 
-    def send(self, topic: str, event: Event) -> None:
-        """Sends an event of a log. If it fails, its log gets the event back."""
-        self._origin.check()
-        delivery = self.deliveries(topic).sending(event)
-        partition = ANY_PARTITION if event.segment is None else int(event.segment)
-        report = partial(_report, delivery, self._callback)
-        try:
-            # By name: a SerializingProducer has the key before the value.
-            self._producer.produce(
-                topic=topic, value=event.value, key=event.key, partition=partition, on_delivery=report
-            )
-        except BaseException:
-            delivery.withdrawn()
-            raise
-
     def begin_transaction(self) -> None:
         self._origin.check()
         self._producer.begin_transaction()
@@ -617,13 +380,11 @@ class TrackedProducer:
     def commit_transaction(self, *timeout: float) -> None:
         """Commits. Events of the transaction count as acknowledged when this returns, and not before."""
         self._end_by("commit_transaction", timeout)
-        self._in_transaction = False
-        for each in list(self._deliveries.values()):
-            each.commit()
+        self._ended(Deliveries.commit)
 
     def abort_transaction(self, *timeout: float) -> None:
         self._end_by("abort_transaction", timeout)
-        self._aborted()
+        self._ended(Deliveries.abort)
 
     def _end_by(self, call: str, timeout: tuple[float, ...]) -> None:
         self._origin.check()
@@ -635,22 +396,10 @@ class TrackedProducer:
             if not (repeated and self._in_transaction and error.args[0].code() == KafkaError._STATE):
                 raise
 
-    def renew(self) -> None:
-        """Goes on with a new producer after a failure with which this one cannot. An open transaction is over."""
-        self._producer.purge()
-        deadline = time.monotonic() + KAFKA_CLOSE_MS / 1000
-        while len(self._producer) and time.monotonic() < deadline:  # until its events are reported as failed
-            with suppress(KafkaException):  # each call says again what happened
-                self._producer.poll(KAFKA_STEP_MS / 1000)
-        self._producer = client_of(Producer, _at_a_pace(self.settings))
-        self._origin.keep(self._producer)
-        if "transactional.id" in self.settings:
-            self._aborted()
-
-    def _aborted(self) -> None:
+    def _ended(self, end: Callable[[Deliveries], object]) -> None:
         self._in_transaction = False
         for each in list(self._deliveries.values()):
-            each.abort()
+            end(each)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # a copy asks before __init__, when there is no producer
@@ -670,6 +419,250 @@ class TrackedProducer:
 
     def __bool__(self) -> bool:
         return True  # a producer is true with an empty queue too
+
+    # -- for logs: sending, and waiting --------------------------------------------------------------------------
+
+    def serve(self, topic: Topic, commit_timeout_ms: int) -> None:
+        """Becomes the producer of one log. Fences every older producer with this transactional id, and ends its
+        transaction: from here on none of them can append."""
+        self.is_ours = True
+        if self.transactional_id is not None:
+            self._call(topic, self._producer.init_transactions)
+        self._commit_timeout_ms = commit_timeout_ms
+
+    def learn(self, topic: Topic, partition: int) -> None:
+        """Asks for partitions until the client knows this one. It refuses an unknown partition, and asks by itself
+        only every few minutes; the broker that it asks may not know a new one at first."""
+        deadline = time.monotonic() + KAFKA_ASK_MS / 1000
+        while True:
+            try:
+                listed = self._producer.list_topics(topic=topic.name, timeout=KAFKA_ATTEMPT_MS / 1000)
+                if partition in listed.topics[topic.name].partitions:
+                    return
+                reason = f"its partition {partition} is not known to the producer's broker"
+            except KafkaException as error:
+                reason = error.args[0].str()
+            if time.monotonic() > deadline:
+                raise LogUnavailable(path=topic.path, reason=reason)
+            time.sleep(KAFKA_PAUSE_MS / 1000)
+
+    def send(self, topic: Topic, events: Sequence[Event]) -> None:
+        """Sends events of a log. Those that cannot be sent fail, and the log gets them back: the events before them are
+        under way, so this cannot raise."""
+        with self._turn:
+            for number, event in enumerate(events):
+                try:
+                    self._send_one(topic, event)
+                except (BufferError, KafkaException) as error:
+                    reason = self._reason_of(error)
+                    for each in events[number:]:
+                        self.deliveries(topic.name).sending(each).failed(reason)
+                    break
+
+    def _send_one(self, topic: Topic, event: Event) -> None:
+        deadline = time.monotonic() + KAFKA_DELIVERY_MS / 1000
+        # By name: a SerializingProducer has the key before the value.
+        partition = ANY_PARTITION if event.segment is None else int(event.segment)
+        named = {"value": event.value, "key": event.key, "partition": partition}
+        while True:
+            try:
+                self._produce(topic.name, event, None, [], named)
+                return
+            except BufferError:
+                # Delivery reports make room: each event in the queue is acknowledged or fails in time.
+                if time.monotonic() > deadline:
+                    raise
+                self._producer.poll(KAFKA_STEP_MS / 1000)
+
+    def _reason_of(self, error: BufferError | KafkaException) -> str:
+        """Why an event could not be sent. A producer of ours that can do nothing more is renewed."""
+        if isinstance(error, BufferError):
+            return "the producer's queue stayed full"
+        reason: str = error.args[0].str()
+        if error.args[0].code() == KafkaError._FATAL and self.transactional_id is None:
+            if not self.is_ours:
+                return f"{reason}; this producer has ended, make a new one"
+            self._renew()
+        return reason
+
+    def settle(self, topic: Topic) -> Position:
+        """Waits until every event of a topic that was sent before is acknowledged or has failed; returns how far they
+        are acknowledged. See `KafkaLog.flush`."""
+        deliveries = self.deliveries(topic.name)
+        if self.transactional_id is not None:
+            with self._turn:
+                self._settle(topic)
+                if self._in_transaction:
+                    return deliveries.positions()  # everything before it was committed or aborted
+        self._wait(topic)
+        failures = deliveries.take_failures(hidden_until=time.monotonic() + KAFKA_LAG_MS / 1000)
+        if failures:
+            raise NotAcknowledged(
+                path=topic.path, count=failures.count, reason=failures.reason, events=tuple(failures.events)
+            )
+        if deliveries.doubtful:
+            self._pass_doubtful(topic)
+        return deliveries.positions()
+
+    def _wait(self, topic: Topic) -> None:
+        deliveries = self.deliveries(topic.name)
+        is_over = deliveries.wait()
+        waiting = Waiting(self._waits)
+        waiting.begins()
+        deadline = time.monotonic() + 2 * KAFKA_DELIVERY_MS / 1000
+        while not is_over():
+            try:
+                self._producer.flush(KAFKA_STEP_MS / 1000)
+            except KafkaException:  # a fenced producer: its events under way are reported as failed
+                self._producer.poll(KAFKA_STEP_MS / 1000)
+            if count := deliveries.under_way():
+                waiting.goes_on(f"waiting for Kafka at {topic.servers}, topic {topic.name!r}: {count} events")
+            if time.monotonic() > deadline:
+                reason = f"{deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
+                raise LogUnavailable(path=topic.path, reason=reason)
+
+    def _pass_doubtful(self, topic: Topic) -> None:
+        """Moves positions past failed events to the present end: an event may be in the log if only its report was
+        lost. Until they are there, the segments stay doubtful, for all threads."""
+        deliveries = self.deliveries(topic.name)
+        doubtful = dict(deliveries.doubtful)
+        ends = topic.ends_for_notes(doubtful)
+        deliveries.raise_to({segment: end for segment, end in ends.items() if segment in doubtful}, doubtful)
+
+    def finish(self) -> None:
+        """Waits a few seconds for events under way, and then gives them up. Closes a producer of ours."""
+        with suppress(KafkaException):  # a fenced producer raises here, with nothing under way
+            self._producer.flush(KAFKA_CLOSE_MS / 1000)
+            # Older releases of the client close it when it is garbage-collected.
+            if self.is_ours and self._unsettled is None and hasattr(self._producer, "close"):
+                self._producer.close()
+
+    def _renew(self) -> None:
+        """Goes on with a new client after a failure with which this one cannot. An open transaction is over."""
+        self._producer.purge()
+        deadline = time.monotonic() + KAFKA_CLOSE_MS / 1000
+        while len(self._producer) and time.monotonic() < deadline:  # until its events are reported as failed
+            with suppress(KafkaException):  # each call says again what happened
+                self._producer.poll(KAFKA_STEP_MS / 1000)
+        self._producer = client_of(Producer, _at_a_pace(self.settings))
+        self._origin.keep(self._producer)
+        if self.transactional_id is not None:
+            self._ended(Deliveries.abort)
+
+    # -- for logs: transactions ----------------------------------------------------------------------------------
+
+    @property
+    def is_in_programs_transaction(self) -> bool:
+        """Whether the program has begun a transaction."""
+        return self._in_transaction and not self._transacting and self._unsettled is None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it is not known yet if the last commit was carried out."""
+        return self._unsettled == self._commit
+
+    def transact(self, topic: Topic, events: Sequence[Event], memo: Memo | None, *, again: bool = True) -> Position:
+        """Writes events and a memo in one transaction; returns the position behind them. After an error none are in the
+        log, unless it `is_undecided`.
+
+        After a transaction with an event that Kafka refused, librdkafka fails the next one, so that is repeated once.
+        """
+        self._origin.check()
+        with self._turn:
+            self._settle(topic)
+            if self._in_transaction:
+                raise TransactionUnderWay(call="an append")
+            self._transacting = True
+            try:
+                self._call(topic, lambda _: self.begin_transaction())
+                try:
+                    self._fill(topic, events, memo)
+                except Exception:
+                    self._abort(topic)
+                    raise
+                except BaseException:  # an interrupt, which is not to wait until Kafka is back
+                    with suppress(StrandlineError):
+                        self._abort(topic, KAFKA_INTERRUPTED_MS)
+                    raise
+                before = self.deliveries(topic.name).positions()
+                self._commit(topic)
+            except LogUnavailable as error:
+                if again and error.reason == PURGED:
+                    return self.transact(topic, events, memo, again=False)
+                raise
+            finally:
+                self._transacting = False
+            return dict(self.deliveries(topic.name).positions().items() - before.items())
+
+    def _fill(self, topic: Topic, events: Sequence[Event], memo: Memo | None) -> None:
+        """Puts events and a memo into the transaction, and waits for the events."""
+        self.send(topic, events)
+        self._wait(topic)
+        failures = self.deliveries(topic.name).take_failures()
+        if failures:
+            raise LogUnavailable(path=topic.path, reason=failures.reason)
+        if memo is not None:  # as the metadata of an offset, which is committed with the events
+            with_text = TopicPartition(topic.name, 0, 0, memo.text)
+            consumer = Consumer({**QUIET, **connecting(self.settings), "group.id": MEMO_GROUP + memo.name})
+            try:
+                group = consumer.consumer_group_metadata()
+                self._call(topic, self._producer.send_offsets_to_transaction, [with_text], group)
+            finally:
+                consumer.close()
+
+    def _commit(self, topic: Topic) -> None:
+        self._unsettled = self._commit
+        try:
+            self._repeat(self.commit_transaction)
+        except KafkaException as error:
+            reason = error.args[0].str()
+            # Kafka has no such transaction any more if it is in another state: it was aborted meanwhile.
+            if not (error.args[0].txn_requires_abort() or error.args[0].code() == KafkaError.INVALID_TXN_STATE):
+                raise LogUndecided(path=topic.path, reason=reason) from error
+            self._abort(topic)
+            raise LogUnavailable(path=topic.path, reason=reason) from error
+        self._unsettled = None
+
+    def _abort(self, topic: Topic, within_ms: int | None = None) -> None:
+        self._unsettled = self._abort
+        try:
+            self._repeat(self.abort_transaction, within_ms=within_ms)
+        except KafkaException as error:
+            if within_ms is not None or not (error.args[0].fatal() and self.is_ours):
+                raise LogUnavailable(path=topic.path, reason=error.args[0].str()) from error
+            # Kafka has aborted it after `transaction.timeout.ms`, and the client cannot go on.
+            self._renew()
+            self._unsettled = self._has_ended  # unless that is done now: later it might fence a newer log object
+            self._call(topic, self._producer.init_transactions)
+        self._unsettled = None
+
+    def _has_ended(self, topic: Topic) -> None:
+        raise LogFenced(transactional_id=str(self.transactional_id))
+
+    def _settle(self, topic: Topic) -> None:
+        """Finishes the commit or abort of an earlier call whose outcome is not known."""
+        if self._unsettled is not None:
+            self._unsettled(topic)
+
+    def _call(self, topic: Topic, call: Callable[..., Any], *given: Any) -> None:
+        """Calls the client, and repeats the call while that may help. Raises LogFenced and LogUnavailable."""
+        try:
+            self._repeat(call, *given)
+        except KafkaException as error:
+            raise LogUnavailable(path=topic.path, reason=error.args[0].str()) from error
+
+    def _repeat(self, call: Callable[..., Any], *given: Any, within_ms: int | None = None) -> None:
+        timeout_ms = self._commit_timeout_ms if within_ms is None else min(within_ms, self._commit_timeout_ms)
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            try:
+                call(*given, min(KAFKA_ATTEMPT_MS, timeout_ms) / 1000)
+                return
+            except KafkaException as error:
+                if error.args[0].code() in FENCED:
+                    raise LogFenced(transactional_id=str(self.transactional_id)) from error
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
 
 
 class _ClientLog:

@@ -15,6 +15,32 @@ The controller needs the extra `controller`. Only tests import this package: it 
 imports the rest of the project.
 """
 
-from strandline.lazy_names import public_names
+from typing import TYPE_CHECKING
 
-__getattr__, __dir__ = public_names(__name__)
+from strandline import extras
+from strandline.testing.clock import NOON as NOON
+from strandline.testing.clock import ManualClock as ManualClock
+from strandline.testing.faults import AsyncFaultyTransport as AsyncFaultyTransport
+from strandline.testing.faults import Fault as Fault
+from strandline.testing.faults import Faults as Faults
+from strandline.testing.faults import FaultyTransport as FaultyTransport
+from strandline.testing.faults import Slow as Slow
+from strandline.testing.log import Acknowledge as Acknowledge
+from strandline.testing.log import ScriptedLog as ScriptedLog
+from strandline.testing.log import ScriptedLogReader as ScriptedLogReader
+from strandline.testing.log import ScriptedLogWriter as ScriptedLogWriter
+
+if TYPE_CHECKING:
+    from strandline.testing.controller import MARKS_AT_ONCE as MARKS_AT_ONCE
+    from strandline.testing.controller import InProcessController as InProcessController
+else:
+    _CONTROLLER = ("MARKS_AT_ONCE", "InProcessController")  # imported on their first use
+    extras.export(vars(), *_CONTROLLER)
+
+    def __getattr__(name: str) -> object:
+        if name not in _CONTROLLER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return extras.load("strandline.testing.controller", name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_CONTROLLER})

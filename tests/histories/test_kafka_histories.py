@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strandline.client.http import Connection
-from strandline.logs.kafka import KafkaLog
+from strandline.logs.kafka import KafkaLog, TrackedProducer
 from tests.histories.history import Untrue
 from tests.histories.kafka_history import LAG_MS, KafkaHistory
 from tests.kafka import Kafka
@@ -70,11 +70,11 @@ def looks_at_no_end(patch: Patch) -> None:
 
 
 def counts_an_event_that_timed_out_as_not_written(patch: Patch) -> None:
-    patch.setattr(KafkaLog, "_pass_doubtful", lambda self: self._doubtful.clear())
+    patch.setattr(TrackedProducer, "_pass_doubtful", lambda self, topic: self.deliveries(topic.name).doubtful.clear())
 
 
 def counts_a_commit_that_was_not_answered_as_over(patch: Patch) -> None:
-    patch.setattr(KafkaLog, "_settle", lambda self: None)
+    patch.setattr(TrackedProducer, "_settle", lambda self, topic: None)
 
 
 def leaves_during_a_transaction_of_its_producer(patch: Patch) -> None:

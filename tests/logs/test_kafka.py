@@ -27,6 +27,7 @@ from strandline.logs.errors import (
 )
 from strandline.logs.kafka import KafkaLog, TrackedProducer
 from strandline.logs.kafka_reader import KafkaLogReader
+from strandline.logs.kafka_topic import Topic
 from tests.kafka import Kafka
 
 NUMBERS = count(1)
@@ -218,10 +219,10 @@ class TestExistingProducers:
 
     def test_a_given_producer_that_has_ended_is_to_be_replaced(self) -> None:
         producer = TrackedProducer({"bootstrap.servers": "127.0.0.1:1"}, Ended([]))  # type: ignore[arg-type]  # as one
-        log = producer.log("orders")
-        log._send(events(b"a"))
+        topic = Topic("orders", producer.settings)
+        producer.send(topic, events(b"a"))
         with pytest.raises(NotAcknowledged, match="make a new one"):
-            log._raise_failures()
+            producer.settle(topic)
 
     @pytest.mark.parametrize(
         "setting", [{"acks": "1"}, {"request.required.acks": 0}, {"delivery.report.only.error": True}]
@@ -372,7 +373,7 @@ class TestTransactions:
             interrupted: Any = Interrupted(log._producer._producer, "abort_transaction")
             log._producer._producer = interrupted
             with monkeypatch.context() as failing:
-                failing.setattr(log, "_wait", lambda: 1 / 0)
+                failing.setattr(log._producer, "_wait", lambda topic: 1 / 0)
                 with pytest.raises(KeyboardInterrupt):
                     log.append(events(b"a"))
             log.append(events(b"b"))

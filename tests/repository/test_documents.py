@@ -25,6 +25,7 @@ RUN_BY = {
     "strandline serve": README_STREAM,
 }
 TASKS = "tests/readme/test_pages.py::test_a_task_can_be_done_as_its_page_says"
+SPARK_PROGRAMS = "tests/spark_shell/test_programs.py::test_the_programs_of_a_page_do_what_it_says"
 SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_as_its_page_says"
 DEPLOYING = "tests/deploy/test_pages.py::test_what_a_page_about_deploying_shows_is_there"
 EXPLANATIONS = "tests/readme/test_explanations.py::test_the_code_of_an_explanation_prints_what_the_page_says"
@@ -41,6 +42,7 @@ RUN = {
         "tests/readme/test_pages.py::test_the_page_about_alerts_sets_them_up_and_knows_every_one",
     ),
     "docs/how-to/ask-for-status.md": (TASKS,),
+    "docs/how-to/append-only-table.md": (SPARK_PROGRAMS,),
     "docs/how-to/backfill.md": (SPARK_TASKS,),
     "docs/how-to/backup.md": ("tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",),
     "docs/how-to/behind-a-proxy.md": (TASKS,),
@@ -53,6 +55,7 @@ RUN = {
         "tests/logs/test_kafka_page.py::test_the_page_about_an_existing_topic_makes_its_windows_exact",
     ),
     "docs/how-to/clocks.md": (TASKS,),
+    "docs/how-to/declarative-pipelines.md": (SPARK_PROGRAMS,),
     "docs/how-to/deploy-on-kubernetes.md": (DEPLOYING,),
     "docs/how-to/deploy-with-compose.md": (DEPLOYING,),
     "docs/how-to/deploy-with-systemd.md": (DEPLOYING,),

@@ -27,7 +27,7 @@ NEEDS_MORE_THAN_PYTHON = {
     "strandline.demo.",
     "strandline.logs.contract",
     "strandline.logs.kafka",
-    "strandline.testing.",
+    "strandline.testing",
     "strandline.client.",
     "strandline.wire.",
 }

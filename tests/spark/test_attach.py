@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
 from spark_integration.errors import InvalidOption, NotStreaming, WrongSetting
-from spark_integration.file_positions import FilePositions
-from spark_integration.group_reports import GroupFollower
+from spark_integration.older_releases import AVAILABLE_NOW, HAS_LIMITS
 from spark_integration.options import BACKLOG_THRESHOLD, StreamAccess
-from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS
+from spark_integration.positions import FilePositions
+from spark_integration.reports import GroupFollower
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.backlog import CallableStrategy
 from strandline.errors import UnknownStream

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_integration import detach
-from spark_integration.releases import HAS_LIMITS
+from spark_integration.older_releases import HAS_LIMITS
 from strandline.core.config import StreamConfig
 from tests.kafka import Kafka
 from tests.spark.attached import WIDTH_MS, Topic, finish, settle

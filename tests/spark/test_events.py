@@ -16,8 +16,6 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from reader_client import ReaderGroup
 from spark_integration import read_between, read_events, register
 from spark_integration.errors import InvalidOption, WrongColumn
-from spark_integration.listener import _listener_of
-from spark_integration.mark_watch import MarkWatch
 from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
 from strandline import CallableStrategy
@@ -69,7 +67,6 @@ def test_who_uses_only_read_events_has_the_watch_and_nothing_of_attach(
     threads, listeners = set(threading.enumerate()), len(manager._jsqm.listListeners())
     assert read_events(session, **place).isStreaming
     assert len(manager._jsqm.listListeners()) == listeners + 1
-    assert [type(each) for each in _listener_of(session)._listeners] == [MarkWatch]
     assert not {each.name for each in set(threading.enumerate()) - threads if each.name.startswith("strandline")}
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from benchmarks.disorder import PhoneEvent, generate
 from reader_client import GroupBacklog
 from spark_integration import LogSink, OutputNotes, attach, detach, exact_watermark, read_between, read_events
-from spark_integration.progress import epoch_ms
+from spark_integration.listener import epoch_ms
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_integration import attach, detach, read_events
 from spark_integration.attachment import reporter
-from spark_integration.file_positions import FilePositions
+from spark_integration.positions import FilePositions
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 from tests.spark.operators import HAS_TIMERS, Rows, said, states, timers

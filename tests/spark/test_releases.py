@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from reader_client import ReaderGroup
 from spark_integration import exact_watermark
 from spark_integration.errors import InvalidOption, SparkMismatch
-from spark_integration.options import check_limits
-from spark_integration.releases import AVAILABLE_NOW, HAS_LIMITS, release
-from spark_integration.rows import SCHEMA
-from spark_integration.source import StrandlineSource
+from spark_integration.older_releases import AVAILABLE_NOW, HAS_LIMITS, ReaderWithoutStarts, check_limits
+from spark_integration.options import SourceOptions
+from spark_integration.releases import release
+from spark_integration.source import StrandlineStreamReader
 
 WIDTH_MS = 10_000
 
@@ -49,12 +49,12 @@ def test_a_spark_without_limits_refuses_each_of_them() -> None:
 
 @pytest.fixture
 def reader(stream: Any, event_log: Any) -> Iterator[Callable[[], Any]]:
-    """Makes readers of the test's stream, as Spark does at each start of a query."""
+    """Makes readers of the test's stream, as Spark before 4.2 calls them, one at each start of a query."""
     given = {"controller": stream.url, "stream": stream.name, "path": str(event_log.path)}
     readers: list[Any] = []
 
     def reader(**more: str) -> Any:
-        readers.append(StrandlineSource({**given, **more}).streamReader(SCHEMA))
+        readers.append(ReaderWithoutStarts(StrandlineStreamReader(SourceOptions.parse({**given, **more}))))
         return readers[-1]
 
     yield reader

@@ -16,17 +16,15 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from reader_client import ReaderGroup
-from spark_integration import position_reporter
+from spark_integration import reports
 from spark_integration.durations import duration_ms, time_ms, time_us
 from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
-from spark_integration.file_positions import FilePositions
-from spark_integration.group_reports import GroupFollower, report
+from spark_integration.listener import CYCLE_MS, epoch_ms, watermark_of
 from spark_integration.mark_source import MarkOptions, MarkReader
 from spark_integration.offsets import END_OF_TIME_MS, MarkOffset
 from spark_integration.options import BACKLOG_THRESHOLD, StreamAccess
-from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter
-from spark_integration.progress import CYCLE_MS, epoch_ms, watermark_of
-from spark_integration.report_sender import ReportSender
+from spark_integration.positions import FilePositions, KafkaPositions
+from spark_integration.reports import Attached, GroupFollower, PositionReporter, ReportSender, report
 from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
 from spark_integration.window_calls import ControllerWindows
@@ -171,7 +169,7 @@ class TestReporter:
     def test_partitions_that_the_marks_cover_and_nobody_reads_are_named_once(
         self, stream: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(position_reporter, "STANDS_S", 0.0)
+        monkeypatch.setattr(reports, "STANDS_S", 0.0)
         some, every = {"0": 5}, {"0": 5, "1": 0, "2": 0}
         stream.mark(500, {"0": 5})
         self.handle_progress(stream, ("Kafka[orders]", some))

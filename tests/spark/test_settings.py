@@ -16,9 +16,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration import attach, detach, read_events
 from spark_integration.errors import InvalidOption, WrongSetting
-from spark_integration.file_positions import FilePositions
 from spark_integration.listener import listen
 from spark_integration.mark_watch import REDEFINED
+from spark_integration.positions import FilePositions
 from spark_integration.spark_settings import NO_DATA_BATCHES, POLICY
 from strandline.logs import Event
 from tests.spark.attached import Folder, settle

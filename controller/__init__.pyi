@@ -1,1 +1,0 @@
-from strandline.version import __version__ as __version__
