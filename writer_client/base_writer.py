@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from time import monotonic
 from typing import Final
 
 from strandline.client.http import Connection
@@ -208,5 +209,6 @@ class BaseWriter:
         """Starts the automatic work."""
         if self._works_alone and not self._timed:
             self._timed = True
-            self._session.start()
+            with self._session.lock:
+                self._machine.start(monotonic())
             self._background.attend(self._session)

@@ -97,11 +97,26 @@ class Goal:
 # -- steps -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The background registers the writer, or lets it go idle."""
+class Do(Enum):
+    """The steps that say no more than what to do."""
 
-    aim: Literal["hold", "idle"]
+    HOLD = "the background registers the writer"
+    REST = "the background lets it go idle"
+    FLUSH = "get a position for the fresh times"
+    SEND = "send the waiting notes"
+    REGISTER = "register, and look where the log ends"
+    FIND_END = "find the final position"
+    CLEAR_MEMO = "clear the log's memo: its time belongs to the life that ends"
+    IDLE = "call the controller: it is idle"
+    CLOSE = "call the controller: it is closed"
+    DONE = "the goal is reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before this time, or before something happens."""
+
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,48 +128,11 @@ class ReadClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Flush:
-    """Get a position for the fresh times."""
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send the waiting notes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do before this time, or before something happens."""
-
-    until: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """Register, and look where the log ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class FindEnd:
-    """Find the final position."""
-
-
-@dataclass(frozen=True, slots=True)
 class SendAlone:
     """Send this note, and wait for its answer."""
 
     pending: Pending
     addressed: Addressed
-
-
-@dataclass(frozen=True, slots=True)
-class ClearMemo:
-    """Clear the log's memo: its time belongs to the life that ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    aim: Literal["idle", "close"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +142,7 @@ class Fail:
     error: StrandlineError
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The goal is reached."""
-
-
-Step: TypeAlias = Start | ReadClock | Flush | Send | Wait
-GoalStep: TypeAlias = Register | FindEnd | SendAlone | ClearMemo | Leave | Fail | Done
+Step: TypeAlias = Do | Wait | ReadClock | SendAlone | Fail
 
 
 # -- news ------------------------------------------------------------------------------------------------------
@@ -330,16 +302,16 @@ class Machine:
     def _known_floors(self) -> Mapping[str, int]:
         return {key: floor for key, floor in self.floors.items() if floor is not None}
 
-    def begin(self, step: Step | GoalStep) -> None:
+    def begin(self, step: Step) -> None:
         """Records that a step is under way."""
         match step:
-            case Start(aim):
-                self.goal = Goal(aim, own=True)
-            case Flush():
+            case Do.HOLD | Do.REST:
+                self.goal = Goal("hold" if step is Do.HOLD else "idle", own=True)
+            case Do.FLUSH:
                 self._flushing, self.put_off = True, None
-            case Send():
+            case Do.SEND:
                 self._ready = True
-            case Register() | Leave():  # what becomes of its phase is unknown until the answer
+            case Do.REGISTER | Do.IDLE | Do.CLOSE:  # what becomes of its phase is unknown until the answer
                 assert self.goal is not None
                 self.goal.held = self.phase is Phase.HOLDING
                 if self.goal.held:
@@ -401,11 +373,11 @@ class Machine:
     def memo_cleared(self) -> None:
         self._has_memo = False
 
-    def left(self, aim: Literal["idle", "close"]) -> None:
+    def left(self) -> None:
         """The controller has answered that the writer is idle or closed."""
         assert self.goal is not None
         self.goal.left, self.wants_registration = True, False
-        if aim == "close":
+        if self.goal.aim == "close":
             self.phase = Phase.CLOSED
             self._answer_waiting(WriterClosed(writer=self.writer))
 
@@ -881,12 +853,12 @@ class Machine:
             reads = self._has_own_clock and self._notes_clock(now) and not self._is_blocked(now) and not self.writing
             return ReadClock(reads)
         if self.phase is Phase.AWAY and (self._fresh or self.waiting or self.wants_registration):
-            return Start("hold")
+            return Do.HOLD
         if self.phase is Phase.HOLDING:
             if self._fresh and not self._flushing and not self.failed_write and now >= self._flush_at:
-                return Flush()
+                return Do.FLUSH
             if self.waiting and not self.under_way and not self._ready:
-                return Send()
+                return Do.SEND
         moments = [self._note_at] if notes_clock else []
         if self._fresh and now < self._flush_at:
             moments.append(self._flush_at)
@@ -899,10 +871,10 @@ class Machine:
             elif not self.draining:
                 if self._written and self.automatic is not None:  # time passes what was written last
                     return ReadClock(reads=self._has_own_clock, last=True)
-                return Start("idle")
+                return Do.REST
         return Wait(min(moments, default=None))
 
-    def next_of_goal(self, goal: Goal) -> GoalStep:
+    def next_of_goal(self, goal: Goal) -> Step:
         if self.phase in ENDED and not goal.left:
             return Fail(WriterClosed(writer=self.writer))
         if goal.aim != "register" and self.fenced is not None:
@@ -910,21 +882,21 @@ class Machine:
         if goal.repairs:
             return self._alone(self.owed, {}, {})
         if self._must_register(goal):
-            return Register()
+            return Do.REGISTER
         is_counted = self.phase is Phase.HOLDING
         if goal.aim in ("register", "hold") or goal.left or (goal.aim == "stay" and (goal.settled or not is_counted)):
-            return Done()
+            return Do.DONE
         if goal.aim == "close" and self.epoch is None and not self._closes_by_name:
-            return Done()
+            return Do.DONE
         if goal.end is None:
-            return FindEnd()
+            return Do.FIND_END
         if not goal.settled and (last := self.final_note(goal)) is not None:
             return last
         if goal.aim == "stay":
-            return Done()
+            return Do.DONE
         if goal.aim == "close" and self._has_memo:
-            return ClearMemo()
-        return Leave("close" if goal.aim == "close" else "idle")
+            return Do.CLEAR_MEMO
+        return Do.CLOSE if goal.aim == "close" else Do.IDLE
 
     def _must_register(self, goal: Goal) -> bool:
         if goal.registered or goal.left:
@@ -941,7 +913,7 @@ class Machine:
         return leaves and self.has_log and not self._looked
 
 
-def decide(writer: Machine, now: float) -> Step | GoalStep:
+def decide(writer: Machine, now: float) -> Step:
     """Returns the next step of a writer: towards its goal if it has one, which who set it performs; else the
     background's. Changes nothing."""
     return writer.next_of_background(now) if writer.goal is None else writer.next_of_goal(writer.goal)

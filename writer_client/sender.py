@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, assert_never
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from strandline.client.calls import Clocked
 from strandline.client.http import AsyncConnection, Connection
@@ -29,7 +29,7 @@ from strandline.fork import OwningProcess
 from strandline.logs import Position
 from writer_client import process_exit
 from writer_client.automatic_notes import PositionSource
-from writer_client.machine import Flush, Send, Start, Wait
+from writer_client.machine import Do
 from writer_client.notes import Results, call_for, count_for_batch
 from writer_client.process_exit import Left
 from writer_client.session import Sent, WriterSession, record
@@ -253,22 +253,17 @@ class Background:
 
     def _check(self, writer: WriterSession) -> None:
         """Begins all steps that the writer can begin now."""
-        until: float | None = None
-        while True:
-            step, unsettled = writer.next_step()
+        steps, until, unsettled = writer.next_steps()
+        for step in steps:
             match step:
-                case Start("hold"):
+                case Do.HOLD:
                     self._to_register.append(writer)
-                case Start():
+                case Do.REST:
                     self._reach(writer, self._rested)
-                case Flush():
+                case Do.FLUSH:
                     self._flush(writer)
-                case Send():
-                    self._ready.setdefault(writer)
-                case Wait(until):
-                    break
                 case _:
-                    assert_never(step)
+                    self._ready.setdefault(writer)
         if unsettled:
             self._unsettled.add(writer)
         else:
@@ -309,7 +304,8 @@ class Background:
     def _start_flush(self, flush: _Flush) -> None:
         writers, flush.waiting = flush.waiting, []
         for writer in writers:
-            writer.flush_begins()
+            with writer.lock:
+                writer.machine.flush_begins(writer.sent)
         self._start(self._flushes, flush.log.flush, partial(self._flushed, flush, writers))
 
     def _flushed(
@@ -346,12 +342,14 @@ class Background:
         sizes: list[int] = []
         while self._ready:
             writer = next(iter(self._ready))
-            notes = writer.notes_to_send()
+            with writer.lock:
+                notes = writer.machine.take()
             sizes += [addressed.size_bytes for _, addressed in notes]
             fitting = count_for_batch(sizes) - len(batch)
             batch += [(writer, pending, addressed) for pending, addressed in notes[:fitting]]
             left = len(notes) - fitting
-            writer.keep(left)
+            with writer.lock:
+                writer.machine.keep(left)
             if not left or fitting:
                 del self._ready[writer]
             if left:

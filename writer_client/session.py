@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import partial
 from secrets import token_hex
 from time import monotonic
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from strandline.client import calls
@@ -35,23 +35,16 @@ from writer_client.lateness import Lateness
 from writer_client.machine import (
     Aim,
     Answered,
-    ClearMemo,
-    Done,
+    Do,
     Fail,
     Failing,
-    FindEnd,
-    Flush,
     Goal,
-    Leave,
     Machine,
     NewestUnknown,
     Phase,
     ReadClock,
-    Register,
     Reply,
-    Send,
     SendAlone,
-    Start,
     Taken,
     Wait,
     decide,
@@ -169,17 +162,25 @@ class WriterSession:
 
     # -- for the background ------------------------------------------------------------------------------------
 
-    def next_step(self) -> tuple[Start | Flush | Send | Wait, bool]:
-        """Begins the next step, and returns it, and whether the writer has unsettled notes. Reads the clock itself."""
+    def next_steps(self) -> tuple[list[Do], float | None, bool]:
+        """Begins all steps that can begin now, and returns them, when to ask again, and whether the writer has
+        unsettled notes. Reads the clock itself."""
+        steps: list[Do] = []
         with self.event() as machine:
             now = monotonic()
-            step = decide(machine, now) if machine.goal is None else Wait()
-            while isinstance(step, ReadClock):  # which is not due again at this moment
-                machine.clock_read(step, self._read_clock() if step.reads else None, now)
+            while machine.goal is None:
                 step = decide(machine, now)
-            assert isinstance(step, Start | Flush | Send | Wait)
-            machine.begin(step)
-            return step, machine.is_unsettled
+                machine.begin(step)
+                match step:
+                    case ReadClock():
+                        machine.clock_read(step, self._read_clock() if step.reads else None, now)
+                    case Wait(until):
+                        return steps, until, machine.is_unsettled
+                    case Do():
+                        steps.append(step)
+                    case _:
+                        raise AssertionError(f"{step} is a step towards a goal")
+            return steps, None, machine.is_unsettled
 
     def _read_clock(self) -> int | Exception:
         try:
@@ -191,25 +192,13 @@ class WriterSession:
         assert self.automatic is not None
         return self.automatic.now()
 
-    def flush_begins(self) -> None:
-        with self.lock:
-            self.machine.flush_begins(self.sent)
+    def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:
+        with self.event() as machine:
+            return machine.answered(answers, clock)
 
     def flushed(self, own: Position | None, error: Exception | None) -> None:
         with self.event() as machine:
             machine.flushed(own, error or self.failure_elsewhere(), self.sent, monotonic())
-
-    def notes_to_send(self) -> list[tuple[Pending, Addressed]]:
-        with self.lock:
-            return self.machine.take()
-
-    def keep(self, count: int) -> None:
-        with self.lock:
-            self.machine.keep(count)
-
-    def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:
-        with self.event() as machine:
-            return machine.answered(answers, clock)
 
     def reach_own(self, connection: Connection) -> bool:
         """Reaches the background's own goal. Returns whether it has to try again."""
@@ -269,31 +258,28 @@ class WriterSession:
                 step = decide(self.machine, monotonic())
                 self.machine.begin(step)
             match step:
-                case Done():
+                case Do.DONE:
                     return
                 case Fail(error):
                     raise error
-                case Register():
+                case Do.REGISTER:
                     self._register(connection)
-                case FindEnd():
+                case Do.FIND_END:
                     self._find_end(goal)
                 case SendAlone():
                     self._send_alone(step, goal, connection)
-                case ClearMemo():
-                    assert self.log is not None
-                    self.log.begin().commit(Memo(self.machine.writer, ""))
+                case Do.CLEAR_MEMO:
+                    self.bound_log("close()").begin().commit(Memo(self.machine.writer, ""))
                     with self.lock:
                         self.machine.memo_cleared()
-                case Leave(aim):
-                    call = calls.idle if aim == "idle" else calls.close
+                case Do.IDLE | Do.CLOSE:
+                    call = calls.idle if step is Do.IDLE else calls.close
                     with self._calling():
                         connection.run(call(self.machine.stream, self.machine.writer, self.machine.epoch))
                     with self.event() as machine:
-                        machine.left(aim)
-                case Start() | ReadClock() | Flush() | Send() | Wait():
-                    raise AssertionError(f"{step} is no step towards a goal")
+                        machine.left()
                 case _:
-                    assert_never(step)
+                    raise AssertionError(f"{step} is no step towards a goal")
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
@@ -395,11 +381,6 @@ class WriterSession:
             raise WriterClosed(writer=machine.writer)
         if machine.fenced is not None:
             raise machine.fenced
-
-    def start(self) -> None:
-        """Begins automatic work."""
-        with self.lock:
-            self.machine.start(monotonic())
 
     def release(self) -> None:
         """Ends everything."""

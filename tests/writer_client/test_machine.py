@@ -26,24 +26,7 @@ from strandline.errors import (
 from strandline.logs.errors import TransactionUnderWay
 from strandline.wire.streams import NoteAnswer
 from writer_client import AutomaticTime, WriterClosed
-from writer_client.machine import (
-    ClearMemo,
-    Done,
-    Fail,
-    FindEnd,
-    Flush,
-    Goal,
-    Leave,
-    Machine,
-    Phase,
-    ReadClock,
-    Register,
-    Send,
-    SendAlone,
-    Start,
-    Wait,
-    decide,
-)
+from writer_client.machine import Do, Fail, Goal, Machine, Phase, ReadClock, SendAlone, Wait, decide
 from writer_client.notes import Pending
 
 TAKEN = NoteAnswer(late=False, floors={}, marks=())
@@ -66,10 +49,10 @@ def holding(**options: Any) -> Machine:
 
 def register(machine: Machine) -> None:
     machine.goal = Goal("register")
-    machine.begin(Register())
+    machine.begin(Do.REGISTER)
     machine.registered(Registered(epoch=1, floors={"": None}, noted={}, life="l"), clock=5_000)
     machine.looked(None, {}, {})
-    assert decide(machine, 0) == Done()
+    assert decide(machine, 0) == Do.DONE
     machine.finished(None, 0)
 
 
@@ -94,7 +77,7 @@ def note_at(machine: Machine) -> None:
 
 
 def flush_begins(machine: Machine) -> None:
-    machine.begin(Flush())
+    machine.begin(Do.FLUSH)
     machine.flush_begins(0)
 
 
@@ -109,18 +92,18 @@ def flushed_in_vain(machine: Machine) -> None:
 
 
 def sent(machine: Machine) -> None:
-    machine.begin(Send())
+    machine.begin(Do.SEND)
     machine.take()
 
 
 def answered(machine: Machine) -> None:
-    machine.begin(Send())
+    machine.begin(Do.SEND)
     machine.answered([(*each, TAKEN) for each in machine.take()], 6_000)
 
 
 def fenced(machine: Machine) -> None:
     note_at(machine)
-    machine.begin(Send())
+    machine.begin(Do.SEND)
     machine.answered([(*each, FENCED) for each in machine.take()], 6_000)
 
 
@@ -165,28 +148,28 @@ CONTROLLERS = AutomaticTime(period_ms=1_000, domain="ingestion")
     ("machine", "now", "step"),
     [
         (new(), 0, Wait()),
-        (after(new(), entered), 0, Start("hold")),
-        (after(new(), note), 0, Start("hold")),
-        (after(new(), note_at), 0, Start("hold")),
+        (after(new(), entered), 0, Do.HOLD),
+        (after(new(), note), 0, Do.HOLD),
+        (after(new(), note_at), 0, Do.HOLD),
         (holding(), 0, Wait()),
-        (after(holding(), note), 0, Flush()),
+        (after(holding(), note), 0, Do.FLUSH),
         (after(holding(), note, flush_begins), 0, Wait()),
         (after(holding(), note, flush_begins, note), 0, Wait()),
-        (after(holding(), note, flushed), 0, Send()),
-        (after(holding(), note_at), 0, Send()),
-        (after(holding(), note_at, note), 0, Flush()),
-        (after(holding(), note_at, note, flush_begins), 0, Send()),
+        (after(holding(), note, flushed), 0, Do.SEND),
+        (after(holding(), note_at), 0, Do.SEND),
+        (after(holding(), note_at, note), 0, Do.FLUSH),
+        (after(holding(), note_at, note, flush_begins), 0, Do.SEND),
         (after(holding(), note_at, sent), 0, Wait()),
         (after(holding(), note_at, sent, note_at), 0, Wait()),
         (after(holding(), note_at, answered), 0, Wait()),
         (after(holding(), failed, note), 0, Wait()),
-        (after(holding(), failed, note_at), 0, Send()),
-        (after(holding(), failed, note, Machine.resume), 0, Flush()),
+        (after(holding(), failed, note_at), 0, Do.SEND),
+        (after(holding(), failed, note, Machine.resume), 0, Do.FLUSH),
         (after(holding(), note, flushed_in_vain), 0, Wait(0.1)),
-        (after(holding(), note, flushed_in_vain), 0.1, Flush()),
+        (after(holding(), note, flushed_in_vain), 0.1, Do.FLUSH),
         (after(holding(), fenced), 0, Wait()),
         (after(holding(), fenced, note), 0, Wait()),
-        (after(holding(), fenced, register, note), 0, Flush()),
+        (after(holding(), fenced, register, note), 0, Do.FLUSH),
         (after(holding(), note, Machine.release), 0, Wait()),
         # the clock
         (started(automatic=CLOCK), 0, ReadClock(reads=True)),
@@ -195,18 +178,18 @@ CONTROLLERS = AutomaticTime(period_ms=1_000, domain="ingestion")
         (after(started(automatic=CLOCK), write), 0, ReadClock(reads=False)),
         (after(started(automatic=CLOCK), drained), 0, Wait()),
         (after(started(automatic=CLOCK), stop), 0, Wait()),
-        (after(started(automatic=CLOCK), lambda it: it.clock_read(ReadClock(True), 10, 0)), 0, Flush()),
+        (after(started(automatic=CLOCK), lambda it: it.clock_read(ReadClock(True), 10, 0)), 0, Do.FLUSH),
         (after(started(automatic=CLOCK), no_clock), 0, Wait(1)),
         # going idle
         (started(idle_after_ms=500), 0.4, Wait(0.5)),
-        (started(idle_after_ms=500), 0.5, Start("idle")),
+        (started(idle_after_ms=500), 0.5, Do.REST),
         (after(started(idle_after_ms=500), write), 0.5, Wait(0.6)),
         (after(started(idle_after_ms=500), in_transaction), 0.5, Wait(0.6)),
         (after(started(idle_after_ms=500), failed), 0.5, Wait(0.6)),
         (after(started(idle_after_ms=500), note_at, sent), 0.5, Wait(0.6)),
         (after(started(idle_after_ms=500), stop), 0.5, Wait()),
         (after(started(idle_after_ms=500, automatic=CLOCK), no_clock, written), 0.5, ReadClock(True, last=True)),
-        (after(started(idle_after_ms=500, automatic=CLOCK), no_clock), 0.5, Start("idle")),
+        (after(started(idle_after_ms=500, automatic=CLOCK), no_clock), 0.5, Do.REST),
     ],
 )
 def test_the_background_takes_the_next_step(machine: Machine, now: float, step: object) -> None:
@@ -221,26 +204,26 @@ def steps_towards(machine: Machine, goal: Goal) -> list[object]:
         step = decide(machine, 0)
         machine.begin(step)
         match step:
-            case Done():
+            case Do.DONE:
                 machine.finished(None, 0)
                 return steps
             case Fail(error):
                 machine.finished(None, 0)
                 return [*steps, type(error)]
-            case Register():
+            case Do.REGISTER:
                 machine.registered(Registered(epoch=1, floors={"": None}, noted={}, life="l"), clock=5_000)
                 machine.looked('{"life": "l", "times": {"": 70}}' if machine.keys else None, {"0": 2}, {})
-            case FindEnd():
+            case Do.FIND_END:
                 machine.found_end({"0": 3}, {"": 50})
             case SendAlone(pending, addressed):
                 machine.answered([(pending, addressed, TAKEN)], None)
                 machine.sent_alone(step, TAKEN)
                 steps.append((dict(pending.times), dict(pending.position)))
                 continue
-            case ClearMemo():
+            case Do.CLEAR_MEMO:
                 machine.memo_cleared()
-            case Leave(aim):
-                machine.left(aim)
+            case Do.IDLE | Do.CLOSE:
+                machine.left()
         steps.append(step)
 
 
@@ -254,26 +237,26 @@ LAST = ({"": 50}, {"0": 3})
 @pytest.mark.parametrize(
     ("machine", "goal", "steps"),
     [
-        (new(), "register", [Register()]),
-        (holding(), "register", [Register()]),
-        (after(holding(), fenced), "register", [Register()]),
-        (new(), "hold", [Register()]),
+        (new(), "register", [Do.REGISTER]),
+        (holding(), "register", [Do.REGISTER]),
+        (after(holding(), fenced), "register", [Do.REGISTER]),
+        (new(), "hold", [Do.REGISTER]),
         (holding(), "hold", []),
         (after(holding(), fenced), "hold", [Fenced]),
         (after(holding(), Machine.release), "hold", [WriterClosed]),
         (new(), "stay", []),
-        (after(new(), entered), "stay", [Register(), FindEnd(), LAST]),
-        (holding(), "stay", [FindEnd(), LAST]),
-        (after(holding(), note_at, answered), "stay", [FindEnd(), ({"": 10}, {"0": 3})]),
-        (holding(), "idle", [FindEnd(), LAST, Leave("idle")]),
-        (new(), "idle", [Register(), FindEnd(), LAST, Leave("idle")]),
-        (holding(), "close", [FindEnd(), LAST, Leave("close")]),
-        (after(holding(), committed), "close", [FindEnd(), LAST, ClearMemo(), Leave("close")]),
-        (new(), "close", [Register(), FindEnd(), LAST, Leave("close")]),
+        (after(new(), entered), "stay", [Do.REGISTER, Do.FIND_END, LAST]),
+        (holding(), "stay", [Do.FIND_END, LAST]),
+        (after(holding(), note_at, answered), "stay", [Do.FIND_END, ({"": 10}, {"0": 3})]),
+        (holding(), "idle", [Do.FIND_END, LAST, Do.IDLE]),
+        (new(), "idle", [Do.REGISTER, Do.FIND_END, LAST, Do.IDLE]),
+        (holding(), "close", [Do.FIND_END, LAST, Do.CLOSE]),
+        (after(holding(), committed), "close", [Do.FIND_END, LAST, Do.CLEAR_MEMO, Do.CLOSE]),
+        (new(), "close", [Do.REGISTER, Do.FIND_END, LAST, Do.CLOSE]),
         (new(closes_by_name=False), "close", []),
         (after(holding(), fenced), "close", [Fenced]),
         # a commit of an earlier process was not noted
-        (new(keys=[""]), "register", [Register(), ({"": 70}, {"0": 2})]),
+        (new(keys=[""]), "register", [Do.REGISTER, ({"": 70}, {"0": 2})]),
     ],
 )
 def test_a_goal_is_reached_step_by_step(machine: Machine, goal: Any, steps: list[object]) -> None:
@@ -458,11 +441,11 @@ class World:
             step = decide(machine, self.now)
             machine.begin(step)
             match step:
-                case Done():
+                case Do.DONE:
                     return None
                 case Fail(error):
                     return error
-                case Register():
+                case Do.REGISTER:
                     if machine.registration is None:
                         self.registrations += 1
                         machine.registration = str(self.registrations)
@@ -473,7 +456,7 @@ class World:
                     self.is_taken = False
                     machine.registered(answer, 0)
                     machine.looked(None, {"0": self.written}, {"0": self.written})
-                case FindEnd():
+                case Do.FIND_END:
                     machine.found_end({"0": self.written}, {})
                 case SendAlone(pending, addressed):
                     note = addressed.note
@@ -482,13 +465,13 @@ class World:
                     if isinstance(result, StrandlineError):
                         return result
                     machine.sent_alone(step, result)
-                case Leave(aim):
+                case Do.IDLE | Do.CLOSE:
                     answer = self.call(lambda: FENCED if self.is_taken else None)
                     if isinstance(answer, StrandlineError):
                         machine.call_failed(answer)
                         return answer
-                    self.controller.is_closed = aim == "close"
-                    machine.left(aim)
+                    self.controller.is_closed = step is Do.CLOSE
+                    machine.left()
                 case _:
                     raise AssertionError(step)
 
@@ -498,12 +481,12 @@ class World:
         step = decide(machine, self.now)
         machine.begin(step)
         match step:
-            case Start(aim):
-                self.reach(Goal(aim, own=True))
-            case Flush():
+            case Do.HOLD | Do.REST:
+                machine.finished(self.towards(), self.now)
+            case Do.FLUSH:
                 machine.flush_begins(self.written)
                 self.flushing = self.written
-            case Send():
+            case Do.SEND:
                 self.sent = machine.take()
             case _:
                 return False
