@@ -22,6 +22,7 @@ from writer_client.automatic_notes import AutomaticTime, automatic_of
 from writer_client.departure import Leaving, check_leaving
 from writer_client.errors import ManualNote
 from writer_client.machine import Aim, Goal, Phase
+from writer_client.newest_time import NewestTime
 from writer_client.reports import Report, Status
 from writer_client.sender import Background
 from writer_client.session import Begun, Times, WriterSession, by_key
@@ -103,12 +104,13 @@ class BaseWriter:
         log = session.bound_log("write()")
         self._check()
         with session.writing() as ready:
-            rows, greatest = events_of(events), by_key(newest, newest=True)
+            rows, written = events_of(events), NewestTime()
+            written.add(len(rows), by_key(newest, newest=True))
             if not ready:
                 self._hold()
             with session.holding_back():
                 position = log.append(rows)
-                session.wrote(len(rows), greatest)
+                session.wrote(written)
         if session.reports:
             self._background.attend(session)
         return position

@@ -55,9 +55,10 @@ from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime
 from writer_client.errors import WriterClosed
+from writer_client.lateness import Lateness, Warn
 from writer_client.newest_time import NewestTime
 from writer_client.notes import Addressed, Pending, WaitingNotes, merged
-from writer_client.reports import NoteRefused, NotesMoving, NotesStuck
+from writer_client.reports import NoteRefused, NotesMoving, NotesStuck, Report
 
 TRANSACTION_CHECK_MS: Final = 100  # between looks whether a transaction has ended, or an idle writer's work
 
@@ -157,27 +158,13 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The answer to a note, and what the writer had noted before."""
-
-    times: Mapping[str, int]
-    answer: NoteAnswer
-    passed: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Failing:
     """An attempt has failed, and is made again; None: one did not."""
 
     error: Exception | None
 
 
-@dataclass(frozen=True, slots=True)
-class NewestUnknown:
-    """A note cannot have the `newest` time that the program gives."""
-
-
-News: TypeAlias = Reply | Taken | Failing | NewestUnknown | NoteRefused | NotesStuck | NotesMoving
+News: TypeAlias = Reply | Failing | Warn | Report
 
 
 class Machine:
@@ -197,8 +184,7 @@ class Machine:
     ) -> None:
         """`raises`: a refusal that nobody waits for is raised by the next call. `closes_by_name`: also a name that it
         has not registered."""
-        self.stream = check_name("stream", stream)
-        self.writer = check_name("writer", writer)
+        self.stream, self.writer = check_name("stream", stream), check_name("writer", writer)
         self.keys = tuple(check_key(key) for key in keys)
         self.has_log = has_log
         self.automatic = automatic
@@ -208,6 +194,7 @@ class Machine:
         self.phase = Phase.AWAY
         self.goal: Goal | None = None
         self.news: list[News] = []
+        self.late = Lateness(stream, writer, self.news)
         # the registration
         self.wants_registration = False  # since its block was entered
         self.registration: str | None = None  # the name of one whose outcome is unknown
@@ -325,6 +312,7 @@ class Machine:
         """The controller has registered the writer; `looked` comes next."""
         assert self.goal is not None
         self.goal.answer = answer
+        self.late.registered(answer, first=self.epoch is None)
         self.clock, self.epoch, self.floors, self._life = clock, answer.epoch, answer.floors, answer.life
         self.registration, self.fenced, self.phase = None, None, Phase.AWAY
         self._looked, self._position, self.noted_since = False, {}, False
@@ -347,17 +335,17 @@ class Machine:
         if not self.owed:
             self._hold()
 
-    def sent_alone(self, step: SendAlone, result: NoteAnswer | StrandlineError) -> Mapping[str, int]:
-        """The outcome of a note that was sent alone. Returns the floors that it raised."""
+    def sent_alone(self, step: SendAlone, result: NoteAnswer | StrandlineError) -> None:
+        """The outcome of a note that was sent alone."""
         assert self.goal is not None
         if not self.goal.repairs:
             self.goal.settled = isinstance(result, NoteAnswer)
-            return {}
+            return
         self.goal.repairs, self.repaired = False, result
         owed = step.pending.times if isinstance(result, NoteAnswer) else self.owed  # a refused time is no longer owed
         self.floors = {**self.floors, **owed}
+        self.late.raise_floors(owed)
         self._hold()
-        return owed
 
     def _hold(self) -> None:
         self.wants_registration = False
@@ -452,7 +440,7 @@ class Machine:
         unknown, as with events of other processes."""
         known = {} if self._shares else given or self.newest.below(own)
         if not known and (given or self.newest.greatest):
-            self.news.append(NewestUnknown())
+            self.late.newest_unknown()
         return known
 
     def add_note(self, times: Mapping[str, int], newest: Mapping[str, int], sent: int) -> None:
@@ -580,7 +568,7 @@ class Machine:
         self.clock, self.refused = clock, None
         self._set_moving()
         if not pending.asks:
-            self.news.append(Taken(pending.times, answer, passed))
+            self.late.answered(pending.times, answer, passed)
         elif self.in_transaction:
             self._missed = True
         elif clock is not None:
@@ -710,6 +698,11 @@ class Machine:
         """Notes the times of a commit whose own note was not taken."""
         self.add_note({key: max(time, self.last.get(key, time)) for key, time in times.items()}, {}, sent)
 
+    def wrote(self, written: NewestTime, noted: Mapping[str, int]) -> None:
+        """Events were appended, after these times were noted."""
+        self.newest.add_all(written)
+        self.late.wrote(written.appended, written.greatest, noted)
+
     def transaction_ended(self, times: Mapping[str, int], sent: int, read: Callable[[], int]) -> None:
         """A transaction has ended: notes its time after all earlier notes, and the clock, which `read` reads, if that
         was missed: by the next period another transaction may be open."""
@@ -760,10 +753,11 @@ class Machine:
         if self._has_own_clock and not self.last:
             self._note_clock(_reading(read))  # if it fails, the next automatic note reports it
 
-    def clock_read(self, step: ReadClock, reading: int | Exception | None, now: float) -> None:
-        """Notes the clock, if it is true now: `reading` is the application's."""
+    def clock_read(self, step: ReadClock, read: Callable[[], int], now: float) -> None:
+        """Notes the clock, if it is true now: `read` reads the application's."""
         automatic = self.automatic
         assert automatic is not None
+        reading = _reading(read) if step.reads else None
         if step.last:
             self._written = False
             self._catch_up(reading)

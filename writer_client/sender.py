@@ -162,7 +162,7 @@ class Background:
             self._thread.join()
         self._calls.close(wait=wait and elsewhere)
         self._flushes.close(wait=False)  # a log may hang
-        process_exit.report([left for writer in self._with_notes() for left in writer.left()])
+        process_exit.report([left for writer in self._with_notes() for left in writer.leave(0)])
         if self._owned is not None:
             self._owned.close()
 

@@ -27,11 +27,11 @@ from strandline.core.time_units import Instant, milliseconds
 from strandline.errors import InvalidConfig, InvalidNote, OutcomeUnknown, StrandlineError
 from strandline.logs import Log, Memo, Position, Transaction
 from strandline.logs.errors import NotAcknowledged, TransactionOver, TransactionUnderWay
-from strandline.paced_log import Waiting
+from strandline.paced_log import PacedLog, Waiting
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
 from writer_client.errors import NoLog, NotDrained, WriterClosed
-from writer_client.lateness import Lateness
+from writer_client.lateness import Warn
 from writer_client.machine import (
     Aim,
     Answered,
@@ -40,19 +40,17 @@ from writer_client.machine import (
     Failing,
     Goal,
     Machine,
-    NewestUnknown,
     Phase,
     ReadClock,
     Reply,
     SendAlone,
-    Taken,
     Wait,
     decide,
 )
 from writer_client.newest_time import NewestTime
 from writer_client.notes import Addressed, Pending, Results, call_for
 from writer_client.process_exit import Left, UnraisedRefusal, Unsent
-from writer_client.reports import Report, Status
+from writer_client.reports import EventsLate, Report, Status
 
 REGISTRATION_BYTES: Final = 8  # random bytes in the name of a registration, which make it unique
 WAITING_REPORTS: Final = 1_000  # of late events, for `on_report` of one writer
@@ -104,13 +102,12 @@ class WriterSession:
         # Ctrl-C finds this lock taken nowhere but in a `with` block: the methods of a condition are Python's own.
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
-        self.late = Lateness(stream, writer)
-        self.late.on_report = self._add_report
+        self._paced = PacedLog("writer_client")
         self.reports: list[Report] = []
         self.timer: float | None = None  # the background's, until which it waits
         self._on_report = on_report
         self._works_alone = automatic is not None or idle_after_ms is not None
-        self._waiting = Waiting(self.late.log)
+        self._waiting = Waiting(self._paced)
         self._failures = getattr(log, "failures_raised", 0)
         self._open: WeakSet[Begun] = WeakSet()  # a transaction without a reference can no longer be committed
 
@@ -136,29 +133,24 @@ class WriterSession:
                     _log.exception("on_report of writer %r failed on %r", machine.writer, report)
 
     def _pass_on(self) -> None:
-        machine, late = self.machine, self.late
-        news, machine.news = machine.news, []
-        for each in news:
+        machine = self.machine
+        for each in machine.news:
             match each:
                 case Reply(awaited, result):
                     _reply(awaited, result)
-                case Taken(times, answer, passed):
-                    late.answered(times, answer, passed)
+                case Warn(kind, text):
+                    self._paced.warn(kind, text)
                 case Failing(None):
                     self._waiting.ends()
                 case Failing(error):
                     self._waiting.goes_on(
                         f"writer {machine.writer!r} of stream {machine.stream!r} waits, and tries again: {error}"
                     )
-                case NewestUnknown():
-                    late.newest_unknown()
-                case _:
+                case EventsLate() if len(self.reports) >= WAITING_REPORTS:
+                    pass
+                case _ if self._on_report is not None:
                     self.reports.append(each)
-
-    def _add_report(self, report: Report) -> None:
-        """Keeps a report for the callback; without one, nobody reads it."""
-        if self._on_report is not None and len(self.reports) < WAITING_REPORTS:
-            self.reports.append(report)
+        machine.news.clear()
 
     # -- for the background ------------------------------------------------------------------------------------
 
@@ -173,7 +165,7 @@ class WriterSession:
                 machine.begin(step)
                 match step:
                     case ReadClock():
-                        machine.clock_read(step, self._read_clock() if step.reads else None, now)
+                        machine.clock_read(step, self._now, now)
                     case Wait(until):
                         return steps, until, machine.is_unsettled
                     case Do():
@@ -181,12 +173,6 @@ class WriterSession:
                     case _:
                         raise AssertionError(f"{step} is a step towards a goal")
             return steps, None, machine.is_unsettled
-
-    def _read_clock(self) -> int | Exception:
-        try:
-            return self._now()
-        except Exception as error:  # of the application's clock
-            return error
 
     def _now(self) -> int:
         assert self.automatic is not None
@@ -300,7 +286,6 @@ class WriterSession:
                 clocked(calls.register(machine.stream, machine.writer, machine.keys, machine.registration))
             )
         with self.event():
-            self.late.registered(answer.value, first=machine.epoch is None)
             machine.registered(answer.value, answer.clock)
         memo = log.memo(machine.writer) if log is not None else None  # first: the end then lies above its events
         self._look(memo, log.end_offsets() if log is not None else {}, log.positions() if log is not None else {})
@@ -331,11 +316,11 @@ class WriterSession:
                 raise
             result = error
         with self.event() as machine:
-            self.late.raise_floors(machine.sent_alone(step, result))
+            machine.sent_alone(step, result)
 
     def status(self) -> Status:
         with self.lock:
-            machine, late = self.machine, self.late
+            machine, late = self.machine, self.machine.late
             return Status(
                 epoch=machine.epoch,
                 noted=dict(machine.times),
@@ -415,11 +400,6 @@ class WriterSession:
             self.changed.wait_for(over, max(0.0, deadline - monotonic()))
             return self._unraised() if machine.has_taken(wanted) else self._unsent() + self._unraised()
 
-    def left(self) -> list[Left]:
-        """Returns the notes that are not answered, and a refusal that was not reported."""
-        with self.lock:
-            return self._unsent() + self._unraised()
-
     def unraised(self) -> list[Left]:
         """Returns a refusal that was not reported."""
         with self.lock:
@@ -486,12 +466,11 @@ class WriterSession:
         with self.lock:
             self.machine.resume()
 
-    def wrote(self, count: int, newest: Mapping[str, int]) -> None:
-        """Records appended events, with the greatest event times among them."""
+    def wrote(self, written: NewestTime) -> None:
+        """Records appended events."""
         with self.lock:
-            self.machine.newest.add(count, newest)
-            if newest:
-                self.late.wrote(count, newest, self.machine.last)
+            self.machine.wrote(written, self.machine.last)
+            self._pass_on()
 
     def begins(self, transaction: Transaction) -> Begun:
         """Records an open transaction."""
@@ -503,15 +482,15 @@ class WriterSession:
 
     def ended(self, begun: Begun, times: Mapping[str, int], *, committed: bool) -> None:
         """Records the end of a transaction, and notes its times."""
-        machine, written = self.machine, begun.written
+        machine = self.machine
         with self.lock:
             self._open.discard(begun)
             if committed:
-                machine.newest.add_all(written)
-                self.late.wrote(written.appended, written.greatest, machine.times)
+                machine.wrote(begun.written, machine.times)
             machine.in_transaction = self._works_alone and self.in_transaction
             machine.active(monotonic())
             machine.transaction_ended(times, self.sent, self._now)
+            self._pass_on()
 
     @property
     def in_transaction(self) -> bool:

@@ -133,7 +133,10 @@ def drained(machine: Machine) -> None:
 
 
 def no_clock(machine: Machine) -> None:
-    machine.clock_read(ReadClock(reads=True), ValueError(), 0)
+    def fails() -> int:
+        raise ValueError
+
+    machine.clock_read(ReadClock(reads=True), fails, 0)
 
 
 def stop(machine: Machine) -> None:
@@ -178,7 +181,7 @@ CONTROLLERS = AutomaticTime(period_ms=1_000, domain="ingestion")
         (after(started(automatic=CLOCK), write), 0, ReadClock(reads=False)),
         (after(started(automatic=CLOCK), drained), 0, Wait()),
         (after(started(automatic=CLOCK), stop), 0, Wait()),
-        (after(started(automatic=CLOCK), lambda it: it.clock_read(ReadClock(True), 10, 0)), 0, Do.FLUSH),
+        (after(started(automatic=CLOCK), lambda it: it.clock_read(ReadClock(True), lambda: 10, 0)), 0, Do.FLUSH),
         (after(started(automatic=CLOCK), no_clock), 0, Wait(1)),
         # going idle
         (started(idle_after_ms=500), 0.4, Wait(0.5)),
