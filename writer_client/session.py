@@ -184,7 +184,8 @@ class WriterSession:
 
     def flushed(self, own: Position | None, error: Exception | None) -> None:
         with self.event() as machine:
-            machine.flushed(own, error or self.failure_elsewhere(), self.sent, monotonic())
+            elsewhere = self.failure_elsewhere()  # read in any case: its own failure is counted too
+            machine.flushed(own, error or elsewhere, self.sent, monotonic())
 
     def reach_own(self, connection: Connection) -> bool:
         """Reaches the background's own goal. Returns whether it has to try again."""
