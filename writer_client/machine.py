@@ -1,9 +1,10 @@
-"""One writer as a state machine: what it knows, what it owes, and its next step. Without a clock, a lock, a thread,
-randomness, input or output: "now" and what was read are arguments, and `news` has what is to be passed on.
+"""One writer as a state machine: what it knows, what it owes, and its next step. Without a lock, a thread, randomness,
+input or output: "now" and what was received are arguments, the application's clock is a function that it is given, and
+`news` has what is to be passed on.
 
     step = decide(writer, now)     the next step; changes nothing
     writer.begin(step)             it is under way
-    writer.registered(…), flushed(…), answered(…), left(…), failed(…), …      its outcome
+    writer.registered(…), flushed(…), answered(…), left(), call_failed(…), …      its outcome
 
 The phases, and what a goal of the program or of the background changes in them:
 
@@ -168,7 +169,8 @@ News: TypeAlias = Reply | Failing | Warn | Report
 
 
 class Machine:
-    """The state of one writer; see above. Fields are read from outside, and changed by the methods only."""
+    """The state of one writer; see above. Who performs the steps sets `goal`, and what was seen outside, such as
+    `in_transaction`; all else is changed by the methods only."""
 
     def __init__(
         self,
