@@ -316,7 +316,8 @@ class Machine:
         self.goal.answer = answer
         self.late.registered(answer, first=self.epoch is None)
         self.clock, self.epoch, self.floors, self._life = clock, answer.epoch, answer.floors, answer.life
-        self.registration, self.fenced, self.phase = None, None, Phase.AWAY
+        self.registration, self.fenced = None, None
+        self._enter(Phase.AWAY)
         self._looked, self._position, self.noted_since = False, {}, False
 
     def looked(self, memo: str | None, ends: Position, own: Position) -> None:
@@ -354,6 +355,11 @@ class Machine:
         if self.phase is Phase.AWAY:
             self.phase = Phase.HOLDING
 
+    def _enter(self, phase: Phase) -> None:
+        """What has ended stays so, whatever a call that was under way brings."""
+        if self.phase not in ENDED:
+            self.phase = phase
+
     def found_end(self, own: Position | None, fallback: Mapping[str, int]) -> None:
         """The writer leaves at this position of the log, or at the caller's."""
         assert self.goal is not None
@@ -368,14 +374,14 @@ class Machine:
         assert self.goal is not None
         self.goal.left, self.wants_registration = True, False
         if self.goal.aim == "close":
-            self.phase = Phase.CLOSED
+            self._enter(Phase.CLOSED)
             self._answer_waiting(WriterClosed(writer=self.writer))
 
     def call_failed(self, error: StrandlineError) -> None:
         """Registering or leaving has failed."""
         assert self.goal is not None
         if self.goal.held and says_nothing_changed(error):
-            self.phase = Phase.HOLDING
+            self._enter(Phase.HOLDING)
         if isinstance(error, Fenced):
             self._fence(error)
 
@@ -383,7 +389,7 @@ class Machine:
         """The goal is reached, or not. Returns whether the background has to try again."""
         goal, self.goal = self.goal, None
         assert goal is not None
-        if not goal.own:
+        if not goal.own or self.phase in ENDED:
             return False
         self.active(now)
         if error is None:
@@ -544,7 +550,8 @@ class Machine:
                     stuck = True
                     again.append(pending if says_nothing_changed(result) else self._may_be_taken(pending))
                     continue
-            self._not_taken(note, result)
+            if isinstance(result, StrandlineError):
+                self._not_taken(note, result)
             if pending.awaited:
                 self._reset_last()
                 self.news.append(Reply(pending.awaited, result))
@@ -576,7 +583,7 @@ class Machine:
         elif clock is not None:
             self._note_controller_clock(clock)
 
-    def _not_taken(self, note: Note, error: Exception) -> None:
+    def _not_taken(self, note: Note, error: StrandlineError) -> None:
         """A note that failed counts as possibly taken unless the error denies it."""
         if not says_nothing_changed(error):
             self.may_have_noted = _greatest(self.may_have_noted, note.times)
@@ -606,7 +613,8 @@ class Machine:
 
     def _fence(self, error: Fenced) -> None:
         """Another process has the name: nothing that waits can be noted any more."""
-        self.fenced, self.phase = error, Phase.FENCED
+        self.fenced = error
+        self._enter(Phase.FENCED)
         self._drop_all(error)
 
     def _drop_all(self, error: Exception) -> None:

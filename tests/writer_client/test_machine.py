@@ -25,7 +25,7 @@ from strandline.errors import (
 )
 from strandline.logs.errors import TransactionUnderWay
 from strandline.wire.streams import NoteAnswer
-from writer_client import AutomaticTime, WriterClosed
+from writer_client import AutomaticTime, NotesMoving, NotesStuck, WriterClosed
 from writer_client.machine import Do, Fail, Goal, Machine, Phase, ReadClock, SendAlone, Wait, decide
 from writer_client.notes import Pending
 
@@ -264,6 +264,27 @@ LAST = ({"": 50}, {"0": 3})
 )
 def test_a_goal_is_reached_step_by_step(machine: Machine, goal: Any, steps: list[object]) -> None:
     assert steps_towards(machine, Goal(goal)) == steps
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda it: (it.registered(Registered(epoch=2, floors={}, life="l"), 0), it.looked(None, {}, {})),
+        lambda it: it.call_failed(AWAY),
+        lambda it: it.call_failed(FENCED),
+        lambda it: it.left(),
+    ],
+)
+def test_a_writer_that_is_released_during_a_call_stays_so(outcome: Callable[[Machine], object]) -> None:
+    machine = after(holding(), note_at)
+    machine.goal = Goal("close", own=True)
+    machine.begin(Do.REGISTER)
+    machine.release()
+    machine.news.clear()
+    outcome(machine)
+    assert not machine.finished(WriterClosed(writer="w1"), 0)
+    assert (machine.phase, decide(machine, 0)) == (Phase.RELEASED, Wait())
+    assert not [each for each in machine.news if isinstance(each, NotesStuck | NotesMoving)]
 
 
 # -- what is sent again, when some notes of a batch were answered and others were not ----------------------------
