@@ -248,7 +248,7 @@ class Machine:
         self._active_at = 0.0  # the last write or manual note
         self.writing = 0
         self._before_write: int | Exception = 0  # the clock when the write under way began
-        self._written = False  # since the clock was noted last
+        self._written = False  # or registered, since the clock was noted last
         self._missed = False  # the clock was not noted because a transaction was open
 
     # -- what it has to do -----------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ class Machine:
         self._hold()
 
     def _hold(self) -> None:
-        self.wants_registration = False
+        self.wants_registration, self._written = False, True  # the clock is noted once before it goes idle
         if self.phase is Phase.AWAY:
             self.phase = Phase.HOLDING
 

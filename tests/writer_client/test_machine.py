@@ -132,6 +132,10 @@ def drained(machine: Machine) -> None:
     machine.draining = 1
 
 
+def clock(machine: Machine) -> None:
+    machine.clock_read(ReadClock(reads=True), lambda: 10, 0)
+
+
 def no_clock(machine: Machine) -> None:
     def fails() -> int:
         raise ValueError
@@ -181,7 +185,7 @@ CONTROLLERS = AutomaticTime(period_ms=1_000, domain="ingestion")
         (after(started(automatic=CLOCK), write), 0, ReadClock(reads=False)),
         (after(started(automatic=CLOCK), drained), 0, Wait()),
         (after(started(automatic=CLOCK), stop), 0, Wait()),
-        (after(started(automatic=CLOCK), lambda it: it.clock_read(ReadClock(True), lambda: 10, 0)), 0, Do.FLUSH),
+        (after(started(automatic=CLOCK), clock), 0, Do.FLUSH),
         (after(started(automatic=CLOCK), no_clock), 0, Wait(1)),
         # going idle
         (started(idle_after_ms=500), 0.4, Wait(0.5)),
@@ -192,7 +196,8 @@ CONTROLLERS = AutomaticTime(period_ms=1_000, domain="ingestion")
         (after(started(idle_after_ms=500), note_at, sent), 0.5, Wait(0.6)),
         (after(started(idle_after_ms=500), stop), 0.5, Wait()),
         (after(started(idle_after_ms=500, automatic=CLOCK), no_clock, written), 0.5, ReadClock(True, last=True)),
-        (after(started(idle_after_ms=500, automatic=CLOCK), no_clock), 0.5, Do.REST),
+        (after(started(idle_after_ms=500, automatic=CLOCK), no_clock), 0.5, ReadClock(True, last=True)),
+        (after(started(idle_after_ms=500, automatic=CLOCK), clock, flushed, answered), 0.5, Do.REST),
     ],
 )
 def test_the_background_takes_the_next_step(machine: Machine, now: float, step: object) -> None:
