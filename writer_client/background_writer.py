@@ -110,26 +110,28 @@ class BackgroundWriter(BaseWriter):
         earlier note's refusal that was not reported yet.
         """
         self._origin.check()
-        outbox = self._outbox
+        session, machine = self._session, self._machine
         self._check_manual(position)
         times: Mapping[str, int] = {DEFAULT_KEY: time} if type(time) is int else by_key(time)
         known = by_key(newest, newest=True) if newest is not None else {}
-        with outbox.lock:
+        with session.lock:
             self._check_usable()
-            self._session.check_no_transaction("note_time()")
+            session.check_no_transaction("note_time()")
             self._check_note(times, known, position)
+            if machine.idle_after_ms is not None:
+                machine.active(monotonic())
             if position is None:
-                outbox.add_note(times, known)
+                machine.add_note(times, known, session.sent)
             else:
-                outbox.add_note_at(times, position, known)
+                machine.add_note_at(times, position, known)
         if not self._timed:
             self._start_timer()
-        self._sender.attend(outbox)
+        self._sender.attend(session)
 
     def wait_until_answered(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> bool:
         """Waits until every note so far is answered: taken or refused. Returns False on timeout."""
         self._origin.check()
-        return self._outbox.wait_until_answered(timeout_ms)
+        return self._session.wait_until_answered(timeout_ms)
 
     # -- a writer's life ---------------------------------------------------------------------------------------
 
@@ -142,7 +144,8 @@ class BackgroundWriter(BaseWriter):
 
         Raises a refusal that was not reported yet, and on timeout the error that notes are stuck on, or NotDrained.
         """
-        self._idle(timeout_ms=timeout_ms)
+        self._check()
+        self._reach("idle", timeout_ms=timeout_ms)
 
     def close(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
         """Waits until all notes are answered, and closes the writer; see `Writer.close`.
@@ -151,9 +154,9 @@ class BackgroundWriter(BaseWriter):
         can be called again.
         """
         self._origin.check()
-        if self._outbox.closed:
+        if self._session.is_released:
             return
-        self._close(timeout_ms=timeout_ms)
+        self._reach("close", timeout_ms=timeout_ms)
         self.release()
 
     def release(self) -> None:
@@ -161,16 +164,17 @@ class BackgroundWriter(BaseWriter):
         raised. The writer cannot be used afterwards."""
         if not self._origin.is_here:
             return  # the parent process owns them
-        process_exit.report(self._outbox.unraised())
-        self._outbox.release()
+        process_exit.report(self._session.unraised())
+        self._session.release()
         if self._owns_background:
             self._sender.close()
 
     def __enter__(self) -> Self:
-        self._check_usable()
-        self._outbox.wants_registration = True
+        with self._session.lock:
+            self._check_usable()
+            self._machine.wants_registration = True
         self._start_timer()
-        self._sender.attend(self._outbox)
+        self._sender.attend(self._session)
         return self
 
     def __exit__(
@@ -178,8 +182,8 @@ class BackgroundWriter(BaseWriter):
     ) -> None:
         try:
             if kind is None:
-                if not self._outbox.closed:  # the block may have closed the writer
-                    self._left()
+                if not self._session.is_released:  # the block may have closed the writer
+                    self._reach(self._leaving)
             elif self._origin.is_here and not self._sender.is_own_thread():
                 self._leave(EXIT_DRAIN_MS)
         except KeyboardInterrupt:
@@ -209,18 +213,17 @@ class BackgroundWriter(BaseWriter):
             if position is not None:
                 check_position(position)
         else:
-            self._session.note_of(times, position or {}, newest)  # raises what is no note
-        self._check_times(self._outbox.last, times)
-        if self._session.owed:
-            self._check_times(self._session.owed, times)
+            self._machine.note_of(times, position or {}, newest)  # raises what is no note
+        machine = self._machine
+        self._check_times(machine.last, times)
+        if machine.owed:
+            self._check_times(machine.owed, times)
         for segment, offset in (position or {}).items():
-            before = self._outbox.last_position.get(segment, 0)
+            before = machine.last_position.get(segment, 0)
             if offset < before:
-                raise PositionWentBack(
-                    writer=self._session.writer, segment=segment, offset=offset, stored_offset=before
-                )
+                raise PositionWentBack(writer=machine.writer, segment=segment, offset=offset, stored_offset=before)
 
     def _leave(self, timeout_ms: int) -> None:
         """Sends waiting notes, and reports on standard error what could not be sent."""
-        self._sender.send_now([self._outbox])
-        process_exit.report(self._outbox.leave(monotonic() + timeout_ms / 1000))
+        self._sender.send_now([self._session])
+        process_exit.report(self._session.leave(monotonic() + timeout_ms / 1000))

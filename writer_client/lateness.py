@@ -5,30 +5,40 @@ much, and what reports and status say.
     a note          it is below the floor, or time went on without the writer since its last note
     a write         its greatest event time (`newest`) is below what was noted, or below the floor
 
-It warns once, too, of a noted time that looks as if it were not in milliseconds.
+It warns once, too, of a noted time that looks as if it were not in milliseconds. It writes no line itself: the news
+that it adds are passed on by who performs the writer's steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from strandline.core.changes import Registered
 from strandline.core.time_units import unit_of
-from strandline.paced_log import PacedLog
 from strandline.wire.streams import NoteAnswer
-from writer_client.reports import EventsLate, NoteLate, RegisteredLate, Report
+from writer_client.reports import EventsLate, NoteLate, RegisteredLate
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """A line for the program's log; `kind` sets its pace."""
+
+    kind: str
+    text: str
 
 
 class Lateness:
     """What one writer knows of its late events."""
 
-    def __init__(self, stream: str, writer: str) -> None:
+    def __init__(self, stream: str, writer: str, news: list[Any]) -> None:
+        """`news` gets warnings and reports."""
         self._who = f"writer {writer!r} of stream {stream!r}"
-        self.log = PacedLog("writer_client")
+        self._news = news
         self._below: dict[str, int] = {}  # by key, the time below which what is written now is late
-        self.on_report: Callable[[Report], None] | None = None
         self.late = False  # of the last answer to a note, as are the floors
         self.floors: Mapping[str, int] = {}
         self.events = 0  # known to be late when they were written
@@ -44,13 +54,13 @@ class Lateness:
         if not first or not behind:
             return
         key = max(behind, key=lambda each: behind[each] - noted[each])
-        self.log.warn(
+        self._warn(
             "registered",
             f"{self._who} is back, and time has gone on without it: from its last note {noted[key]}{_of(key)} to "
             f"{behind[key]}, by {span(behind[key] - noted[key])}. What it writes below that is late for exact readers. "
             f'A writer that is left with leaving="stay" is waited for.',
         )
-        self._report(RegisteredLate(dict(noted), behind))
+        self._news.append(RegisteredLate(dict(noted), behind))
 
     def raise_floors(self, times: Mapping[str, int]) -> None:
         """Takes times that registering noted for an earlier process: what is written below them is late."""
@@ -61,7 +71,7 @@ class Lateness:
         """Warns once that notes cannot have the `newest` time that the program gives."""
         if not self._newest_warned:
             self._newest_warned = True
-            self.log.warn(
+            self._warn(
                 "newest",
                 f"the notes of {self._who} have no newest, although the program gives it: below its position lie "
                 "events of other processes, whose times it does not know. Reading from a time is then not exact, and "
@@ -88,7 +98,7 @@ class Lateness:
         below = {key: floor - times[key] for key, floor in self.floors.items() if times.get(key, floor) < floor}
         if below:
             key = max(below, key=below.__getitem__)
-            self.log.warn(
+            self._warn(
                 "note",
                 f"{self._who} is late: it noted {times[key]}{_of(key)}, {span(below[key])} below the time of the "
                 f"marks, {self.floors[key]}. What it wrote below that is late for exact readers.",
@@ -97,12 +107,12 @@ class Lateness:
             missed = {key: floor - passed[key] for key, floor in self.floors.items() if key in passed}
             key = max(missed or self.floors, key=(missed or self.floors).__getitem__)
             by = f", {span(missed[key])} beyond its last note" if missed else ""
-            self.log.warn(
+            self._warn(
                 "passed",
                 f"time went on without {self._who}: to {self.floors[key]}{_of(key)}{by}. What it wrote below that "
                 f"since then is late for exact readers.",
             )
-        self._report(NoteLate(times, self.late, self.floors))
+        self._news.append(NoteLate(times, self.late, self.floors))
 
     def wrote(self, count: int, newest: Mapping[str, int], noted: Mapping[str, int]) -> None:
         """Takes a write of so many events, with the greatest event times among them, and the times noted before it."""
@@ -111,12 +121,12 @@ class Lateness:
             if time < bound:
                 self.events += count
                 events = "1 late event" if count == 1 else f"{count} late events"
-                self.log.warn(
+                self._warn(
                     "events",
                     f"{self._who} has written {events}: the newest is of {time}{_of(key)}, "
                     f"{span(bound - time)} below {bound}, which the writer had noted or time had reached before.",
                 )
-                self._report(EventsLate(count, dict(newest), {key: bound}))
+                self._news.append(EventsLate(count, dict(newest), {key: bound}))
                 return
 
     def _check_unit(self, times: Mapping[str, int]) -> None:
@@ -124,15 +134,14 @@ class Lateness:
             unit = unit_of(time)
             if unit is not None and not self._unit_checked:
                 self._unit_checked = True
-                self.log.warn(
+                self._warn(
                     "unit",
                     f"{self._who} has noted {time}{_of(key)}, which looks like {unit.word}: times that are dates have "
                     f"to be in milliseconds, as int(time.time() * 1000)",
                 )
 
-    def _report(self, report: Report) -> None:
-        if self.on_report is not None:
-            self.on_report(report)
+    def _warn(self, kind: str, text: str) -> None:
+        self._news.append(Warn(kind, text))
 
 
 def _of(key: str) -> str:

@@ -1,8 +1,9 @@
 """One thread that sends the notes of any number of writers, in batches over few connections.
 
-    an outbox attends ──► the log is flushed ──► notes wait with their position ──► a batch goes out ──► answers
+    a writer attends ──► the log is flushed ──► notes wait with their position ──► a batch goes out ──► answers
 
-A few other threads make calls that may wait, to the controller or to a log, and return the results to it.
+It begins what the state machine of each writer decides. A few other threads make calls that may wait, to the controller
+or to a log, and return the results to it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from strandline.client.calls import Clocked
 from strandline.client.http import AsyncConnection, Connection
 from strandline.client.retry import Patience
-from strandline.core.changes import Registered
 from strandline.fork import OwningProcess
 from strandline.logs import Position
 from writer_client import process_exit
 from writer_client.automatic_notes import PositionSource
-from writer_client.batches import Results, call_for, count_for_batch
-from writer_client.outbox import TRANSACTION_CHECK_MS, Outbox, Sent, record
+from writer_client.machine import Do
+from writer_client.notes import Results, call_for, count_for_batch
 from writer_client.process_exit import Left
+from writer_client.session import Sent, WriterSession, record
 from writer_client.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Flush:
-    """A flush of one log, for the outboxes that wait for it."""
+    """A flush of one log, for the writers that wait for it."""
 
     log: PositionSource
-    waiting: list[Outbox] = field(default_factory=list)
+    waiting: list[WriterSession] = field(default_factory=list)
     under_way: bool = False
 
 
@@ -92,14 +93,14 @@ class Background:
         self._calls = ThreadPool(CALLS_AT_ONCE, "strandline-calls")
         self._flushes = ThreadPool(FLUSHES_AT_ONCE, "strandline-flushes")
         self._in_loop: AsyncConnection | None = None  # over which awaited notes go, with one thread less between
-        self._noting: dict[Outbox, None] = {}  # in this turn of an event loop
-        self._attending: dict[Outbox, None] = {}  # those to check in the next turn
-        self._unsettled: set[Outbox] = set()  # those that had notes at the last check
+        self._noting: dict[WriterSession, None] = {}  # in this turn of an event loop
+        self._attending: dict[WriterSession, None] = {}  # those to check in the next turn
+        self._unsettled: set[WriterSession] = set()  # those that had notes at the last check
         self._finished: deque[Callable[[], None]] = deque()  # results from other threads
-        self._to_register: deque[Outbox] = deque()
-        self._ready: dict[Outbox, None] = {}  # with notes to send, in order
+        self._to_register: deque[WriterSession] = deque()
+        self._ready: dict[WriterSession, None] = {}  # with notes to send, in order
         self._flushing: dict[int, _Flush] = {}
-        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
+        self._timers: list[tuple[float, int, WriterSession]] = []  # when to check which again
         self._numbers = itertools.count()
         self._registering = self._batches = self._failures = 0
         self._not_before = 0.0
@@ -126,32 +127,26 @@ class Background:
         if self._over.is_set():
             raise RuntimeError("the background is closed, and sends no more notes: close it after its writers")
 
-    def attend(self, outbox: Outbox) -> None:
-        """Checks an outbox in the next turn. Cheap, and safe to call from any thread."""
-        self._attending[outbox] = None
+    def attend(self, writer: WriterSession) -> None:
+        """Checks a writer in the next turn. Cheap, and safe to call from any thread."""
+        self._attending[writer] = None
         if not self._woken.is_set():
             self._woken.set()
 
-    def attend_at_once(self, outboxes: Iterable[Outbox]) -> None:
-        """Checks outboxes with awaited notes: these wait neither for others nor for a pause after earlier failures."""
+    def attend_at_once(self, writers: Iterable[WriterSession]) -> None:
+        """Checks writers with awaited notes: these wait neither for others nor for a pause after earlier failures."""
         self._failures, self._not_before = 0, 0.0
-        self._finish(partial(self._check_all, outboxes))
+        self._finish(partial(self._check_all, writers))
 
-    def attend_after_turn(self, outbox: Outbox, loop: AbstractEventLoop) -> None:
+    def attend_after_turn(self, writer: WriterSession, loop: AbstractEventLoop) -> None:
         """The same in an event loop, when it has run what is ready: its writers' notes go in one request."""
-        self._noting[outbox] = None
+        self._noting[writer] = None
         loop.call_soon(self._attend_noting)
 
     def _attend_noting(self) -> None:
         noting, self._noting = self._noting, {}
         if noting:  # the first of them takes all
             self.attend_at_once(noting)
-
-    def start_timers(self, outbox: Outbox) -> None:
-        """Starts the automatic notes of an outbox, and lets it go idle automatically from now on."""
-        now = time.monotonic()
-        self._finish(partial(self._set_timer, now, partial(self._note_automatically, outbox)))
-        self._finish(partial(self._set_timer, now, partial(self._rest, outbox)))
 
     def close(self, *, wait: bool = True) -> None:
         """Ends the thread, and reports unsent notes on standard error: close the writers first. With `wait`, waits for
@@ -167,7 +162,7 @@ class Background:
             self._thread.join()
         self._calls.close(wait=wait and elsewhere)
         self._flushes.close(wait=False)  # a log may hang
-        process_exit.report([left for outbox in self._with_notes() for left in outbox.left()])
+        process_exit.report([left for writer in self._with_notes() for left in writer.leave(0)])
         if self._owned is not None:
             self._owned.close()
 
@@ -184,20 +179,20 @@ class Background:
         report."""
         if self._in_loop is not None and not self._in_loop.has_loop:
             deadline = time.monotonic()
-        outboxes = self._with_notes()
+        writers = self._with_notes()
         self._exiting = True
-        self.send_now(outboxes)
-        return [left for outbox in outboxes for left in outbox.leave(deadline)]
+        self.send_now(writers)
+        return [left for writer in writers for left in writer.leave(deadline)]
 
-    def send_now(self, outboxes: Sequence[Outbox]) -> None:
-        """Sends the notes of these outboxes at once, without a pause after earlier failures."""
+    def send_now(self, writers: Sequence[WriterSession]) -> None:
+        """Sends the notes of these writers at once, without a pause after earlier failures."""
         self._failures, self._not_before = 0, 0.0
-        for outbox in outboxes:
-            self._attending[outbox] = None
+        for writer in writers:
+            self._attending[writer] = None
         self._woken.set()
 
-    def _with_notes(self) -> list[Outbox]:
-        attending = self._attending.copy()  # first: an outbox goes from here to the others
+    def _with_notes(self) -> list[WriterSession]:
+        attending = self._attending.copy()  # first: a writer goes from here to the others
         return list(attending | dict.fromkeys(self._unsettled.copy()))
 
     def is_own_thread(self) -> bool:
@@ -222,10 +217,10 @@ class Background:
         while self._finished:
             self._finished.popleft()()
         self._run_timers()
-        for outbox in list(self._attending):  # other threads add some meanwhile, and wake this one
-            self._unsettled.add(outbox)  # first, so that `_with_notes` finds it in one of the two at any moment
-            del self._attending[outbox]
-            self._check(outbox)
+        for writer in list(self._attending):  # other threads add some meanwhile, and wake this one
+            self._unsettled.add(writer)  # first, so that `_with_notes` finds it in one of the two at any moment
+            del self._attending[writer]
+            self._check(writer)
         if time.monotonic() >= self._not_before:
             self._register()
             self._send()
@@ -238,99 +233,91 @@ class Background:
         return max(0.0, min(waits)) if waits else None
 
     def _run_timers(self) -> None:
-        """Runs the timers that are due."""
+        """Checks the writers whose time has come."""
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            due, _, ring = heapq.heappop(self._timers)
-            ring(due)
+            due, _, writer = heapq.heappop(self._timers)
+            if writer.timer == due:  # else an earlier one was set later
+                writer.timer = None
+                self._check(writer)
 
-    def _set_timer(self, due: float, ring: Callable[[float], None]) -> None:
-        """Sets a timer for a time of `time.monotonic`, which `ring` gets as its argument."""
-        heapq.heappush(self._timers, (due, next(self._numbers), ring))
+    def _check_at(self, writer: WriterSession, due: float) -> None:
+        """Checks a writer at a time of `time.monotonic`, or before."""
+        if writer.timer is None or due < writer.timer:
+            writer.timer = due
+            heapq.heappush(self._timers, (due, next(self._numbers), writer))
 
-    def _note_automatically(self, outbox: Outbox, due: float) -> None:
-        period_ms = outbox.note_automatically()
-        if period_ms is not None:
-            self._set_timer(max(due + period_ms / 1000, time.monotonic()), partial(self._note_automatically, outbox))
-            self._check(outbox)
+    def _check_all(self, writers: Iterable[WriterSession]) -> None:
+        for writer in writers:
+            self._check(writer)
 
-    def _check_all(self, outboxes: Iterable[Outbox]) -> None:
-        for outbox in outboxes:
-            self._check(outbox)
-
-    def _check(self, outbox: Outbox) -> None:
-        todo = outbox.next_step()
-        if todo.unsettled:
-            self._unsettled.add(outbox)
+    def _check(self, writer: WriterSession) -> None:
+        """Begins all steps that the writer can begin now."""
+        steps, until, unsettled = writer.next_steps()
+        for step in steps:
+            match step:
+                case Do.HOLD:
+                    self._to_register.append(writer)
+                case Do.REST:
+                    self._reach(writer, self._rested)
+                case Do.FLUSH:
+                    self._flush(writer)
+                case _:
+                    self._ready.setdefault(writer)
+        if unsettled:
+            self._unsettled.add(writer)
         else:
-            self._unsettled.discard(outbox)
-        if todo.register:
-            self._to_register.append(outbox)
-        if todo.flush is not None:
-            self._flush(outbox, todo.flush)
-        if todo.send:
-            self._ready.setdefault(outbox)
+            self._unsettled.discard(writer)
+        if until is not None:
+            self._check_at(writer, until)
 
-    def _rest(self, outbox: Outbox, due: float) -> None:
-        again_ms = outbox.rest()
-        if again_ms == 0:
-            idle = partial(outbox.session.idle, self._connection, None)
-            self._start(self._calls, idle, partial(self._rested, outbox))
-        elif again_ms is not None:
-            self._set_timer(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
-            self._check(outbox)
+    # -- registering and going idle ----------------------------------------------------------------------------
 
-    def _rested(self, outbox: Outbox, done: None, error: Exception | None) -> None:
-        again_ms = outbox.rested(error)
-        if again_ms is not None:
-            self._set_timer(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
-        self._check(outbox)
-
-    # -- registering -------------------------------------------------------------------------------------------
+    def _reach(self, writer: WriterSession, done: Callable[..., None]) -> None:
+        """Reaches the writer's own goal in another thread."""
+        self._start(self._calls, partial(writer.reach_own, self._connection), partial(done, writer))
 
     def _register(self) -> None:
         while self._to_register and self._registering < CALLS_AT_ONCE - BATCHES_AT_ONCE:
-            outbox = self._to_register.popleft()
             self._registering += 1
-            register = partial(outbox.session.register, self._connection)
-            self._start(self._calls, register, partial(self._registered, outbox))
+            self._reach(self._to_register.popleft(), self._registered)
 
-    def _registered(self, outbox: Outbox, done: Registered | None, error: Exception | None) -> None:
+    def _registered(self, writer: WriterSession, again: bool | None, error: Exception | None) -> None:
         self._registering -= 1
-        self._pause(again=outbox.registered(done, error))
-        self._check(outbox)
+        self._pause(again=bool(again))
+        self._check(writer)
+
+    def _rested(self, writer: WriterSession, again: bool | None, error: Exception | None) -> None:
+        self._check(writer)
 
     # -- logs --------------------------------------------------------------------------------------------------
 
-    def _flush(self, outbox: Outbox, log: PositionSource) -> None:
-        """Flushes a log for all outboxes that wait for it; never twice at the same time."""
-        flush = self._flushing.setdefault(id(log), _Flush(log))
-        flush.waiting.append(outbox)
+    def _flush(self, writer: WriterSession) -> None:
+        """Flushes a log for all writers that wait for it; never twice at the same time."""
+        assert writer.positions is not None
+        flush = self._flushing.setdefault(id(writer.positions), _Flush(writer.positions))
+        flush.waiting.append(writer)
         if not flush.under_way:
             flush.under_way = True
             self._finish(partial(self._start_flush, flush))
 
     def _start_flush(self, flush: _Flush) -> None:
-        outboxes, flush.waiting = flush.waiting, []
-        for outbox in outboxes:
-            outbox.flush_begins()
-        self._start(self._flushes, flush.log.flush, partial(self._flushed, flush, outboxes))
+        writers, flush.waiting = flush.waiting, []
+        for writer in writers:
+            with writer.lock:
+                writer.machine.flush_begins(writer.sent)
+        self._start(self._flushes, flush.log.flush, partial(self._flushed, flush, writers))
 
     def _flushed(
-        self, flush: _Flush, outboxes: Sequence[Outbox], position: Position | None, error: Exception | None
+        self, flush: _Flush, writers: Sequence[WriterSession], position: Position | None, error: Exception | None
     ) -> None:
         if flush.waiting:
             self._start_flush(flush)
         else:
             del self._flushing[id(flush.log)]
-        for outbox in outboxes:
-            if outbox.flushed(position, error):
-                self._set_timer(time.monotonic() + TRANSACTION_CHECK_MS / 1000, partial(self._flush_again, outbox))
-            self._check(outbox)
-
-    def _flush_again(self, outbox: Outbox, due: float) -> None:
-        outbox.flush_again()
-        self._check(outbox)
+        for writer in writers:
+            writer.flushed(position, error)
+            self._check(writer)
 
     # -- batches -----------------------------------------------------------------------------------------------
 
@@ -350,19 +337,21 @@ class Background:
             self._start(self._calls, partial(record, batch, run), self._answered)
 
     def _next_batch(self) -> list[Sent]:
-        """Takes as many notes as fit. An outbox is never in two concurrent batches: its notes must stay in order."""
+        """Takes as many notes as fit. A writer is never in two concurrent batches: its notes must stay in order."""
         batch: list[Sent] = []
         sizes: list[int] = []
         while self._ready:
-            outbox = next(iter(self._ready))
-            notes = outbox.notes_to_send()
+            writer = next(iter(self._ready))
+            with writer.lock:
+                notes = writer.machine.take()
             sizes += [addressed.size_bytes for _, addressed in notes]
             fitting = count_for_batch(sizes) - len(batch)
-            batch += [(outbox, pending, addressed) for pending, addressed in notes[:fitting]]
-            left = notes[fitting:]
-            outbox.keep([pending for pending, _ in left])
+            batch += [(writer, pending, addressed) for pending, addressed in notes[:fitting]]
+            left = len(notes) - fitting
+            with writer.lock:
+                writer.machine.keep(left)
             if not left or fitting:
-                del self._ready[outbox]
+                del self._ready[writer]
             if left:
                 break
         return batch
@@ -370,12 +359,12 @@ class Background:
     def _done_in_loop(self, batch: Sequence[Sent], started: Future[Clocked[Results]]) -> None:
         self._work(partial(record, batch, started.result), self._answered)
 
-    def _answered(self, again: dict[Outbox, bool] | None, error: Exception | None) -> None:
+    def _answered(self, again: dict[WriterSession, bool] | None, error: Exception | None) -> None:
         self._batches -= 1
         assert again is not None, error
         self._pause(again=any(again.values()))
-        for outbox in again:
-            self._check(outbox)
+        for writer in again:
+            self._check(writer)
 
     def _pause(self, *, again: bool) -> None:
         """Sets the pause before the next call if one must be repeated: longer after each failure, and random."""

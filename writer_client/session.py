@@ -1,43 +1,62 @@
-"""One writer at its controller and its log: what it calls, and what it knows of the outcome."""
+"""One writer at its controller and its log: performs the steps of its state machine under one lock.
+
+The background performs the steps towards its own goals, and sends notes; a call of the program performs those towards
+its goal, in the caller's thread (`reach`), when nothing is under way.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from secrets import token_hex
+from time import monotonic
 from typing import Final, TypeAlias
 from weakref import WeakSet
 
 from strandline.client import calls
-from strandline.client.calls import clocked
+from strandline.client.calls import Clocked, clocked
 from strandline.client.http import Connection
-from strandline.core.changes import Registered
-from strandline.core.note import DEFAULT_KEY, Note, check_key, check_time
+from strandline.core.note import DEFAULT_KEY, check_key, check_time
 from strandline.core.time_units import Instant, milliseconds
-from strandline.errors import (
-    Fenced,
-    InvalidConfig,
-    InvalidNote,
-    Refused,
-    StrandlineError,
-    TooMany,
-    says_nothing_changed,
-)
-from strandline.limits import MEMO_BYTES
+from strandline.errors import InvalidConfig, InvalidNote, OutcomeUnknown, StrandlineError
 from strandline.logs import Log, Memo, Position, Transaction
-from strandline.logs.errors import NotAcknowledged, TransactionUnderWay
-from strandline.names import check_name
+from strandline.logs.errors import NotAcknowledged, TransactionOver, TransactionUnderWay
+from strandline.paced_log import PacedLog, Waiting
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
-from writer_client.batches import Addressed
-from writer_client.errors import NoLog, WriterClosed
-from writer_client.lateness import Lateness
+from writer_client.errors import NoLog, NotDrained, WriterClosed
+from writer_client.lateness import Warn
+from writer_client.machine import (
+    Aim,
+    Answered,
+    Do,
+    Fail,
+    Failing,
+    Goal,
+    Machine,
+    Phase,
+    ReadClock,
+    Reply,
+    SendAlone,
+    Wait,
+    decide,
+)
 from writer_client.newest_time import NewestTime
+from writer_client.notes import Addressed, Pending, Results, call_for
+from writer_client.process_exit import Left, UnraisedRefusal, Unsent
+from writer_client.reports import EventsLate, Report, Status
 
 REGISTRATION_BYTES: Final = 8  # random bytes in the name of a registration, which make it unique
+WAITING_REPORTS: Final = 1_000  # of late events, for `on_report` of one writer
+LEAVING_CALLS: Final = {"stay": "leaving", "idle": "idle()", "close": "close()"}  # as errors name them
+
+_log = logging.getLogger(__name__)
 
 Times: TypeAlias = Instant | Mapping[str, Instant]  # a time, or times by key
 
@@ -50,125 +69,429 @@ class Begun:
     written: NewestTime = field(default_factory=NewestTime)
 
 
-def checked_log(log: Log | None) -> Log | None:
-    """The log. Raises InvalidConfig for what is none, such as the path of one."""
-    if log is not None and not hasattr(log, "append"):
-        wanted = 'a log that is open, as SqliteLog("orders.log") or KafkaLog.connect("127.0.0.1:9092", "orders")'
-        raise InvalidConfig(name="log", value=str(log)[:80], wanted=wanted)
-    if log is not None and not callable(getattr(log, "in_transaction", None)):
-        wanted = "a log whose in_transaction() says whether a transaction is open, see strandline.logs.Log"
-        raise InvalidConfig(name="log", value=type(log).__name__, wanted=wanted)
-    return log
-
-
 class WriterSession:
-    """One writer of one stream. Its calls are made one after the other, since notes that overtake each other are
-    refused.
-
-    What it remembers holds as long as its registration: before the next one, another process of its name may have
-    written, noted or closed, and the store may have been restored or the stream made anew. So each registration looks
-    at the log again, and forgets what the controller had.
-    """
+    """See above. `machine` is read and changed under `lock` only."""
 
     def __init__(
-        self, stream: str, writer: str, keys: Iterable[str], log: Log | None, automatic: AutomaticTime | None = None
+        self,
+        stream: str,
+        writer: str,
+        keys: Iterable[str],
+        log: Log | None,
+        automatic: AutomaticTime | None = None,
+        on_report: Callable[[Report], None] | None = None,
+        idle_after_ms: int | None = None,
+        *,
+        closes_by_name: bool = True,
     ) -> None:
-        self.stream = check_name("stream", stream)
-        self.writer = check_name("writer", writer)
-        self.keys = tuple(check_key(key) for key in keys)
         self.log = checked_log(log)
         self.positions: PositionSource | None = log  # the source of its positions
         if automatic is not None and automatic.position is not None:
             self.positions = GivenPositions(automatic.position)
-        self.send: Callable[[Connection, Addressed], NoteAnswer]  # the outbox sets it: every note goes through it
-        self.closed = False
+        self.automatic = automatic
+        self.machine = Machine(
+            stream,
+            writer,
+            keys,
+            has_log=log is not None,
+            automatic=automatic,
+            idle_after_ms=idle_after_ms,
+            raises=on_report is None,
+            closes_by_name=closes_by_name,
+        )
+        # Ctrl-C finds this lock taken nowhere but in a `with` block: the methods of a condition are Python's own.
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self._paced = PacedLog("writer_client")
+        self.reports: list[Report] = []
+        self.timer: float | None = None  # the background's, until which it waits
+        self._on_report = on_report
+        self._works_alone = automatic is not None or idle_after_ms is not None
+        self._waiting = Waiting(self._paced)
         self._failures = getattr(log, "failures_raised", 0)
-        self.epoch: int | None = None
-        self.floors: Mapping[str, int | None] = {}
-        self.clock: int | None = None
-        self.newest = NewestTime()
-        self.holds = False  # certainly registered, and certainly not idle or closed since
-        self.late = Lateness(stream, writer)
-        self.repaired: NoteAnswer | StrandlineError | None = None
-        self.fenced: Fenced | None = None  # once another process has registered the writer's name
-        self._life = ""  # of the name, as of the registration
-        self._found: Position = {}  # where the log ended at the registration
-        self._looked = False  # whether the log was looked at since the registration
-        self._shares = False  # whether the log had events of other processes then
-        self.owed: Mapping[str, int] = {}  # times of commits that are not noted yet
-        self._has_memo = False  # whether the log has a memo of this name
-        self._own_memo = ""  # the last one of this process, whose times are noted without the log
-        self.times: dict[str, int] = {}  # by key, those that the controller has taken
-        self.noted_since = False  # whether it has taken a note since the registration
-        self.may_have_noted: Mapping[str, int] = {}  # the greatest times that the controller may have taken
-        self._position: dict[str, int] = {}  # what the controller has taken since the registration
-        self._given: dict[str, int] = {}  # without a log: all that was ever noted
-        self._registration: str | None = None  # the name of a registration whose outcome is unknown
         self._open: WeakSet[Begun] = WeakSet()  # a transaction without a reference can no longer be committed
 
-    # -- calls -------------------------------------------------------------------------------------------------
+    @contextmanager
+    def event(self) -> Iterator[Machine]:
+        """Holds the lock for a change of the machine; afterwards passes on its news, wakes waiting threads, and calls
+        the program's callback."""
+        machine = self.machine
+        with self.lock:
+            if self._works_alone:
+                machine.in_transaction = self.in_transaction
+            try:
+                yield machine
+            finally:
+                self._pass_on()
+                self.changed.notify_all()
+                reports, self.reports = self.reports, []
+        if self._on_report is not None:
+            for report in reports:
+                try:
+                    self._on_report(report)
+                except Exception:
+                    _log.exception("on_report of writer %r failed on %r", machine.writer, report)
 
-    def register(self, connection: Connection) -> Registered:
-        self._check_open()
-        if self._registration is None:
-            self._registration = token_hex(REGISTRATION_BYTES)
-        call = clocked(calls.register(self.stream, self.writer, self.keys, self._registration))
-        with self._changing():
-            answer = connection.run(call)
-        registered, self.clock = answer.value, answer.clock
-        self.late.registered(registered, first=self.epoch is None)
-        self.epoch, self.floors, self._registration = registered.epoch, registered.floors, None
-        self.fenced, self._life, self._looked = None, registered.life, False
-        self._position, self.noted_since = {}, False
-        if self.log is not None:
-            self._look(self.log)
-        self._repair(connection)
-        self.holds = True
-        return replace(registered, floors=self.floors)
+    def _pass_on(self) -> None:
+        machine = self.machine
+        for each in machine.news:
+            match each:
+                case Reply(awaited, result):
+                    _reply(awaited, result)
+                case Warn(kind, text):
+                    self._paced.warn(kind, text)
+                case Failing(None):
+                    self._waiting.ends()
+                case Failing(error):
+                    self._waiting.goes_on(
+                        f"writer {machine.writer!r} of stream {machine.stream!r} waits, and tries again: {error}"
+                    )
+                case EventsLate() if len(self.reports) >= WAITING_REPORTS:
+                    pass
+                case _ if self._on_report is not None:
+                    self.reports.append(each)
+        machine.news.clear()
 
-    def hold(self, connection: Connection) -> None:
-        """Registers a new or idle writer. Raises Fenced for a fenced one."""
-        self.check_usable()
-        if not self.holds:
-            self.register(connection)
+    # -- for the background ------------------------------------------------------------------------------------
 
-    def idle(
-        self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int] | None = None
-    ) -> None:
-        """Goes idle. `fallback` are the times to note if none was noted yet."""
-        self._settle(connection, position, fallback, "idle()")
-        with self._changing():
-            connection.run(calls.idle(self.stream, self.writer, self.epoch))
+    def next_steps(self) -> tuple[list[Do], float | None, bool]:
+        """Begins all steps that can begin now, and returns them, when to ask again, and whether the writer has
+        unsettled notes. Reads the clock itself."""
+        steps: list[Do] = []
+        with self.event() as machine:
+            now = monotonic()
+            while machine.goal is None:
+                step = decide(machine, now)
+                machine.begin(step)
+                match step:
+                    case ReadClock():
+                        machine.clock_read(step, self._now, now)
+                    case Wait(until):
+                        return steps, until, machine.is_unsettled
+                    case Do():
+                        steps.append(step)
+                    case _:
+                        raise AssertionError(f"{step} is a step towards a goal")
+            return steps, None, machine.is_unsettled
 
-    def close(self, connection: Connection, position: Mapping[str, int] | None, fallback: Mapping[str, int]) -> None:
-        self._settle(connection, position, fallback, "close()")
-        if self._has_memo and self.log is not None:
-            self.log.begin().commit(Memo(self.writer, ""))  # its time belongs to the life that ends
-        with self._changing():
-            connection.run(calls.close(self.stream, self.writer, self.epoch))
-        self.closed = True
+    def _now(self) -> int:
+        assert self.automatic is not None
+        return self.automatic.now()
 
-    def stay(self, connection: Connection, fallback: Mapping[str, int]) -> None:
-        """Notes the final position, as `idle` does, of a writer that goes on counting without this process."""
-        if self.holds:
-            self._settle(connection, None, fallback, "leaving")
-        else:
-            self.check_usable()
+    def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:
+        with self.event() as machine:
+            return machine.answered(answers, clock)
 
-    # -- transactions ------------------------------------------------------------------------------------------
+    def flushed(self, own: Position | None, error: Exception | None) -> None:
+        with self.event() as machine:
+            elsewhere = self.failure_elsewhere()  # read in any case: its own failure is counted too
+            machine.flushed(own, error or elsewhere, self.sent, monotonic())
 
-    def opened(self, transaction: Transaction) -> Begun:
+    def reach_own(self, connection: Connection) -> bool:
+        """Reaches the background's own goal. Returns whether it has to try again."""
+        goal = self.machine.goal
+        assert goal is not None
+        failure: Exception | None = None
+        try:
+            self._perform_all(goal, connection)
+        except Exception as error:
+            failure = error
+        with self.event() as machine:
+            return machine.finished(failure, monotonic())
+
+    # -- for calls of the program ------------------------------------------------------------------------------
+
+    def reach(
+        self,
+        aim: Aim,
+        connection: Connection,
+        position: Mapping[str, int] | None = None,
+        *,
+        timeout_ms: int,
+    ) -> Goal:
+        """Waits until nothing is under way, and to leave until all notes are answered; then does what the aim says.
+
+        Raises a refusal that was not reported yet, and on timeout the error that notes are stuck on, or NotDrained.
+        """
+        goal, machine = Goal(aim, position), self.machine
+        drain = aim not in ("register", "hold")
+        try:
+            with self.lock:
+                machine.draining += drain  # no more automatic notes while they empty
+                try:
+                    if not self.changed.wait_for(partial(machine.is_quiet, drain=drain), timeout_ms / 1000):
+                        raise (
+                            machine.stuck
+                            or machine.put_off
+                            or NotDrained(writer=machine.writer, count=machine.count(), waited_ms=timeout_ms)
+                        )
+                finally:
+                    machine.draining -= drain
+                if drain and machine.failed_write and machine.stuck is not None:
+                    raise machine.stuck
+                if drain:
+                    self._raise_unreported()
+                machine.goal = goal
+            self._perform_all(goal, connection)
+            return goal
+        finally:
+            with self.event():
+                if machine.goal is goal:
+                    machine.finished(None, monotonic())
+
+    def _perform_all(self, goal: Goal, connection: Connection) -> None:
+        while True:
+            with self.lock:
+                step = decide(self.machine, monotonic())
+                self.machine.begin(step)
+            match step:
+                case Do.DONE:
+                    return
+                case Fail(error):
+                    raise error
+                case Do.REGISTER:
+                    self._register(connection)
+                case Do.FIND_END:
+                    self._find_end(goal)
+                case SendAlone():
+                    self._send_alone(step, goal, connection)
+                case Do.CLEAR_MEMO:
+                    self.bound_log("close()").begin().commit(Memo(self.machine.writer, ""))
+                    with self.lock:
+                        self.machine.memo_cleared()
+                case Do.IDLE | Do.CLOSE:
+                    call = calls.idle if step is Do.IDLE else calls.close
+                    with self._calling():
+                        connection.run(call(self.machine.stream, self.machine.writer, self.machine.epoch))
+                    with self.event() as machine:
+                        machine.left()
+                case _:
+                    raise AssertionError(f"{step} is no step towards a goal")
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Encloses a call that changes whether the writer holds time."""
+        try:
+            yield
+        except StrandlineError as error:
+            with self.event() as machine:
+                machine.call_failed(error)
+            raise
+
+    def _register(self, connection: Connection) -> None:
+        machine, log = self.machine, self.log
+        if machine.registration is None:
+            machine.registration = token_hex(REGISTRATION_BYTES)
+        with self._calling():
+            answer = connection.run(
+                clocked(calls.register(machine.stream, machine.writer, machine.keys, machine.registration))
+            )
+        with self.event():
+            machine.registered(answer.value, answer.clock)
+        memo = log.memo(machine.writer) if log is not None else None  # first: the end then lies above its events
+        self._look(memo, log.end_offsets() if log is not None else {}, log.positions() if log is not None else {})
+
+    def _look(self, memo: str | None, ends: Position, own: Position) -> None:
+        with self.event() as machine:
+            machine.looked(memo, ends, own)
+
+    def _find_end(self, goal: Goal) -> None:
+        self._check_no_other_transaction(LEAVING_CALLS[goal.aim])
+        fallback: Mapping[str, int] = {}
+        if not goal.own and self.automatic is not None:
+            with self.event() as machine:
+                fallback = machine.last_times(self._now)
+        own = self.flush() if goal.position is None and self.positions is not None else None
+        with self.event() as machine:
+            machine.found_end(own, fallback)
+
+    def _send_alone(self, step: SendAlone, goal: Goal, connection: Connection) -> None:
+        answered = Future[NoteAnswer]()
+        pending = replace(step.pending, awaited=(answered,))
+        record([(self, pending, step.addressed)], partial(connection.run, call_for([step.addressed])))
+        result: NoteAnswer | StrandlineError
+        try:
+            result = answered.result()
+        except StrandlineError as error:
+            if not goal.repairs:
+                raise
+            result = error
+        with self.event() as machine:
+            machine.sent_alone(step, result)
+
+    def status(self) -> Status:
+        with self.lock:
+            machine, late = self.machine, self.machine.late
+            return Status(
+                epoch=machine.epoch,
+                noted=dict(machine.times),
+                waiting=machine.count(),
+                late=late.late,
+                floors=dict(late.floors),
+                late_events=late.events,
+                refused=machine.refused,
+                refusals=machine.refusals,
+                stuck=machine.stuck,
+                failed_write=machine.failed_write,
+            )
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there may be something to do for the background."""
+        with self.lock:
+            return self.machine.is_busy or bool(self.reports)
+
+    @property
+    def is_released(self) -> bool:
+        return self.machine.phase is Phase.RELEASED
+
+    @property
+    def is_closed(self) -> bool:
+        return self.machine.phase in (Phase.CLOSED, Phase.RELEASED)
+
+    def _raise_unreported(self) -> None:
+        error, self.machine.unreported = self.machine.unreported, None
+        if error is not None:
+            raise error
+
+    def check_usable(self) -> None:
+        """Raises a refusal that no call has raised yet, and what keeps the writer from being used. Call it under the
+        lock."""
+        machine = self.machine
+        if machine.phase is Phase.HOLDING and machine.unreported is None:
+            return
+        if machine.phase is Phase.RELEASED:
+            raise WriterClosed(writer=machine.writer)
+        self._raise_unreported()
+        if machine.phase is Phase.CLOSED:
+            raise WriterClosed(writer=machine.writer)
+        if machine.fenced is not None:
+            raise machine.fenced
+
+    def release(self) -> None:
+        """Ends everything."""
+        with self.event() as machine:
+            machine.release()
+
+    # -- waiting, and the end of the process -------------------------------------------------------------------
+
+    def wait_until_answered(self, timeout_ms: int) -> bool:
+        """Waits until all notes so far are answered. Returns False on timeout."""
+        machine = self.machine
+        with self.lock:
+            # A clock with a short period keeps adding notes: its notes so far are answered when their times are taken.
+            noted = dict(machine.last) if self.automatic is not None else {}
+            return self.changed.wait_for(
+                lambda: not machine.count() or self.is_released or machine.has_taken(noted), timeout_ms / 1000
+            )
+
+    def leave(self, deadline: float, *, patient: bool = True) -> list[Left]:
+        """Stops automatic notes, and waits until all notes so far are answered or cannot be, at most until a deadline
+        (`time.monotonic`), and unless it is `patient` only until one has to be sent again. Returns what is left to
+        report."""
+        machine = self.machine
+
+        def over() -> bool:
+            if not patient and machine.stuck is not None and not machine.under_way:
+                return True
+            return not machine.unattended() or self.is_closed or machine.failed_write or machine.has_taken(wanted)
+
+        with self.lock:
+            wanted = machine.stop()
+            self.changed.wait_for(over, max(0.0, deadline - monotonic()))
+            return self._unraised() if machine.has_taken(wanted) else self._unsent() + self._unraised()
+
+    def unraised(self) -> list[Left]:
+        """Returns a refusal that was not reported."""
+        with self.lock:
+            return self._unraised()
+
+    def _unraised(self) -> list[Left]:
+        machine = self.machine
+        error, machine.unreported = machine.unreported, None
+        return [UnraisedRefusal(machine.stream, machine.writer, str(error))] if error is not None else []
+
+    def _unsent(self) -> list[Left]:
+        machine = self.machine
+        count = machine.unattended()
+        if not count or self.is_released:
+            return []
+        reason = str(machine.stuck or machine.put_off or "the time was too short")
+        if machine.failed_write:
+            reason = f"a write had failed: {reason}"
+        return [Unsent(machine.stream, machine.writer, count, reason)]
+
+    # -- the log -----------------------------------------------------------------------------------------------
+
+    def bound_log(self, call: str) -> Log:
+        if self.log is None:
+            raise NoLog(writer=self.machine.writer, call=call)
+        return self.log
+
+    @contextmanager
+    def writing(self) -> Iterator[bool]:
+        """Encloses a write, and the registration before it: the writer does not go idle in between. Yields False if it
+        must register first, or is going idle."""
+        begun = False
+        try:
+            with self.lock:
+                ready = self.machine.write_begins(monotonic(), self._now)
+                begun = True
+            yield ready
+        finally:
+            if begun:
+                with self.lock:
+                    self.machine.write_ended(monotonic())
+
+    @contextmanager
+    def holding_back(self, *, cancelled_only: bool = False) -> Iterator[None]:
+        """Encloses a write: if it fails, notes are held back. With `cancelled_only`, encloses the wait for one in
+        another thread, where a failure has done so already."""
+        try:
+            yield
+        except TransactionOver:  # an earlier call has ended it: this one writes nothing
+            raise
+        except BaseException as error:
+            failure: Exception
+            if isinstance(error, Exception):
+                failure = error
+            else:  # cancellation or Ctrl-C
+                failure = OutcomeUnknown(call="write()", reason="it was interrupted", tried_ms=0, repeatable=False)
+            if failure is not error or not cancelled_only:
+                with self.event() as machine:
+                    machine.hold_back(failure)
+            raise
+
+    def resume(self) -> None:
+        """Sends the notes that a failed write held back."""
+        with self.lock:
+            self.machine.resume()
+
+    def wrote(self, written: NewestTime) -> None:
+        """Records appended events."""
+        with self.lock:
+            self.machine.wrote(written, self.machine.last)
+            self._pass_on()
+
+    def begins(self, transaction: Transaction) -> Begun:
         """Records an open transaction."""
-        begun = Begun(transaction)
-        self._open.add(begun)
-        return begun
+        with self.lock:
+            self.machine.clock_before_begin(self._now)
+            begun = Begun(transaction)
+            self._open.add(begun)
+            return begun
 
-    def ended(self, begun: Begun, *, committed: bool) -> None:
-        """Records the end of a transaction."""
-        self._open.discard(begun)
-        if committed:
-            self.newest.add_all(begun.written)
-            self.late.wrote(begun.written.appended, begun.written.greatest, self.times)
+    def ended(self, begun: Begun, times: Mapping[str, int], *, committed: bool) -> None:
+        """Records the end of a transaction, and notes its times."""
+        machine = self.machine
+        with self.lock:
+            self._open.discard(begun)
+            if committed:
+                machine.wrote(begun.written, machine.times)
+            machine.in_transaction = self._works_alone and self.in_transaction
+            machine.active(monotonic())
+            machine.transaction_ended(times, self.sent, self._now)
+            self._pass_on()
 
     @property
     def in_transaction(self) -> bool:
@@ -186,132 +509,6 @@ class WriterSession:
         own = list(self._open)
         self.check_no_transaction(call, besides=own[0] if len(own) == 1 else None)
 
-    # -- parts of them -----------------------------------------------------------------------------------------
-
-    def note_of(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> Addressed:
-        """A note of these times. Its position also covers what the log had at the registration, of which the caller may
-        not know; `newest` holds below the caller's position only."""
-        if self._found and self.reached(position) != position:
-            position, newest = self.reached(position), {}
-        note = Note(writer=self.writer, times=times, position=position, epoch=self.epoch, newest=newest)
-        return Addressed(self.stream, note)
-
-    def memo_of(self, times: Mapping[str, int]) -> Memo:
-        """Returns the memo for a commit, from which the writer's next process notes the time if this one cannot."""
-        text = json.dumps({"life": self._life, "times": dict(times)}, separators=(",", ":"))
-        if len(text) > MEMO_BYTES:
-            what = f"bytes for the times of {len(times)} keys, which the log keeps with a commit,"
-            raise TooMany(what=what, count=len(text), limit=MEMO_BYTES)
-        self._has_memo, self._own_memo = True, text
-        return Memo(self.writer, text)
-
-    @property
-    def passed(self) -> Mapping[str, int]:
-        """By key, the time below which this writer has no more events: its last note, or its floor on registering."""
-        floors = {key: floor for key, floor in self.floors.items() if floor is not None}
-        return _greatest(floors, self.times)
-
-    def wrote(self, count: int, newest: Mapping[str, int], noted: Mapping[str, int]) -> None:
-        """Records appended events, with the greatest event times among them and the times noted before."""
-        self.newest.add(count, newest)
-        if newest:
-            self.late.wrote(count, newest, noted)
-
-    def noted(self, note: Note) -> None:
-        """Records that the controller has taken a note."""
-        self.noted_since = True
-        self.times.update(note.times)
-        self.may_have_noted = _greatest(self.may_have_noted, note.times)
-        self._position.update(note.position)
-        if self.log is None:
-            self._given.update(note.position)
-        self.owed = {key: time for key, time in self.owed.items() if time > note.times.get(key, time - 1)}
-
-    def not_taken(self, note: Note, error: StrandlineError) -> None:
-        """Records a note that failed. It counts as possibly taken unless the error denies it."""
-        if not says_nothing_changed(error):
-            self.may_have_noted = _greatest(self.may_have_noted, note.times)
-        if isinstance(error, Fenced):
-            self.fenced = error
-        if isinstance(error, Refused):
-            self.owed = {key: time for key, time in self.owed.items() if time != note.times.get(key)}
-
-    def reached(self, own: Mapping[str, int]) -> Position:
-        """Returns a position above all events that processes of this writer's name have appended."""
-        return {**own, **{segment: max(own.get(segment, 0), offset) for segment, offset in self._found.items()}}
-
-    def known(self, own: Position, given: Mapping[str, int]) -> Mapping[str, int]:
-        """Returns the greatest event times below a position: from the caller, or as given with the writes. Empty if
-        unknown, as with events of other processes, which a warning says."""
-        known = {} if self._shares else given or self.newest.below(own)
-        if not known and (given or self.newest.greatest):
-            self.late.newest_unknown()
-        return known
-
-    def _look(self, log: Log) -> None:
-        """Looks where the log ends, and which time was committed last. All that processes of this name appended, noted
-        or not, lies below that end."""
-        memo = log.memo(self.writer)  # first: the end then lies above its events
-        ends = log.end_offsets()
-        own = log.positions()
-        self._found = {segment: offset for segment, offset in ends.items() if offset}
-        self._shares = self._shares or any(offset > own.get(segment, 0) for segment, offset in self._found.items())
-        self._has_memo = bool(memo)
-        if memo and memo != self._own_memo:
-            self.owed = _greatest(self.owed, self._times_in(memo))
-        self._looked = True
-
-    def _times_in(self, memo: str) -> Mapping[str, int]:
-        """The times of the last commit in the present life of the name. Raises InvalidConfig if the memo is not a
-        writer's: one of the two would overwrite what the other needs after a crash."""
-        try:
-            kept = json.loads(memo)
-            times: Mapping[str, int] = kept["times"] if kept["life"] == self._life else {}
-        except (ValueError, TypeError, KeyError):
-            wanted = "the log has the memo of a LogSink, or of a program, under it: give the writer a name of its own"
-            raise InvalidConfig(name="the writer's name", value=self.writer, wanted=wanted) from None
-        return times
-
-    def _repair(self, connection: Connection) -> None:
-        """Notes the times that were committed but not noted, and raises the floors to them. Keeps the outcome in
-        `repaired`, and raises no refusal."""
-        floors = {key: floor for key, floor in self.floors.items() if floor is not None}
-        self.owed = owed = {key: time for key, time in self.owed.items() if time > floors.get(key, time - 1)}
-        if owed:
-            try:
-                self.repaired = self.send(connection, self.note_of(owed, {}, {}))
-            except StrandlineError as error:
-                self.repaired, owed = error, self.owed  # a refused time is no longer owed
-            self.floors = {**self.floors, **owed}
-            self.late.raise_floors(owed)
-
-    def _settle(
-        self,
-        connection: Connection,
-        position: Mapping[str, int] | None,
-        fallback: Mapping[str, int] | None,
-        call: str,
-    ) -> None:
-        """Notes the final position before `idle` or `close`, if no note since the registration covers it.
-
-        Nothing older follows, so any time is true: the last one that may have been noted, or the floor, or the clock's
-        (`fallback`). Without any, it notes the position alone.
-        """
-        self.check_usable()
-        self._check_no_other_transaction(call)
-        if self.log is not None and not self._looked:
-            self.register(connection)
-        known: Mapping[str, int] = {}
-        if position is None and self.positions is not None:
-            position = self.flush()
-            known = self.known(position, {})
-        position = self.reached({**self._given, **(position or {})})
-        if not self.owed and all(offset <= self._position.get(name, 0) for name, offset in position.items()):
-            return
-        floors = {key: floor for key, floor in self.floors.items() if floor is not None}
-        times = self.with_owed(_greatest(floors, self.may_have_noted)) or fallback or {}
-        self.send(connection, self.note_of(times, position, known))
-
     def flush(self) -> Position:
         """Waits for the acknowledgement of what is written. If that fails, `newest` is unknown from then on."""
         assert self.positions is not None
@@ -321,7 +518,7 @@ class WriterSession:
                 raise failure
             return position
         except BaseException:
-            self.newest.lost()
+            self.machine.newest.lost()
             self.failure_elsewhere()
             raise
 
@@ -332,53 +529,54 @@ class WriterSession:
         if self._failures <= before:
             return None
         reason = "another writer on this log object has the error, with its reason"
-        return NotAcknowledged(path=self.stream, count=self._failures - before, reason=reason, events=())
+        return NotAcknowledged(path=self.machine.stream, count=self._failures - before, reason=reason, events=())
 
     @property
     def sent(self) -> int:
         """How many events are in the log or on their way, as far as it is known: below a position that is read while
         this number stays, nothing is newer."""
-        count: int = getattr(self.log, "sent", self.newest.appended)
+        count: int = getattr(self.log, "sent", self.machine.newest.appended)
         return count
 
-    def owe(self, times: Mapping[str, int]) -> Mapping[str, int]:
-        """Records the times of a commit. Returns them with those of earlier commits that are not noted yet."""
-        self.owed = self.with_owed(times)
-        return self.owed
 
-    def with_owed(self, times: Mapping[str, int]) -> Mapping[str, int]:
-        """Returns the times, with those of commits that are not noted yet."""
-        return _greatest(self.owed, times)
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Encloses a call that changes whether the writer holds time; `holds` is False until the outcome is known."""
-        held, self.holds = self.holds, False
-        try:
-            yield
-        except StrandlineError as error:
-            self.holds = held and says_nothing_changed(error)
-            if isinstance(error, Fenced):
-                self.fenced = error
-            raise
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise WriterClosed(writer=self.writer)
-
-    def check_usable(self) -> None:
-        self._check_open()
-        if self.fenced is not None:
-            raise self.fenced
-
-    def bound_log(self, call: str) -> Log:
-        if self.log is None:
-            raise NoLog(writer=self.writer, call=call)
-        return self.log
+# A note under way, and its writer.
+Sent = tuple[WriterSession, Pending, Addressed]
 
 
-def _greatest(times: Mapping[str, int], others: Mapping[str, int]) -> Mapping[str, int]:
-    return {**times, **{key: max(time, times.get(key, time)) for key, time in others.items()}}
+def record(batch: Sequence[Sent], run: Callable[[], Clocked[Results]]) -> dict[WriterSession, bool]:
+    """Sends a batch, and records the answers. Returns whether any note of each writer has to be sent again."""
+    results: Sequence[NoteAnswer | Exception]
+    try:
+        answer = run()
+        results, clock = answer.value, answer.clock
+    except Exception as error:
+        results, clock = [error] * len(batch), None
+    by_writer: dict[WriterSession, list[Answered]] = {}
+    for (writer, pending, addressed), result in zip(batch, results, strict=True):
+        by_writer.setdefault(writer, []).append((pending, addressed, result))
+    return {writer: writer.answered(answers, clock) for writer, answers in by_writer.items()}
+
+
+def _reply(awaited: Iterable[Future[NoteAnswer]], result: NoteAnswer | Exception) -> None:
+    """Passes an answer on to all who wait for it, and have not stopped waiting."""
+    for each in awaited:
+        if each.done() or not each.set_running_or_notify_cancel():
+            continue
+        if isinstance(result, NoteAnswer):
+            each.set_result(result)
+        else:
+            each.set_exception(result)
+
+
+def checked_log(log: Log | None) -> Log | None:
+    """The log. Raises InvalidConfig for what is none, such as the path of one."""
+    if log is not None and not hasattr(log, "append"):
+        wanted = 'a log that is open, as SqliteLog("orders.log") or KafkaLog.connect("127.0.0.1:9092", "orders")'
+        raise InvalidConfig(name="log", value=str(log)[:80], wanted=wanted)
+    if log is not None and not callable(getattr(log, "in_transaction", None)):
+        wanted = "a log whose in_transaction() says whether a transaction is open, see strandline.logs.Log"
+        raise InvalidConfig(name="log", value=type(log).__name__, wanted=wanted)
+    return log
 
 
 def by_key(time: Times | None, *, newest: bool = False) -> Mapping[str, int]:

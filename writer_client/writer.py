@@ -25,6 +25,7 @@ from writer_client.automatic_notes import AutomaticTime
 from writer_client.base_writer import BaseWriter
 from writer_client.departure import Leaving
 from writer_client.errors import CommittedWithoutNote
+from writer_client.machine import Aim
 from writer_client.reports import Report
 from writer_client.sender import Background, background_of
 from writer_client.session import Begun, Times, by_key
@@ -96,9 +97,9 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         """
         report = None if on_report is None else partial(self._report, on_report)
         super().__init__(stream, name, keys, log, report, automatically_note_time, idle_after_ms, leaving)
-        self._reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connect(controller, token=token, token_file=token_file, ca_file=ca_file)
 
-    def _reach(self, controller: Any, **credentials: str | None) -> None:
+    def _connect(self, controller: Any, **credentials: str | None) -> None:
         """Makes the connection, or shares the one that is given."""
         self._connection, self._leave = reach(controller, **credentials)
         self._shared = self._connection
@@ -117,13 +118,13 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
     def floor(self) -> int | None:
         """The floor of the default time key: no event of this writer with a time >= this is late. None before the
         first mark."""
-        return self._session.floors.get(DEFAULT_KEY)
+        return self._machine.floors.get(DEFAULT_KEY)
 
     @property
     def clock(self) -> int | None:
         """The controller's clock, as of its last answer. In the ingestion domain, note this time: read it before the
         position."""
-        return self._session.clock
+        return self._machine.clock
 
     def _check_note(self, position: Mapping[str, int] | None) -> None:
         self._check()
@@ -134,47 +135,47 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
         self, times: Mapping[str, int], own: Position | None, position: Mapping[str, int], newest: Mapping[str, int]
     ) -> Future[NoteAnswer]:
         """Notes times at the log's position `own`, or at one from the caller. The future has the answer."""
-        outbox, session = self._outbox, self._session
-        if own is not None:
-            position, newest = own, session.known(own, newest)
-        self._check_times(session.owed, times)
-        times = session.with_owed(times)
-        session.note_of(times, position, newest)  # raises what is no note
+        session, machine = self._session, self._machine
         answered = Future[NoteAnswer]()
-        with outbox.lock:
-            outbox.add_note_at(times, position, newest, (answered,))
+        with session.event():
+            if own is not None:
+                position, newest = own, machine.known(own, newest)
+            self._check_times(machine.owed, times)
+            times = machine.with_owed(times)
+            machine.note_of(times, position, newest)  # raises what is no note
+            machine.add_note_at(times, position, newest, (answered,))
         return answered
 
     def _without_note(self, times: Mapping[str, int], error: StrandlineError) -> CommittedWithoutNote:
         """Returns the error of a commit whose note was not taken, and has the times noted later."""
-        refused = isinstance(error, Refused)
-        if not refused and self._outbox.automatic is not None:
-            self._outbox.repeat(times)
-            self._background.attend(self._outbox)
-        return CommittedWithoutNote(writer=self._session.writer, reason=str(error), refused=refused)
+        refused, machine = isinstance(error, Refused), self._machine
+        if not refused and machine.automatic is not None:
+            with self._session.lock:
+                machine.repeat(times, self._session.sent)
+            self._background.attend(self._session)
+        return CommittedWithoutNote(writer=machine.writer, reason=str(error), refused=refused)
 
-    def _settle(self, end: Callable[[], None]) -> None:
+    def _end(self, aim: Aim, position: Mapping[str, int] | None = None) -> None:
         """Goes idle, closes or stays. A failed write holds back only the notes of the clock."""
         self._origin.check()
-        if self._outbox.automatic is None:
-            self._outbox.resume()
-        if self._outbox.is_busy:
-            self._background.attend_at_once([self._outbox])
-        end()
+        if self._machine.automatic is None:
+            self._session.resume()
+        if self._session.is_busy:
+            self._background.attend_at_once([self._session])
+        self._reach(aim, position)
 
     def _close_and_release(self, position: Mapping[str, int] | None) -> None:
-        self._close(position)
+        self._end("close", position)
         self._release()
 
     def _release(self) -> None:
         if self._origin.is_here:
-            left = self._outbox.leave(monotonic() + RELEASE_DRAIN_MS / 1000, patient=False)
-            self._outbox.release()
+            left = self._session.leave(monotonic() + RELEASE_DRAIN_MS / 1000, patient=False)
+            self._session.release()
             process_exit.report(left)
             if self._sender is not None:
                 self._sender = None
                 self._leave_sender(wait=not self._interrupted)
-        self._session.closed = True
         self._leave()
 
 
@@ -225,12 +226,12 @@ class Writer(_WaitingWriter[Connection]):
         TransactionUnderWay while a transaction is open, since no position covers its events.
         """
         self._check_note(position)
-        with self._outbox.writing() as ready:
+        with self._session.writing() as ready:
             if not ready:
                 yield from local(self._hold)
             known, sent = by_key(newest, newest=True), self._session.sent
             own = (yield from local(self._session.flush)) if position is None else None
-            self._outbox.resume()  # by noting, the caller confirms that its events are written
+            self._session.resume()  # by noting, the caller confirms that its events are written
             if sent != self._session.sent:  # by other threads: they may lie below the position, and be newer
                 known = {}
             answered = self._add_note(by_key(time), own, position or {}, known)
@@ -249,13 +250,14 @@ class Writer(_WaitingWriter[Connection]):
         First notes what was written since the last note, up to `position`, or up to the log's position. Raises
         TransactionUnderWay while a transaction is open.
         """
-        yield from local(partial(self._settle, partial(self._idle, position)))
+        self._check()
+        yield from local(partial(self._end, "idle", position))
 
     @waits
     def close(self, position: Mapping[str, int] | None = None) -> Job[None]:
         """Closes the writer for good. First notes the final position, as `idle` does. A second call does nothing."""
-        if not self._session.closed:
-            yield from local(partial(self._settle, partial(self._close_and_release, position)))
+        if not self._session.is_closed:
+            yield from local(partial(self._close_and_release, position))
 
     def release(self) -> None:
         """Closes the connection without a call to the controller. The writer cannot be used afterwards."""
@@ -288,7 +290,7 @@ class Writer(_WaitingWriter[Connection]):
 
     def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
         try:
-            self._background.attend_at_once([self._outbox])
+            self._background.attend_at_once([self._session])
             return answered.result()
         except ControllerAway as error:
             raise error.with_traceback(None) from None  # where it arose in here tells nobody anything
@@ -309,8 +311,8 @@ class Writer(_WaitingWriter[Connection]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None and not self._session.closed:
-                self._settle(self._left)
+            if kind is None and not self._session.is_closed:
+                self._end(self._leaving)
         finally:
             self.release()
 
@@ -328,12 +330,12 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
 
     _loop: asyncio.AbstractEventLoop | None = None
 
-    def _reach(self, controller: Any, **credentials: str | None) -> None:
+    def _connect(self, controller: Any, **credentials: str | None) -> None:
         self._turn = asyncio.Lock()  # of work in another thread
         if isinstance(controller, AsyncConnection):
             self._shared, self._leave, self._connection = controller, lambda: None, controller.for_threads()
         else:
-            super()._reach(controller, **credentials)
+            super()._connect(controller, **credentials)
 
     @property
     def _transaction(self) -> Callable[..., AsyncWriterTransaction]:
@@ -356,7 +358,7 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
             await asyncio.to_thread(self._release)
 
     async def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
-        self._background.attend_after_turn(self._outbox, asyncio.get_running_loop())
+        self._background.attend_after_turn(self._session, asyncio.get_running_loop())
         try:
             return await asyncio.wrap_future(answered)
         except asyncio.CancelledError:
@@ -374,7 +376,7 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
         async def take(step: Step) -> Any:
             match step:
                 case Append(work):  # its events are as old as this moment, whenever a thread is free for them
-                    with self._outbox.writing(), self._outbox.holding_back(cancelled_only=True):
+                    with self._session.writing(), self._session.holding_back(cancelled_only=True):
                         return await self._in_turn(work)
                 case Local(work):
                     return await self._in_turn(work)
@@ -413,7 +415,7 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None and not self._session.closed:
-                await self._run(local(partial(self._settle, self._left)))
+            if kind is None and not self._session.is_closed:
+                await self._run(local(partial(self._end, self._leaving)))
         finally:
             await self.release()

@@ -38,6 +38,7 @@ from strandline.testing import Fault, InProcessController
 from strandline.testing.faults import Entry
 from writer_client import BackgroundWriter, Writer
 from writer_client.departure import Leaving
+from writer_client.machine import Phase
 from writer_client.scale import scale_log
 
 STREAM: Final = "s"
@@ -84,7 +85,7 @@ class Process:
         """It ends without a word."""
         self.alive = False
         self.network.entry, self.network.once = Fault.CONTROLLER_AWAY, False
-        self.writer._session.fenced = self.writer._session.fenced or StrandlineError()
+        self.writer._machine.phase = Phase.RELEASED
         self.writer.release()
         self.connection.close()
         self.log.close()
@@ -254,7 +255,7 @@ class History:
         self.say(f"{process.name}/{process.number} {said}")
         if process.alive:
             self.registered(process)
-            if process.writer._outbox.closed:
+            if process.writer._session.is_released:
                 self.kill_one(process)
 
     def registered(self, process: Process) -> None:
@@ -272,11 +273,11 @@ class History:
 
     def may_write(self, process: Process) -> bool:
         """It is the newest of its name, or registers before it writes."""
-        return not process.writer._session.holds or self.newest.get(process.name) is process
+        return process.writer._machine.phase is not Phase.HOLDING or self.newest.get(process.name) is process
 
     def time_for(self, process: Process) -> int:
         """The time of an event that it may write."""
-        holds = process.writer._session.holds
+        holds = process.writer._machine.phase is Phase.HOLDING
         least = self.highest if not holds or process.bound is None else process.bound
         return least + self.random.choice((0, 0, 1, 5, 40))
 
@@ -333,7 +334,7 @@ class History:
     def leave(self, process: Process) -> None:
         """The end of its block."""
         if isinstance(process.writer, BackgroundWriter):
-            process.writer._outbox.wants_registration = process.writer.epoch is None
+            process.writer._machine.wants_registration = process.writer.epoch is None
             process.writer.__exit__(None, None, None)
         else:
             process.writer.__exit__(None, None, None)

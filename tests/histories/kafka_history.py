@@ -35,6 +35,7 @@ from tests.kafka import Kafka
 from tests.served import served
 from tools.jars import fetched
 from writer_client import BackgroundWriter, Writer
+from writer_client.machine import Phase
 
 NAMES: Final = ("w1", "w2")
 STEPS: Final = 40
@@ -170,7 +171,7 @@ class KafkaHistory:
             return
         writer = process.writers[topic.name]
         try:
-            if not writer._session.holds:
+            if writer._machine.phase is not Phase.HOLDING:
                 writer.register()
                 floor = writer.floors.get("")
                 process.bounds[topic.name] = max(process.bounds.get(topic.name, 0), floor if floor is not None else 0)
@@ -307,7 +308,7 @@ class KafkaHistory:
         self.say(f"{name} is killed")
         self.settle(process)  # the broker ends it when the next producer of its id begins, or in a minute
         for writer in process.writers.values():
-            writer._session.fenced = StrandlineError()
+            writer._machine.phase = Phase.RELEASED
             with suppress(StrandlineError):
                 writer.release()
         for log in process.logs.values():
@@ -332,7 +333,7 @@ class KafkaHistory:
         self.topics[self.topics.index(topic)] = Topic(topic.name)
         for process in self.processes.values():
             if topic.name in process.writers:  # as its next note would be told
-                process.writers[topic.name]._session.holds = False
+                process.writers[topic.name]._machine.phase = Phase.AWAY
 
     def give_up(self, name: str, topic: Topic) -> None:
         """All write while nobody gets an answer: what they send arrives, now or once they have given it up."""
@@ -346,7 +347,7 @@ class KafkaHistory:
                 wire.lose_answers()
         for process in self.processes.values():
             for each in self.topics:
-                if each.name in process.writers and process.writers[each.name]._session.holds:
+                if each.name in process.writers and process.writers[each.name]._machine.phase is Phase.HOLDING:
                     self.write(process.name, each)
         for process in self.processes.values():
             for log in process.logs.values():

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from reader_client.progress import News, Progress
-from strandline.client.http import Connection
 from strandline.core.order import SegmentRef
-from strandline.logs import Log
+from strandline.logs import Position
 from tests.histories.history import Untrue, run
+from writer_client.machine import Goal, Machine, SendAlone
 from writer_client.session import WriterSession
 
 Patch = pytest.MonkeyPatch
@@ -38,51 +38,52 @@ def test_every_complete_mark_and_watermark_is_true(begin: int, tmp_path: Path) -
 def looks_at_the_log_once(patch: Patch) -> None:
     look, looked = WriterSession._look, set[int]()
 
-    def broken(self: WriterSession, log: Log) -> None:
-        if id(log) not in looked:
-            look(self, log)
-        looked.add(id(log))
-        self._looked = True
+    def broken(self: WriterSession, memo: str | None, ends: Position, own: Position) -> None:
+        if id(self.log) in looked:
+            memo, ends, own = self.machine._own_memo, self.machine._found, self.machine._found
+        look(self, memo, ends, own)
+        looked.add(id(self.log))
 
     patch.setattr(WriterSession, "_look", broken)
 
 
 def keeps_what_it_noted_before_it_registered(patch: Patch) -> None:
-    register = WriterSession.register
+    registered = Machine.registered
 
-    def broken(self: WriterSession, connection: Connection) -> Any:
-        kept = dict(self._position)
-        done = register(self, connection)
-        self._position = {**kept, **self._position}
-        return done
+    def broken(self: Machine, *given: Any) -> None:
+        kept = self._position
+        registered(self, *given)
+        self._position = kept
 
-    patch.setattr(WriterSession, "register", broken)
+    patch.setattr(Machine, "registered", broken)
 
 
 def leaves_without_a_word_if_it_has_no_time(patch: Patch) -> None:
-    settle = WriterSession._settle
+    final_note = Machine.final_note
 
-    def broken(self: WriterSession, *given: Any) -> None:
+    def broken(self: Machine, goal: Goal) -> SendAlone | None:
         if self.may_have_noted or any(floor is not None for floor in self.floors.values()):
-            settle(self, *given)
+            return final_note(self, goal)
+        return None
 
-    patch.setattr(WriterSession, "_settle", broken)
+    patch.setattr(Machine, "final_note", broken)
 
 
 def keeps_the_floor_that_registering_gave(patch: Patch) -> None:
-    repair = WriterSession._repair
+    sent_alone = Machine.sent_alone
 
-    def broken(self: WriterSession, connection: Connection) -> None:
+    def broken(self: Machine, *given: Any) -> Any:
         floors = self.floors
-        repair(self, connection)
+        raised = sent_alone(self, *given)
         self.floors = floors
+        return raised
 
-    patch.setattr(WriterSession, "_repair", broken)
+    patch.setattr(Machine, "sent_alone", broken)
 
 
 def sends_waiting_notes_at_positions_from_before_registering(patch: Patch) -> None:
-    reached = WriterSession.reached
-    patch.setattr(WriterSession, "reached", lambda self, own: own if own else reached(self, own))
+    reached = Machine.reached
+    patch.setattr(Machine, "reached", lambda self, own: own if own else reached(self, own))
 
 
 def a_reader_reports_what_it_has_only_fetched(patch: Patch) -> None:

@@ -13,6 +13,7 @@ from tests.histories.history import Untrue
 from tests.histories.kafka_history import LAG_MS, KafkaHistory
 from tests.kafka import Kafka
 from tests.served import served
+from writer_client.machine import Machine
 from writer_client.session import WriterSession
 
 pytestmark = pytest.mark.full
@@ -62,7 +63,7 @@ def test_it_is_where_one_of_three_brokers_is_killed_besides(three_wired: Kafka, 
 
 
 def notes_newest_over_what_its_producer_sent(patch: Patch) -> None:
-    patch.setattr(WriterSession, "known", lambda self, own, given: given or self.newest.greatest)
+    patch.setattr(Machine, "known", lambda self, own, given: given or self.newest.greatest)
 
 
 def looks_at_no_end(patch: Patch) -> None:

@@ -19,7 +19,8 @@ from strandline.testing import AsyncFaultyTransport
 from strandline.wire.streams import note_body
 from tests.writer_client.conftest import INSTANT, Wire
 from writer_client import AsyncWriter
-from writer_client.batches import BATCH_BYTES, BATCH_NOTES, Addressed, count_for_batch
+from writer_client.machine import Phase
+from writer_client.notes import BATCH_BYTES, BATCH_NOTES, Addressed, count_for_batch
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)
 TIMES = st.integers(-(2**53) + 1, 2**53 - 1)
@@ -92,7 +93,7 @@ def test_each_note_of_a_batch_has_its_own_answer(controller: Any, wire: Wire) ->
         connection, writers = together(controller.url, wire, (stream, "w1"), (stream, "w2"), ("nowhere", "w3"))
         async with connection:
             await outcomes(*(writer.note_time(100, {"0": 1}) for writer in writers[:2]))
-            writers[2]._session.holds = True  # as if it had registered before the stream was deleted
+            writers[2]._machine.phase = Phase.HOLDING  # as if it had registered before the stream was deleted
             return await outcomes(
                 *(writer.note_time(time, {"0": 2}) for writer, time in zip(writers, (99, 101, 1), strict=True))
             )

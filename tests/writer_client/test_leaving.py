@@ -19,8 +19,8 @@ import pytest
 from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
 from tests.served import ROOT
 from writer_client import Background, BackgroundWriter
-from writer_client.outbox import Outbox
 from writer_client.process_exit import EXIT_DRAIN_MS
+from writer_client.session import WriterSession
 
 pytestmark = pytest.mark.full
 
@@ -184,9 +184,9 @@ def test_many_writers_are_told_of_in_few_lines(nobody: str, tmp_path: Path) -> N
 
 def test_a_writer_that_is_looked_at_just_now_is_told_of_too(nobody: str) -> None:
     class Watched(Background):
-        def _check(self, outbox: Outbox) -> None:
-            found.append(outbox in self._with_notes())
-            super()._check(outbox)
+        def _check(self, writer: WriterSession) -> None:
+            found.append(writer in self._with_notes())
+            super()._check(writer)
             looked.set()
 
     found: list[bool] = []

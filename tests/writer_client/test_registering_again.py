@@ -171,7 +171,7 @@ def test_a_clock_that_the_controller_repeats_is_not_repeated_without_its_positio
         with suppress(Fenced):
             writer.note_time(11)
         writer.register()
-        assert not writer._session.noted_since
+        assert not writer._machine.noted_since
         assert writer.status().noted == {"": 10}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from writer_client.pending import WAITING_NOTES_PER_WRITER, Pending, WaitingNotes, merged
+from writer_client.notes import WAITING_NOTES_PER_WRITER, Pending, WaitingNotes, merged
 
 STEPS = st.lists(
     st.tuples(st.sets(st.sampled_from(["", "a"]), min_size=1), st.integers(0, 3), st.integers(0, 2)), max_size=300

@@ -1,15 +1,28 @@
-"""Notes of one writer that wait to be sent: the newest of each key, and older ones that keep cuts tight."""
+"""Notes on their way: the queue of one writer, and how many of them go in one request.
+
+httpx gets slower with every concurrent request, and notes are small: waiting ones are sent together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from strandline.client import calls
+from strandline.client.calls import Call, Clocked, clocked
+from strandline.core.note import Note
+from strandline.errors import StrandlineError
+from strandline.limits import BODY_BYTES, NOTES_PER_REQUEST
 from strandline.wire.streams import NoteAnswer
 
 WAITING_NOTES_PER_WRITER: Final = 64  # while the controller is away; beyond it, the later of each two notes is kept
+BATCH_NOTES: Final = NOTES_PER_REQUEST  # as many as a controller takes
+BATCH_BYTES: Final = BODY_BYTES - 1_024  # the rest of the request takes less than the difference
+
+Results = tuple[NoteAnswer | StrandlineError, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +37,6 @@ class Pending:
     asks: bool = False
     may_be_done: bool = False
     awaited: tuple[Future[NoteAnswer], ...] = ()
-
-    def answer(self, result: NoteAnswer | Exception) -> None:
-        """Passes the result on to all who wait for it, and have not stopped waiting."""
-        for each in self.awaited:
-            if each.done() or not each.set_running_or_notify_cancel():
-                continue
-            if isinstance(result, NoteAnswer):
-                each.set_result(result)
-            else:
-                each.set_exception(result)
 
     def without(self, keys: Collection[str]) -> Pending | None:
         """Returns the note without some keys; None if no key is left."""
@@ -101,3 +104,42 @@ def merged(earlier: Pending, later: Pending) -> Pending:
         may_be_done=earlier.may_be_done or later.may_be_done,
         awaited=earlier.awaited + later.awaited,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Addressed:
+    """A note and its stream."""
+
+    stream: str
+    note: Note
+
+    @property
+    def size_bytes(self) -> int:
+        """The greatest size of the note in a request: names are ASCII, and numbers have at most 17 characters."""
+        note = self.note
+        keys = sum(2 * len(key) + 50 for key in (*note.times, *note.newest))
+        return 120 + len(self.stream) + len(note.writer) + keys + sum(len(name) + 22 for name in note.position)
+
+
+def count_for_batch(sizes_bytes: Sequence[int]) -> int:
+    """Returns how many of these notes fit into the next request; at least one."""
+    total = count = 0
+    for size_bytes in itertools.islice(sizes_bytes, BATCH_NOTES):
+        total += size_bytes
+        if count and total > BATCH_BYTES:
+            break
+        count += 1
+    return count
+
+
+def call_for(batch: Sequence[Addressed]) -> Call[Clocked[Results]]:
+    """Returns one request for a batch; its answer has the controller's clock. Raises an error that concerns all."""
+    if len(batch) == 1:
+        return clocked(_single(batch[0]))
+    if len({each.stream for each in batch}) == 1:
+        return clocked(calls.notes(batch[0].stream, [each.note for each in batch]))
+    return clocked(calls.notes_of_streams([(each.stream, each.note) for each in batch]))
+
+
+def _single(each: Addressed) -> Call[Results]:
+    return ((yield from calls.note(each.stream, each.note)),)
