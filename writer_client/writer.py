@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, assert_never
 
 from strandline.client.http import AsyncConnection, Connection, reach
-from strandline.client.loop import Local, awaits, awaits_as, drive, drive_async, local, waits
+from strandline.client.loop import Local, drive, drive_async, local
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY
 from strandline.errors import ControllerAway, Refused, StrandlineError
@@ -178,53 +178,13 @@ class _WaitingWriter(BaseWriter, Generic[AnyConnection]):
                 self._leave_sender(wait=not self._interrupted)
         self._leave()
 
+    # -- the jobs of both classes --------------------------------------------------------------------------------
 
-class Writer(_WaitingWriter[Connection]):
-    """Writes to one stream, and notes its time at the controller. Use it from one thread at a time.
-
-        with Writer("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
-            writer.write([Event(b'{"time": 1700000000000}', key=b"customer-7")])
-            writer.note_time(1700000000001)      # every event of mine that is older is written; waits for the answer
-
-    As a context manager it registers on entry. On exit it notes its final position, and does what `leaving` says: by
-    default it stays counted, so the stream's time waits until a writer of this name notes again, or until the stream's
-    `writer_timeout_ms` has passed. If the block raises, it stays in any case.
-    """
-
-    _transaction = WriterTransaction
-
-    @waits
-    def register(self) -> Job[Registered]:
-        """Registers the writer, which holds the stream's time at its floor until it notes. Fences older registrations
-        of its name."""
-        return (yield from local(self._register))
-
-    @waits
-    def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Job[Position]:
-        """Appends events to the log, and returns their position. An idle writer registers first.
-
-        `newest` is the greatest event time among them. If every write gives it, and no other writer writes to the log,
-        notes carry it, and reading from a time is exact. Raises NoLog without a log, Fenced once another process has
-        registered the writer's name, and the log's errors.
-        """
+    def _writing(self, events: Iterable[Event], newest: Times | None) -> Job[Position]:
         position: Position = yield Append(partial(self._write, events, newest))
         return position
 
-    @waits
-    def note_time(
-        self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
-    ) -> Job[NoteAnswer]:
-        """Notes that every event of this writer below `time`, written or still to come, lies below `position`.
-
-        With a log, omit the position: the call waits until all writes are acknowledged, and notes where they end. The
-        note is durable when the call returns.
-
-        `time` is a number, or a mapping of times by key. `newest` is the greatest event time below the position, if
-        known. It is not sent with a position from a log that held events before this writer registered.
-
-        Raises the controller's refusal, the log's errors, ManualNote if the writer notes time automatically, and
-        TransactionUnderWay while a transaction is open, since no position covers its events.
-        """
+    def _noting(self, time: Times, position: Mapping[str, int] | None, newest: Times | None) -> Job[NoteAnswer]:
         self._check_note(position)
         with self._session.writing() as ready:
             if not ready:
@@ -238,33 +198,15 @@ class Writer(_WaitingWriter[Connection]):
         answer: NoteAnswer = yield AwaitAnswer(answered)
         return answer
 
-    @waits
-    def begin(self) -> Job[WriterTransaction]:
-        """Begins a transaction: a context manager with `write` and `commit`. Raises the errors of `write`."""
-        return self._transaction((yield from local(self._begin)), self._commit_and_wait, self._aborted)
-
-    @waits
-    def idle(self, position: Mapping[str, int] | None = None) -> Job[None]:
-        """Goes idle: the stream's time no longer waits for this writer, until it registers again.
-
-        First notes what was written since the last note, up to `position`, or up to the log's position. Raises
-        TransactionUnderWay while a transaction is open.
-        """
+    def _going_idle(self, position: Mapping[str, int] | None) -> Job[None]:
         self._check()
         yield from local(partial(self._end, "idle", position))
 
-    @waits
-    def close(self, position: Mapping[str, int] | None = None) -> Job[None]:
-        """Closes the writer for good. First notes the final position, as `idle` does. A second call does nothing."""
+    def _closing(self, position: Mapping[str, int] | None) -> Job[None]:
         if not self._session.is_closed:
             yield from local(partial(self._close_and_release, position))
 
-    def release(self) -> None:
-        """Closes the connection without a call to the controller. The writer cannot be used afterwards."""
-        self._release()
-
-    @waits
-    def _commit_and_wait(self, begun: Begun, time: Times | None) -> Job[NoteAnswer | None]:
+    def _committing(self, begun: Begun, time: Times | None) -> Job[NoteAnswer | None]:
         times: Mapping[str, int] = yield Append(partial(self._commit, begun, by_key(time), notes=False))
         self._attend_if_busy()
         if not times:
@@ -276,6 +218,72 @@ class Writer(_WaitingWriter[Connection]):
         except StrandlineError as error:
             raise self._without_note(times, error) from error
 
+
+class Writer(_WaitingWriter[Connection]):
+    """Writes to one stream, and notes its time at the controller. Use it from one thread at a time.
+
+        with Writer("http://127.0.0.1:8433", "orders", "till-1", log=log) as writer:
+            writer.write([Event(b'{"time": 1700000000000}', key=b"customer-7")])
+            writer.note_time(1700000000001)      # every event of mine that is older is written; waits for the answer
+
+    As a context manager it registers on entry. On exit it notes its final position, and does what `leaving` says: by
+    default it stays counted, so the stream's time waits until a writer of this name notes again, or until the stream's
+    `writer_timeout_ms` has passed. If the block raises, it stays in any case.
+    """
+
+    def register(self) -> Registered:
+        """Registers the writer, which holds the stream's time at its floor until it notes. Fences older registrations
+        of its name."""
+        return self._run(local(self._register))
+
+    def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
+        """Appends events to the log, and returns their position. An idle writer registers first.
+
+        `newest` is the greatest event time among them. If every write gives it, and no other writer writes to the log,
+        notes carry it, and reading from a time is exact. Raises NoLog without a log, Fenced once another process has
+        registered the writer's name, and the log's errors.
+        """
+        return self._run(self._writing(events, newest))
+
+    def note_time(
+        self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
+    ) -> NoteAnswer:
+        """Notes that every event of this writer below `time`, written or still to come, lies below `position`.
+
+        With a log, omit the position: the call waits until all writes are acknowledged, and notes where they end. The
+        note is durable when the call returns.
+
+        `time` is a number, or a mapping of times by key. `newest` is the greatest event time below the position, if
+        known. It is not sent with a position from a log that held events before this writer registered.
+
+        Raises the controller's refusal, the log's errors, ManualNote if the writer notes time automatically, and
+        TransactionUnderWay while a transaction is open, since no position covers its events.
+        """
+        return self._run(self._noting(time, position, newest))
+
+    def begin(self) -> WriterTransaction:
+        """Begins a transaction: a context manager with `write` and `commit`. Raises the errors of `write`."""
+        return WriterTransaction(self._run(local(self._begin)), self._commit_and_wait, self._aborted)
+
+    def idle(self, position: Mapping[str, int] | None = None) -> None:
+        """Goes idle: the stream's time no longer waits for this writer, until it registers again.
+
+        First notes what was written since the last note, up to `position`, or up to the log's position. Raises
+        TransactionUnderWay while a transaction is open.
+        """
+        self._run(self._going_idle(position))
+
+    def close(self, position: Mapping[str, int] | None = None) -> None:
+        """Closes the writer for good. First notes the final position, as `idle` does. A second call does nothing."""
+        self._run(self._closing(position))
+
+    def release(self) -> None:
+        """Closes the connection without a call to the controller. The writer cannot be used afterwards."""
+        self._release()
+
+    def _commit_and_wait(self, begun: Begun, time: Times | None) -> NoteAnswer | None:
+        return self._run(self._committing(begun, time))
+
     def _run(self, job: Job[Value]) -> Value:
         def take(step: Step) -> Any:
             match step:
@@ -286,7 +294,10 @@ class Writer(_WaitingWriter[Connection]):
                 case _:
                     assert_never(step)
 
-        return drive(job, take)
+        try:
+            return drive(job, take)
+        except StrandlineError as error:  # without the steps of the call: its sentence says what is wrong
+            raise error.with_traceback(None) from error.__cause__
 
     def _answer(self, answered: Future[NoteAnswer]) -> NoteAnswer:
         try:
@@ -337,17 +348,35 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
         else:
             super()._connect(controller, **credentials)
 
-    @property
-    def _transaction(self) -> Callable[..., AsyncWriterTransaction]:
-        return partial(AsyncWriterTransaction, in_turn=self._in_turn)
+    async def register(self) -> Registered:
+        """See `Writer.register`."""
+        return await self._run(local(self._register))
 
-    register = awaits(Writer.register)
-    write = awaits(Writer.write)
-    note_time = awaits(Writer.note_time)
-    begin = awaits_as(AsyncWriterTransaction, Writer.begin)
-    idle = awaits(Writer.idle)
-    close = awaits(Writer.close)
-    _commit_and_wait = awaits(Writer._commit_and_wait)
+    async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
+        """See `Writer.write`."""
+        return await self._run(self._writing(events, newest))
+
+    async def note_time(
+        self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
+    ) -> NoteAnswer:
+        """See `Writer.note_time`."""
+        return await self._run(self._noting(time, position, newest))
+
+    async def begin(self) -> AsyncWriterTransaction:
+        """See `Writer.begin`."""
+        begun = await self._run(local(self._begin))
+        return AsyncWriterTransaction(begun, self._commit_and_wait, self._aborted, in_turn=self._in_turn)
+
+    async def idle(self, position: Mapping[str, int] | None = None) -> None:
+        """See `Writer.idle`."""
+        await self._run(self._going_idle(position))
+
+    async def close(self, position: Mapping[str, int] | None = None) -> None:
+        """See `Writer.close`."""
+        await self._run(self._closing(position))
+
+    async def _commit_and_wait(self, begun: Begun, time: Times | None) -> NoteAnswer | None:
+        return await self._run(self._committing(begun, time))
 
     async def release(self) -> None:
         """See `Writer.release`."""
@@ -385,7 +414,10 @@ class AsyncWriter(_WaitingWriter[AsyncConnection]):
                 case _:
                     assert_never(step)
 
-        return await drive_async(job, take)
+        try:
+            return await drive_async(job, take)
+        except StrandlineError as error:
+            raise error.with_traceback(None) from error.__cause__
 
     async def _in_turn(self, work: Callable[[], Value]) -> Value:
         """Runs work in another thread, after that of calls before it, cancelled ones too."""

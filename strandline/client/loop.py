@@ -9,19 +9,14 @@ may have others, and takes those itself.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from strandline.client.calls import Call
-from strandline.errors import StrandlineError
 
 Step = TypeVar("Step")
 Value = TypeVar("Value")
-Client = TypeVar("Client")
-Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,47 +73,3 @@ async def drive_async(job: Generator[Step, Any, Value], take: Callable[[Step], A
         return stop.value  # type: ignore[no-any-return]  # it is the job's own
     finally:
         job.close()
-
-
-def waits(
-    job: Callable[Concatenate[Client, Given], Generator[Any, Any, Value]],
-) -> Callable[Concatenate[Client, Given], Value]:
-    """Makes a method that runs a job with `_run` of its object, and returns what the job does."""
-
-    @wraps(job)
-    def method(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Any:
-        try:
-            return self._run(job(self, *args, **kwargs))
-        except StrandlineError as error:  # without the steps of the call: its sentence says what is wrong
-            raise error.with_traceback(None) from error.__cause__
-
-    signature = inspect.signature(job)
-    returned = str(signature.return_annotation).removeprefix("Job[").removesuffix("]")
-    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]  # for help()
-    return method
-
-
-def awaits(
-    method: Callable[Concatenate[Any, Given], Value],
-) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Value]]:
-    """The same method for a class whose `_run` is a coroutine function."""
-
-    @wraps(method)
-    async def awaiting(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Value:
-        try:
-            return await method(self, *args, **kwargs)  # type: ignore[misc,no-any-return]  # what this `_run` gives
-        except StrandlineError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    awaiting.__doc__ = f"See `{method.__qualname__}`."
-    return awaiting
-
-
-def awaits_as(
-    made: type[Value], method: Callable[Concatenate[Any, Given], Any]
-) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, Value]]:
-    """`awaits` for a method that makes an object of another class in the asyncio client."""
-    awaiting = awaits(method)
-    signature = inspect.signature(method).replace(return_annotation=made.__name__)
-    awaiting.__signature__ = signature  # type: ignore[attr-defined]  # for help()
-    return awaiting
