@@ -4,6 +4,8 @@ say of a topic."""
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,15 @@ import httpx
 import pytest
 
 from controller.cli import main
+from controller.cli.relay.records import read_record
 from strandline.logs import Event
 from strandline.logs.kafka import KafkaLog
 from tests.kafka import Kafka
 from tests.readme.pages import Block, Stranger, blocks_of
-from tests.served import OwnProcess
+from tests.served import ROOT, OwnProcess
 
-TOPICS = {"visits": 2, "orders": 1, "payments": 3, "clicks": 2, "web.clicks": 2}
+NOTES_PAGE = "docs/how-to/notes-through-kafka.md"
+TOPICS = {"strandline-notes": 2, "visits": 2, "orders": 1, "payments": 3, "clicks": 2, "web.clicks": 2}
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +70,38 @@ def test_the_commands_that_watch_a_topic_do(stranger: Stranger) -> None:
     Path("client.properties").write_text("client.id=tail\n")
     stream = f"{stranger.controller}/v1/streams/clicks"
     httpx.put(stream, json={"segments": "open", "time_domain": "ingestion"}).raise_for_status()
-    (block,) = [block for block in blocks_of("docs/command-line.md") if "--servers" in block.text]
-    stranger.do(block)
+    for block in blocks_of("docs/command-line.md"):
+        if "--servers" in block.text:
+            stranger.do(block)
     stranger.do(Block("this test", 1, "sh", "strandline marks clicks --follow"))  # which waits for one
     found = httpx.get(f"{stream}/writers").json()["writers"]
     assert {each["writer"].startswith("tail-") for each in found} == {True}
+
+
+@pytest.mark.full
+def test_the_page_about_notes_through_kafka_relays_what_a_console_producer_says(
+    stranger: Stranger, topics: Kafka
+) -> None:
+    for block in blocks_of(NOTES_PAGE):
+        if block.language == "sh":
+            stranger.do(block)
+    text = (ROOT / NOTES_PAGE).read_text()
+    (line,) = re.findall(r"^> till-7\|(.*)$", text, re.MULTILINE)
+    with KafkaLog.connect(topics.servers, "strandline-notes") as notes:
+        notes.append([Event(line.encode(), key=b"till-7")])
+    until = time.monotonic() + 60
+    while "till-7" not in (found := writers_of(stranger, "orders")):
+        assert time.monotonic() < until, found
+        time.sleep(0.1)
+    assert found["till-7"][0] == 1767268800000
+
+
+def test_the_records_of_that_page_are_notes() -> None:
+    shown = [block for block in blocks_of(NOTES_PAGE) if block.language == "json"]
+    assert [read_record(block.text.encode()).times for block in shown] == [{"": 1767268800000}]
+    text = (ROOT / NOTES_PAGE).read_text()
+    for says in re.findall(r'^\| `("[^`]*)` \|', text, re.MULTILINE):
+        read_record(b'{"stream": "s", "writer": "w", %s}' % says.encode())
 
 
 def test_the_readmes_command_says_what_a_delay_loses_in_a_topic(

@@ -158,7 +158,7 @@ def test_every_command_of_the_page_about_the_command_line_does_something(control
             if "--servers" not in block.text:  # those need Kafka
                 stranger.do(block)
                 shown |= {line.split()[1] for line in block.text.splitlines()}
-    assert set(COMMANDS) - shown == {"backup", "check", "demo", "migrate", "restore", "serve"}
+    assert set(COMMANDS) - shown == {"backup", "check", "demo", "migrate", "relay", "restore", "serve"}
 
 
 # -- the stranger --------------------------------------------------------------------------------------------------

@@ -70,6 +70,10 @@ RUN = {
     ),
     "docs/how-to/run-when-complete.md": (TASKS,),
     "docs/how-to/scale-segments.md": (TASKS,),
+    "docs/how-to/notes-through-kafka.md": (
+        "tests/logs/test_kafka_page.py::test_the_page_about_notes_through_kafka_relays_what_a_console_producer_says",
+        "tests/logs/test_kafka_page.py::test_the_records_of_that_page_are_notes",
+    ),
     "docs/how-to/other-languages.md": (
         "tests/readme/test_languages.py::test_curl_writes_and_reads_as_the_page_about_other_languages_shows",
         "tests/readme/test_languages.py::test_a_program_with_a_standard_library_alone_writes_and_reads",
@@ -104,7 +108,7 @@ RUN = {
     "docs/writers.md": ("tests/readme/test_pages.py::test_the_page_about_writers_notes_what_it_says",),
 }
 OF_THEIR_OWN = ("decisions", "reference")  # neither tells anybody what to type; the reference is written from the code
-LANGUAGES = {"go", "ini", "java", "python", "scala", "sh", "sql", "text", "ts", "yaml"}
+LANGUAGES = {"go", "ini", "java", "json", "python", "scala", "sh", "sql", "text", "ts", "yaml"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 GETTING_THE_CODE = ("git clone ", "cd ", "python3 -m venv ")
 
