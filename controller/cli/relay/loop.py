@@ -10,12 +10,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from controller.cli.client import ControllerClient
 from controller.cli.relay.owed import Book, Owed, Whose
 from controller.cli.relay.records import Leaving, NotANote, read_record
 from strandline.client import calls
+from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import (
     Fenced,
@@ -30,6 +32,7 @@ from strandline.limits import NOTES_PER_REQUEST
 from strandline.logs import Position
 from strandline.logs.errors import TopicMissing
 
+REGISTERED_TOGETHER: Final = 8
 PAUSE_S: Final = 0.5  # after a round in which somebody was away
 PARKED_S: Final = 5.0  # between two tries for a stream, or its topic, that is not there
 UNSTORED_SAID: Final = 50  # as many commits fail during a rebalance
@@ -92,6 +95,7 @@ class Relay:
         self._ends = ends
         self._measures = measures
         self._clock = clock
+        self._threads = ThreadPoolExecutor(REGISTERED_TOGETHER, "register")
         self._book = Book()
         self._epochs: dict[Whose, int] = {}
         self._came_in: dict[Whose, int] = {}  # the partition of a writer's last record
@@ -178,7 +182,8 @@ class Relay:
         return True
 
     def _note(self, stream: str, owed: Mapping[str, Owed], ends: Position) -> None:
-        known = {writer: each for writer, each in owed.items() if self._register(Whose(stream, writer), each)}
+        self._register({Whose(stream, writer): each for writer, each in owed.items()})
+        known = {writer: each for writer, each in owed.items() if Whose(stream, writer) in self._epochs}
         if not known:
             return
         notes = [
@@ -195,22 +200,27 @@ class Relay:
             if each.leaving is None or self._leave(whose, each.leaving):
                 self._book.settle(whose)
 
-    def _register(self, whose: Whose, owed: Owed) -> bool:
-        """Whether a writer is registered here, so that something can be noted for it."""
-        if whose in self._epochs:
-            return True
-        try:
-            keys = [] if owed.times.keys() <= {DEFAULT_KEY} else list(owed.times)
-            found = self._client.run(calls.register(*whose, keys))
-        except UnknownStream:
-            raise
-        except Refused as error:
-            self._refuse(whose, error)
-            return False
-        self._epochs[whose] = found.epoch
-        if any(found.noted.get(key, time) > time for key, time in owed.times.items()):
-            owed.leaving = None  # it has moved on since, and did not leave after that
-        return True
+    def _register(self, owed: Mapping[Whose, Owed]) -> None:
+        """Registers those writers for which nothing was noted yet, several at a time."""
+
+        def ask(whose: Whose) -> Registered | StrandlineError:
+            times = owed[whose].times
+            keys = [] if times.keys() <= {DEFAULT_KEY} else list(times)
+            try:
+                return self._client.run(calls.register(*whose, keys))
+            except StrandlineError as error:
+                return error
+
+        new = [whose for whose in owed if whose not in self._epochs]
+        for whose, found in zip(new, self._threads.map(ask, new), strict=True):
+            if isinstance(found, Registered):
+                self._epochs[whose] = found.epoch
+                if any(found.noted.get(key, time) > time for key, time in owed[whose].times.items()):
+                    owed[whose].leaving = None  # it has moved on since, and did not leave after that
+            elif isinstance(found, Refused) and not isinstance(found, UnknownStream):
+                self._refuse(whose, found)
+            else:
+                raise found
 
     def _goes_on(self, whose: Whose, error: StrandlineError) -> bool:
         """Whether what was refused needs no further note: it was noted before."""
