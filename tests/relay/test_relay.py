@@ -18,7 +18,8 @@ from strandline.client import calls
 from strandline.client.http import Connection
 from tests.commands.conftest import STRANDLINE, environment
 from tests.kafka import Kafka
-from tests.served import AT_ONCE, ROOT, served
+from tests.ports import free_ports
+from tests.served import AT_ONCE, ROOT, OwnProcess, served
 
 pytestmark = pytest.mark.full
 PATIENCE_S = 60
@@ -134,8 +135,8 @@ def test_notes_wait_for_a_stream_that_is_made_later(site: Site) -> None:
     site.start()
     site.note("early", stream=later, time=5)
     site.note("w", time=6)
-    site.until(lambda writers: "w" in writers)
-    assert f"there is no stream '{later}'" in site.said() and "is kept until it is there" in site.said()
+    site.until(lambda writers: "w" in writers and "is kept until it is there" in site.said())
+    assert f"there is no stream '{later}'" in site.said()
     site.connection.run(calls.create_stream(later, "open", AT_ONCE))
     assert site.until(lambda writers: "early" in writers, later)["early"]["times"] == {"": 5}
 
@@ -173,8 +174,6 @@ def test_a_relay_that_was_stopped_says_nothing_old_when_it_goes_on(site: Site) -
 
 
 def test_it_goes_on_where_the_controller_was_away(site: Site, tmp_path: Path) -> None:
-    from tests.served import OwnProcess
-
     database = tmp_path / "own.db"
     process = OwnProcess(database)
     site.connection = Connection(process.url)
@@ -191,8 +190,6 @@ def test_it_goes_on_where_the_controller_was_away(site: Site, tmp_path: Path) ->
 
 
 def test_its_counts_and_its_lag_are_prometheus_metrics(site: Site) -> None:
-    from tests.ports import free_ports
-
     (port,) = free_ports(1)
     site.start("--metrics", f"127.0.0.1:{port}")
     site.note("w", time=5)
