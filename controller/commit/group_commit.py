@@ -164,7 +164,7 @@ class Committer:
         self._follow = follow
         self.limit = waiting_calls
         self._health = health if health is not None else StoreHealth()
-        self._caches: dict[Kind, Caches] = {}
+        self._find: dict[Kind, Callable[[str], Any | None]] = {}  # what finds an item in memory
         self._next = Turn()
         self._turn: Turn | None = None  # under way, from its lock to its commit
         self._open: Turn | None = None  # the same while calls may be applied
@@ -174,7 +174,7 @@ class Committer:
 
     def serve(self, kind: Kind, caches: Caches) -> None:
         """From now on this service has what is in memory of a kind."""
-        self._caches[kind] = caches
+        self._find[kind] = caches.find_loaded
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="committer")
@@ -238,25 +238,25 @@ class Committer:
 
     def cached(self, subject: Subject) -> Cached | None:
         """What is in memory of a stream or a group."""
-        found: Cached | None = self._caches[subject.kind].find_loaded(subject.name)
-        return found
+        return self._find[subject.kind](subject.name)
 
     def ready(self, subject: Subject) -> Any | None:  # a stream or a group, as its service knows
         """The item if it is in memory and locked, and it is the turn of calls about it."""
         turn = self._open
         if turn is None or subject not in turn.subjects or turn.found is None:
             return None
-        cached = self.cached(subject)
+        cached = self._find[subject.kind](subject.name)
         if cached is None or cached is turn.unwritten.get(subject):  # such as one that was created in this turn
             return cached
         # One that was loaded since this turn came may be older than what is locked.
-        return None if cached.head.differs(turn.found.heads.get(subject)) else cached
+        head = turn.found.heads.get(subject)
+        return cached if cached.head is head or not cached.head.differs(head) else None
 
     async def in_turn(self, subject: Subject, load: Callable[[str], Awaitable[object]]) -> Any:
         """A stream or group that is in memory, when it is the turn of calls about it. `load` loads one that is not:
         before it is locked, so that nobody waits for that."""
         while True:
-            if self.cached(subject) is None:
+            if self._find[subject.kind](subject.name) is None:
                 await load(subject.name)
             await self.turn(subject)
             found = self.ready(subject)
@@ -363,7 +363,7 @@ class Committer:
     def _known(self, turn: Turn) -> dict[Subject, Known]:
         known = {}
         for subject in turn.subjects:
-            if (cached := self.cached(subject)) is not None:
+            if (cached := self._find[subject.kind](subject.name)) is not None:
                 known[subject] = cached.known
         return known
 
@@ -372,14 +372,15 @@ class Committer:
         if found.service is not None:
             self._follow(found.service)
         for subject in turn.subjects:
-            cached = self.cached(subject)
+            cached: Cached | None = self._find[subject.kind](subject.name)
             if cached is not None:
-                try:
-                    cached.take_in(found, locked_at)
-                except Exception:  # a bug: it is loaded again
-                    log.exception("what others have stored could not be taken in")
-                    cached.discard()
-                if cached.begin_anew():
+                if cached.head is not found.heads.get(subject):  # else nobody has written it
+                    try:
+                        cached.take_in(found, locked_at)
+                    except Exception:  # a bug: it is loaded again
+                        log.exception("what others have stored could not be taken in")
+                        cached.discard()
+                if cached.head.restored_at is not None and cached.begin_anew():
                     turn.unwritten[subject] = cached
             kept = self._kept.pop(subject, None)
             if cached is not None and kept is cached and not cached.discarded:

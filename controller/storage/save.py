@@ -22,7 +22,7 @@ from sqlalchemy import (
 from controller.storage import schema
 from controller.storage.heads import Head, head_values
 from controller.storage.journal import JournalTable
-from controller.storage.kinds import KINDS, kind_of
+from controller.storage.kinds import KINDS
 from controller.storage.load import greatest_deleted_epoch
 from controller.storage.rows import Values, cut_json, mark_of
 from controller.storage.subjects import Kind, Subject
@@ -132,7 +132,7 @@ def write_rows(connection: Connection, commit: Commit) -> None:
         connection.execute(_PRUNE_EXCLUDED, commit.pruned)
     for (table, columns), keys in commit.removed.items():
         connection.execute(_removing(table, columns), keys)
-    kind = kind_of(connection)
+    kind = KINDS[connection.dialect.name]
     adding, putting = _ADDING[kind.name], _PUTTING[kind.name]
     for table in _TABLES:
         if table in commit.put:

@@ -67,6 +67,7 @@ class LoadedStream:
         self.subject = Subject(Kind.STREAM, stream.name)
         self.compared_at = -math.inf  # when it was last found equal to the store, by the event loop's clock
         self.chains: dict[str, MarkChain] = {}
+        self._newest_seqs: dict[str, int] = {}  # by key, of the newest mark
         self.oldest_seqs: dict[str, int] = {}  # by key, of the oldest mark in the store
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
         self.counts = counts if counts is not None else StreamCounts()
@@ -77,7 +78,7 @@ class LoadedStream:
         self.deadline: int | None = None  # see `find_deadline`
         self.wake: int | None = None  # when it is looked at for that
         self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to keep
-        self._earlier = Changes()  # the changes up to the last drop of a segment
+        self._earlier: Changes | None = None  # the changes up to the last drop of a segment, and the like
         self._watch = watch
         self._status = status
         self.shown: StreamStatus | None = None  # the status of a moment ago, which all who ask share
@@ -113,6 +114,7 @@ class LoadedStream:
         loaded.counts.resume(stored.counts)
         loaded._stored_counts = stored.counts
         loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
+        loaded._newest_seqs = {key: chain.last_seq for key, chain in stored.chains.items()}
         loaded.log = WriterLog(loaded.name, stored.log)
         loaded._places = stored.places
         loaded.noted_at, loaded._noted_stored = stored.noted_at, set(stored.noted_at)
@@ -140,15 +142,19 @@ class LoadedStream:
         Later marks may reach into a new segment of that name.
         """
         self.stream.drop_segment(segment, now)
-        self._earlier = self._earlier.then(self.stream.drain())
+        self._add_earlier(self.stream.drain())
+        assert self._earlier is not None
         self._earlier.marks = [replace(mark, cut=mark.cut.without(segment)) for mark in self._earlier.marks]
+
+    def _add_earlier(self, changes: Changes) -> None:
+        self._earlier = changes if self._earlier is None else self._earlier.then(changes)
 
     # -- from the store ------------------------------------------------------------------------------------------
 
     @property
     def known(self) -> Known:
         """What it has of the store."""
-        return Known(self.head, {key: chain.last_seq for key, chain in self.chains.items()})
+        return Known(self.head, self._newest_seqs.copy())
 
     def take_in(self, found: Found, began: float) -> None:
         """Takes in what others have written since, as it was found at a moment or later; discards itself where that
@@ -202,7 +208,7 @@ class LoadedStream:
             if writer.epoch is not None:
                 writer.epoch = stream.epochs
                 changes.writers.add(writer.name)
-        self._earlier = self._earlier.then(changes)
+        self._add_earlier(changes)
         self.journal.act(AdminAction("restored", None, {"restored_at": restored_at}), stream.clock)
         return True
 
@@ -211,8 +217,8 @@ class LoadedStream:
     def write(self, commit: Commit) -> Callable[[], None]:
         """Adds all changes since the last call to a commit; returns the function that publishes them."""
         changes = self.stream.drain()
-        if self._earlier:
-            changes, self._earlier = self._earlier.then(changes), Changes()
+        if self._earlier is not None:
+            changes, self._earlier = self._earlier.then(changes), None
         if self.ending is not None:
             commit.delete(Kind.STREAM, self.name, self.stream.epochs)
             return self.discard
@@ -371,7 +377,8 @@ class LoadedStream:
         for mark in changes.marks:
             if mark.excluded:
                 self.counts.incomplete_marks[mark.key] += 1
-        self._add_marks(changes.marks)
+        if changes.marks:
+            self._add_marks(changes.marks)
         self.sealed = sealed
         if sealed:
             self.release_readers()  # no further mark will come
@@ -383,6 +390,7 @@ class LoadedStream:
                 chain = self.chains[mark.key] = MarkChain()
                 self.oldest_seqs[mark.key] = mark.seq
             chain.append(mark)
+            self._newest_seqs[mark.key] = mark.seq
             self.counts.made(mark.key, (mark,))
             most = min(RECENT_MARKS, RECENT_OFFSETS // max(1, len(mark.cut)))
             if len(chain) > 2 * most:

@@ -85,8 +85,8 @@ class Reads:
     def version_of(self, stream: str) -> bytes | None:
         """What a caller sends with later calls, so that no controller shows it an older state; None where there is one
         controller."""
-        loaded = self._streams.find_loaded(stream)
-        if loaded is None or not self._store.is_shared:
+        loaded = self._streams.find_loaded(stream) if self._store.is_shared else None
+        if loaded is None:
             return None
         return b"%s-%d" % (loaded.head.identity.encode(), loaded.head.version)
 
