@@ -71,6 +71,8 @@ def test_the_page_about_alerts_sets_them_up_and_knows_every_one(controller: str,
 
 def test_the_page_about_clocks_has_the_way_out(controller: str, tmp_path: Path) -> None:
     check_store(str(tmp_path / "store.db"))
+    with Connection(controller) as connection:
+        connection.run(calls.create_stream("orders", 2, AT_ONCE))
     with Stranger(tmp_path, controller=controller) as stranger:
         stranger.walk("docs/how-to/clocks.md")
 
