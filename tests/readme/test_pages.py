@@ -41,7 +41,6 @@ TASKS = [
     "chained-programs",
     "ask-for-status",
     "hourly-job",
-    "run-when-complete",
     "what-a-delay-loses",
     "did-writers-keep-their-word",
 ]
