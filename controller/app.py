@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from threading import Lock
@@ -13,6 +13,7 @@ from typing import Final
 
 from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse
+from fastapi.telemetry import TelemetryConfig
 
 from controller.birth import start_controller
 from controller.clock import HostClock
@@ -30,6 +31,13 @@ from controller.http.shapes import in_front
 from controller.limits import DEFAULT_LIMITS, Limits
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused
+
+OTLP_ENDPOINTS: Final = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+)
 
 
 class SystemClock:
@@ -58,8 +66,8 @@ def create_app(
 
         uvicorn --factory controller.app:create_app
 
-    Without `settings`, it has those of the environment. A fresh store gets its schema. Without tokens it answers on
-    loopback only, whatever address the server listens on.
+    Without `settings`, it has those of the environment; OpenTelemetry's own variables count with both. A fresh store
+    gets its schema. Without tokens it answers on loopback only, whatever address the server listens on.
 
     `clock` replaces the host's two clocks, None for the real ones. The host's wall clock may step back; the
     controller's never does. With a clock that is moved `by_hand`, nothing happens before `Controller.run_due`.
@@ -86,20 +94,21 @@ def create_app(
         finally:
             await controller.stop()
 
+    telemetry = telemetry_of(os.environ)
     app = FastAPI(
         title="Strandline",
         summary="Notes in, marks out: exact watermarks for partitioned logs.",
         version=CONTRACT_VERSION,
         lifespan=lifespan,
         redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},
+        telemetry=telemetry,
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
     )
     app.state.grafana_url = settings.grafana_url
     app.state.bodies = BodiesRead(limits.bodies_bytes)
-    app.add_middleware(in_front, routes=HOT)
+    app.add_middleware(in_front, routes=HOT, traced=telemetry["tracing"])
     app.add_middleware(Envelope, gate=BrowserGate(settings.allowed_hosts, settings.host, insecure=settings.insecure))
     add_problems(app)
     for router in ROUTERS:
@@ -108,6 +117,15 @@ def create_app(
     if dashboard:
         add_dashboard(app)
     return app
+
+
+def telemetry_of(variables: Mapping[str, str]) -> TelemetryConfig:
+    """What FastAPI sends by OpenTelemetry, to the endpoint that the standard variables name: a span for each call, and
+    metrics and failures as it has them. Without an endpoint nothing, which also saves each call the look for a
+    provider that FastAPI takes by default."""
+    on = variables.get("OTEL_SDK_DISABLED", "").lower() != "true" and any(map(variables.get, OTLP_ENDPOINTS))
+    auto_configure = on and variables.get("FASTAPI_OTEL_AUTO_CONFIGURE", "true").lower() == "true"
+    return {"tracing": on, "metrics": on, "logs": on, "operation_spans": False, "auto_configure": auto_configure}
 
 
 def _add_documentation(app: FastAPI) -> None:

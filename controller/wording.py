@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
 EPOCH_END_MS: Final = 4_102_444_800_000  # the beginning of 2100
+AHEAD_NAMED_MS: Final = 300_000  # a date that is so far ahead of the controller's clock is named
 POSITION_SEGMENTS_SHOWN: Final = 8  # of a position on one line; the others are counted
 
 NOTHING = "–"

@@ -1,12 +1,15 @@
 """The errors of the Spark side, beside those in `strandline.errors`.
 
 While a query runs, errors are raised in a Python process that Spark starts. On the driver they are the text of a
-StreamingQueryException, so every message must be clear there.
+StreamingQueryException, so every message must be clear there, and comes first: see `sentence_first`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import ContextDecorator
+from copy import copy
+from types import TracebackType
+from typing import Any, Final
 
 from strandline.errors import Conflict, Invalid, StrandlineError, Unavailable
 from strandline.redaction import redact
@@ -146,3 +149,23 @@ class SparkMismatch(EnvironmentBroken):
     )
     installed: str
     works: str
+
+
+class SentenceFirst(ContextDecorator):
+    """Around what Spark calls in a Python process: the sentence of an error begins Spark's message.
+
+    Spark takes the text of a traceback, which ends with the error, and puts its own text behind it. A cause is printed
+    before that, and without frames it is one line, so the cause is a copy of the error. The frames in here are left
+    out.
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, StrandlineError):
+            raise error.with_traceback(None) from copy(error)
+
+
+sentence_first: Final = SentenceFirst()

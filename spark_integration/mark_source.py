@@ -37,7 +37,7 @@ from uuid import uuid4
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption
+from spark_integration.errors import GroupTaken, InvalidOffset, InvalidOption, sentence_first
 from spark_integration.offsets import END_OF_TIME_MS, WRITERS_NAMED, MarkOffset, begun, check_key, later
 from spark_integration.older_releases import SupportsTriggerAvailableNow
 from spark_integration.options import (
@@ -125,6 +125,7 @@ def _application(given: Mapping[str, str]) -> str:
 class MarkSource(DataSource):
     """`format("strandline-marks")`, which `attach` uses."""
 
+    @sentence_first
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self._settings = MarkOptions.parse(options)
@@ -165,6 +166,7 @@ class MarkReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             self._initial = begin.to_json()
         return self._initial
 
+    @sentence_first
     def read(self, start: dict[str, Any]) -> tuple[Iterator[pa.RecordBatch], dict[str, Any]]:
         """Returns the rows of the next batch, and its offset, which has the group's bound."""
         begin = MarkOffset.from_json(start)

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from spark_integration.batches import gather, plan_end, split
-from spark_integration.errors import InvalidOffset, UnsupportedLimit
+from spark_integration.errors import InvalidOffset, UnsupportedLimit, sentence_first
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun, check_key, later
 from spark_integration.older_releases import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow, fit
 from spark_integration.options import SourceOptions
@@ -59,6 +59,7 @@ class StrandlineSource(DataSource):
     job: ClassVar[Mapping[str, str]] = {}  # the session's settings; options override them
     strategies: ClassVar[tuple[BacklogStrategy, ...]] = ()  # the caller's, see `register`
 
+    @sentence_first
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self._settings = SourceOptions.parse({**self.job, **options})
@@ -83,6 +84,7 @@ class StrandlineReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
+    @sentence_first
     def partitions(self) -> list[InputPartition]:
         windows = ControllerWindows(self._options.access)
         try:
@@ -95,7 +97,8 @@ class StrandlineReader(DataSourceReader):
         return list(_partitions(found.beginning.positions, found.end, None))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(self._options.place, partition)
+        with sentence_first:
+            yield from read_partition(self._options.place, partition)
 
 
 class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -122,6 +125,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     # -- planning, on the driver -----------------------------------------------------------------------------
 
+    @sentence_first
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         beginning = begin(self._options, self._log(), self._windows())
         for remark in (beginning.doubt, beginning.widened):
@@ -146,6 +150,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """
         return self.end_of_batch(start, start, limit)
 
+    @sentence_first
     def end_of_batch(self, start: dict[str, Any], processed: dict[str, Any] | None, limit: ReadLimit) -> dict[str, Any]:
         """The same, where what is processed may be another offset."""
         begin, key = SourceOffset.from_json(start), self._options.access.time_key
@@ -190,16 +195,19 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._read = read
         return EventTimeLag(self._options.max_event_time_lag_ms).apply(bound)
 
+    @sentence_first
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Returns where the log ends, without the mark there: only progress reports use it."""
         return SourceOffset(self._ask_log(lambda log: log.end_offsets()), backlog=self._backlog()).to_json()
 
+    @sentence_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         ends = self._ask_log(lambda log: log.end_offsets())
         self._check_log_ends()
         planned = plan_end({}, ends, self._ask_log(lambda log: log.segments()), None)
         self._target = SourceOffset(planned, self._bound(planned, None)[0])
 
+    @sentence_first
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
         if begin == until:
@@ -220,7 +228,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of one partition, as Arrow batches of exactly Spark's schema."""
-        return read_partition(self._options.place, partition)
+        with sentence_first:
+            yield from read_partition(self._options.place, partition)
 
     # -- inside ----------------------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ much, and what reports and status say.
     a note          it is below the floor, or time went on without the writer since its last note
     a write         its greatest event time (`newest`) is below what was noted, or below the floor
 
-It warns once, too, of a noted time that looks as if it were not in milliseconds. It writes no line itself: the news
-that it adds are passed on by who performs the writer's steps.
+It warns once, too, of a noted time that looks as if it were not in milliseconds, and of times that are ahead of the
+controller's clock. It writes no line itself: the news that it adds are passed on by who performs the writer's steps.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Lateness:
         self.floors: Mapping[str, int] = {}
         self.events = 0  # known to be late when they were written
         self._unit_checked = False
+        self._ahead_warned = False  # since its time is ahead of the controller's clock
         self._newest_warned = False
 
     def registered(self, registered: Registered, *, first: bool) -> None:
@@ -83,6 +84,8 @@ class Lateness:
         self.late, self.floors = answer.late, {}
         if not self._unit_checked:
             self._check_unit(times)
+        if answer.ahead_ms or self._ahead_warned:
+            self._check_ahead(times, answer.ahead_ms)
         if not (answer.late or answer.floors):
             return
         # A floor below the writer's own notes is no news: none of its events are late because of it.
@@ -139,6 +142,18 @@ class Lateness:
                     f"{self._who} has noted {time}{_of(key)}, which looks like {unit.word}: times that are dates have "
                     f"to be in milliseconds, as int(time.time() * 1000)",
                 )
+
+    def _check_ahead(self, times: Mapping[str, int], ahead_ms: Mapping[str, int]) -> None:
+        """Warns when times begin to be ahead of the controller's clock."""
+        if ahead_ms and not self._ahead_warned:
+            key = max(ahead_ms, key=ahead_ms.__getitem__)
+            self._warn(
+                "ahead",
+                f"{self._who} has noted {times[key]}{_of(key)}, {span(ahead_ms[key])} ahead of the controller's clock: "
+                "the clock that it is from may be wrong. If no other writer holds time back, time goes there, and "
+                "older events of others are late.",
+            )
+        self._ahead_warned = bool(ahead_ms)
 
     def _warn(self, kind: str, text: str) -> None:
         self._news.append(Warn(kind, text))

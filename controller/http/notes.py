@@ -55,7 +55,7 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
         raise
     caller.check_writer(stream, note.writer)
     noted = await notes.take(stream, note, by=caller.name)
-    return to_json(note_reply(noted.answer, noted.graph, noted.held_by, keyed=given.times is not UNSET))
+    return to_json(note_reply(noted.answer, noted.graph, noted.held_by, noted.ahead_ms, keyed=given.times is not UNSET))
 
 
 def read_well_made(body: bytes) -> NoteBody | None:
@@ -123,11 +123,12 @@ def _encoded(given: Sequence[NoteBody | StrandlineError], results: Sequence[Note
             continue
         answer = result.answer
         keyed = isinstance(each, NoteBody) and each.times is not UNSET
-        what = answer.late, answer.floor, id(result.held_by)  # all that is in it, if it is not keyed and has no marks
-        part = None if keyed or answer.marks else known.get(what)
+        what = answer.late, answer.floor, id(result.held_by)  # all that is in one that is like others
+        alike = not (keyed or answer.marks or result.ahead_ms)
+        part = known.get(what) if alike else None
         if part is None:
-            part = encoded_result(note_reply(result.answer, result.graph, result.held_by, keyed=keyed))
-            if not keyed and not answer.marks:
+            part = encoded_result(note_reply(result.answer, result.graph, result.held_by, result.ahead_ms, keyed=keyed))
+            if alike:
                 known[what] = part
         parts.append(part)
     return parts

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response, params
 from fastapi.routing import APIRoute
+from opentelemetry import trace
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -158,10 +159,10 @@ def shaped_router(tag: str, prefix: str = "") -> APIRouter:
     return APIRouter(prefix=prefix, tags=[tag], route_class=ShapedRoute)
 
 
-def in_front(app: ASGIApp, routes: Sequence[ShapedRoute]) -> ASGIApp:
+def in_front(app: ASGIApp, routes: Sequence[ShapedRoute], *, traced: bool) -> ASGIApp:
     """Serves some routes by plain ones of Starlette's, in front of the application: what FastAPI does around a handler
-    takes longer than a note. Their handlers take the request alone."""
-    plain = [Route(each.path, _Plain(each), methods=[each.method]) for each in routes]
+    takes longer than a note. Their handlers take the request alone. If calls are `traced`, spans get their names."""
+    plain = [Route(each.path, _Plain(each, traced), methods=[each.method]) for each in routes]
     router = Router(plain, default=app, redirect_slashes=False)
 
     def routed(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -174,12 +175,18 @@ def in_front(app: ASGIApp, routes: Sequence[ShapedRoute]) -> ASGIApp:
 class _Plain:
     """A route as an application of its own."""
 
-    def __init__(self, route: ShapedRoute) -> None:
+    def __init__(self, route: ShapedRoute, traced: bool) -> None:
         assert route.permission is not None
+        self._route = route
+        self._traced = traced
         self._permission = route.permission
         self._handler: Callable[[Request], Awaitable[Response]] = route.handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._traced:  # as FastAPI does it for its own routes
+            span = trace.get_current_span()
+            span.update_name(self._route.call)
+            span.set_attribute("http.route", self._route.path)
         request = Request(scope, receive)
         await self._permission.check(request)
         check_parameters(request, ())

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from controller.status.condition import COUNTING
-from controller.wording import named, span
+from controller.wording import AHEAD_NAMED_MS, named, span
 from strandline.core.time_units import unit_of
 from strandline.wire.status import KeyStatus, State
 
-AHEAD_NAMED_MS: Final = 3_600_000  # a time that is further ahead of the clock is named in the reason of a state
 STATUS_REASON_WRITERS: Final = 3  # writers with such a time, named in the reason of a state
 
 
 def reason_of(key: KeyStatus, now: int) -> str:
-    """Why a key is in its state at a moment, and whether its time is far ahead of the clock, or looks as if it were not
+    """Why a key is in its state at a moment, and whether its time is ahead of the clock, or looks as if it were not
     in milliseconds."""
     unit = unit_of(key.time) if key.time is not None else None
-    if unit is None and key.lag_ms is not None and key.lag_ms < -AHEAD_NAMED_MS:
+    if unit is None and key.lag_ms is not None and key.lag_ms <= -AHEAD_NAMED_MS:
         return f"{_reason(key, now)}; its time is {span(-key.lag_ms)} ahead of the clock"
     if unit is None:
         return _reason(key, now)

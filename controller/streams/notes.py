@@ -7,7 +7,7 @@ portion of each. The smallest request first would let a large one wait for ever.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
@@ -21,9 +21,11 @@ from controller.limits import DEFAULT_LIMITS
 from controller.storage.subjects import Kind, Subject
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
+from controller.wording import AHEAD_NAMED_MS, is_epoch
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult
-from strandline.core.note import Note
+from strandline.core.config import TimeDomain
+from strandline.core.note import NO_TIMES, Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import Overloaded, PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
@@ -41,6 +43,7 @@ class Noted(msgspec.Struct, frozen=True, gc=False):  # five times faster to make
     answer: NoteResult
     graph: SegmentGraph  # for the cuts of the marks
     held_by: dict[str, Holder]
+    ahead_ms: Mapping[str, int]  # by key, how far a time is ahead of the clock, where that is named
 
 
 def as_result(error: StrandlineError) -> StrandlineError:
@@ -74,7 +77,7 @@ class Notes:
             await self._committer.turn_over()
             raise
         held = {} if answer.marks else _held_by(loaded.stream, note.times, now)
-        noted = Noted(answer, loaded.stream.graph, held)
+        noted = Noted(answer, loaded.stream.graph, held, _ahead(loaded.stream, note.times, now))
         await self._committer.join(loaded)
         return noted
 
@@ -222,7 +225,7 @@ class Notes:
                 of_keys = held.get(keys)
                 if of_keys is None:
                     of_keys = held[keys] = {}
-                results.append(Noted(answer, graph, of_keys))
+                results.append(Noted(answer, graph, of_keys, _ahead(loaded.stream, note.times, now)))
         finally:
             if taken:
                 durable = self._committer.join(loaded, taken)
@@ -263,6 +266,16 @@ def _held_by(stream: Stream, keys: Iterable[str], now: int) -> dict[str, Holder]
         if holder is not None:
             held[key] = holder
     return held
+
+
+def _ahead(stream: Stream, times: Mapping[str, int], now: int) -> Mapping[str, int]:
+    """How far times are ahead of the clock, by key: dates, from AHEAD_NAMED_MS on. In the ingestion domain the clock
+    bounds what counts, so none is."""
+    named = now + AHEAD_NAMED_MS
+    for time in times.values():
+        if time >= named and stream.config.time_domain is TimeDomain.EVENT:
+            return {key: each - now for key, each in times.items() if each >= named and is_epoch(each)}
+    return NO_TIMES
 
 
 class _Request:

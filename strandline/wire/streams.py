@@ -18,7 +18,7 @@ from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult, Registered
 from strandline.core.config import SETTINGS, StreamConfig
 from strandline.core.mark import Mark
-from strandline.core.note import DEFAULT_KEY, Note
+from strandline.core.note import DEFAULT_KEY, NO_TIMES, Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.time_index import IndexEntry
 from strandline.core.time_units import as_datetime
@@ -201,12 +201,14 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a note with `time`. Events that the writer wrote below `floor` are late. `held_by` is there only if
-    time is held."""
+    time is held, `ahead_ms` only if the time is a date that is five minutes or more ahead of the controller's clock, by
+    which it says how far: the clock of the writer may be wrong."""
 
     late: bool
     floor: Time | None
     marks: tuple[WireMark, ...]
     held_by: HolderReply | UnsetType = UNSET
+    ahead_ms: int | UnsetType = UNSET
 
 
 class KeyedNoteReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,6 +219,7 @@ class KeyedNoteReply(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[WireMark, ...]
     floors: ByKey
     held_by: Mapping[str, HolderReply] | UnsetType = UNSET
+    ahead_ms: Mapping[str, int] | UnsetType = UNSET
 
 
 class NoteResults(msgspec.Struct, frozen=True):
@@ -240,12 +243,14 @@ class NoteResults(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class NoteAnswer:
     """The answer to a note, as a writer gets it: `strandline.core.changes.NoteResult` with the marks as they came over
-    the wire, and the holder of each key. Events that the writer wrote below a time in `floors` are late."""
+    the wire, the holder of each key, and how far dates are ahead of the controller's clock, from five minutes on.
+    Events that the writer wrote below a time in `floors` are late."""
 
     late: bool
     floors: Mapping[str, int | None]
     marks: tuple[WireMark, ...]
     held_by: Mapping[str, HolderReply] = field(default_factory=dict)
+    ahead_ms: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def floor(self) -> int | None:
@@ -315,14 +320,25 @@ def note_body(note: Note) -> JsonObject:
 
 
 def note_reply(
-    answer: NoteResult, graph: SegmentGraph, held_by: Mapping[str, Holder | None], *, keyed: bool
+    answer: NoteResult,
+    graph: SegmentGraph,
+    held_by: Mapping[str, Holder | None],
+    ahead_ms: Mapping[str, int] = NO_TIMES,
+    *,
+    keyed: bool,
 ) -> NoteReply | KeyedNoteReply:
-    """The answer to a note with `time` or, if `keyed`, with `times`. `held_by` is there only if time is held."""
+    """The answer to a note with `time` or, if `keyed`, with `times`. `held_by` is there only if time is held, and
+    `ahead_ms` only if a time is far ahead of the clock."""
     marks = tuple([wire_mark(mark, graph) for mark in answer.marks]) if answer.marks else ()
     if keyed:
         held = {key: holder_reply(each) for key, each in held_by.items() if each is not None}
         return KeyedNoteReply(
-            late=answer.late, floor=answer.floor, marks=marks, floors=answer.floors, held_by=held or UNSET
+            late=answer.late,
+            floor=answer.floor,
+            marks=marks,
+            floors=answer.floors,
+            held_by=held or UNSET,
+            ahead_ms=ahead_ms or UNSET,
         )
     default = held_by.get(DEFAULT_KEY) if held_by else None
     return NoteReply(
@@ -330,16 +346,21 @@ def note_reply(
         floor=answer.floor,
         marks=marks,
         held_by=UNSET if default is None else holder_reply(default),
+        ahead_ms=ahead_ms[DEFAULT_KEY] if ahead_ms else UNSET,
     )
 
 
 def note_answer(reply: NoteReply | KeyedNoteReply) -> NoteAnswer:
     match reply:
-        case NoteReply(late=late, floor=floor, marks=marks, held_by=held_by):
+        case NoteReply(late=late, floor=floor, marks=marks, held_by=held_by, ahead_ms=ahead_ms):
             held = {} if isinstance(held_by, UnsetType) else {DEFAULT_KEY: held_by}
-            return NoteAnswer(late, {DEFAULT_KEY: floor}, marks, held)
-        case KeyedNoteReply(late=late, floors=floors, marks=marks, held_by=by_key):
-            return NoteAnswer(late, floors, marks, {} if isinstance(by_key, UnsetType) else by_key)
+            ahead = {} if isinstance(ahead_ms, UnsetType) else {DEFAULT_KEY: ahead_ms}
+            return NoteAnswer(late, {DEFAULT_KEY: floor}, marks, held, ahead)
+        case KeyedNoteReply(late=late, floors=floors, marks=marks, held_by=by_key, ahead_ms=ahead_by_key):
+            held_by_key = {} if isinstance(by_key, UnsetType) else by_key
+            return NoteAnswer(
+                late, floors, marks, held_by_key, {} if isinstance(ahead_by_key, UnsetType) else ahead_by_key
+            )
 
 
 def read_note_answer(body: bytes, *, keyed: bool = False) -> NoteAnswer:

@@ -41,7 +41,6 @@ TASKS = [
     "chained-programs",
     "ask-for-status",
     "hourly-job",
-    "run-when-complete",
     "what-a-delay-loses",
     "did-writers-keep-their-word",
 ]
@@ -71,6 +70,8 @@ def test_the_page_about_alerts_sets_them_up_and_knows_every_one(controller: str,
 
 def test_the_page_about_clocks_has_the_way_out(controller: str, tmp_path: Path) -> None:
     check_store(str(tmp_path / "store.db"))
+    with Connection(controller) as connection:
+        connection.run(calls.create_stream("orders", 2, AT_ONCE))
     with Stranger(tmp_path, controller=controller) as stranger:
         stranger.walk("docs/how-to/clocks.md")
 

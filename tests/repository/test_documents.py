@@ -68,7 +68,11 @@ RUN = {
         DEPLOYING,
         "tests/deploy/test_failover.py::test_nothing_answered_is_lost_when_a_synchronous_standby_is_promoted",
     ),
-    "docs/how-to/run-when-complete.md": (TASKS,),
+    "docs/how-to/run-when-complete.md": (
+        "tests/readme/test_schedulers.py::test_the_page_can_be_done_and_posts_the_hour_to_airflow_once",
+        "tests/readme/test_schedulers.py::test_every_file_of_the_page_is_well_formed",
+        "tests/readme/test_schedulers.py::test_airflows_sensor_is_done_when_the_hour_is_complete",
+    ),
     "docs/how-to/scale-segments.md": (TASKS,),
     "docs/how-to/notes-through-kafka.md": (
         "tests/logs/test_kafka_page.py::test_the_page_about_notes_through_kafka_relays_what_a_console_producer_says",
@@ -108,7 +112,7 @@ RUN = {
     "docs/writers.md": ("tests/readme/test_pages.py::test_the_page_about_writers_notes_what_it_says",),
 }
 OF_THEIR_OWN = ("decisions", "reference")  # neither tells anybody what to type; the reference is written from the code
-LANGUAGES = {"go", "ini", "java", "json", "python", "scala", "sh", "sql", "text", "ts", "yaml"}
+LANGUAGES = {"bash", "go", "ini", "java", "json", "python", "scala", "sh", "sql", "text", "ts", "yaml"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 GETTING_THE_CODE = ("git clone ", "cd ", "python3 -m venv ")
 

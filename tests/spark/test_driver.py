@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,9 +126,14 @@ class TestErrors:
             ),
         ],
     )
-    def test_what_is_wrong_reaches_the_driver_in_a_sentence(
+    def test_what_is_wrong_reaches_the_driver_in_a_sentence_which_comes_first(
         self, read: Read, tmp_path: Path, options: dict[str, object], sentence: str
     ) -> None:
         writer = read(**options).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
-        with pytest.raises(StreamingQueryException, match=sentence):
-            writer.start().awaitTermination(60)
+        query = writer.start()
+        with pytest.raises(StreamingQueryException, match=sentence) as failed:
+            query.awaitTermination(60)
+        for error in (failed.value, query.exception()):
+            first, *others = str(error).splitlines()
+            assert re.search(sentence, first)
+            assert len([line for line in others if line.startswith("  File ")]) <= 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from queue import SimpleQueue
+from time import time_ns
 from typing import Any
 
 import pytest
@@ -46,6 +47,19 @@ def test_a_job_that_closed_and_comes_back_is_told_what_it_has_missed(
     (line,) = lines()
     assert line.startswith(f"writer 'hourly' of stream {stream!r} is back, and time has gone on without it: ")
     assert "from its last note 100 to 1900100, by 31 min 40 s" in line
+
+
+def test_a_writer_whose_time_is_ahead_of_the_clock_is_told_once(controller: Any, make_any: Any, lines: Any) -> None:
+    stream = controller.stream()
+    in_two_hours = time_ns() // 1_000_000 + 7_200_000
+    with make_any(stream, "sensor") as sensor:
+        sensor.note_time(in_two_hours - 7_200_000, {"0": 1})
+        assert lines() == []
+        sensor.note_time(in_two_hours, {"0": 2})
+        sensor.note_time(in_two_hours + 1, {"0": 3})
+    (line,) = lines()
+    assert line.startswith(f"writer 'sensor' of stream {stream!r} has noted {in_two_hours}, ")
+    assert "ahead of the controller's clock: the clock that it is from may be wrong" in line
 
 
 def test_a_job_that_stayed_is_told_nothing(controller: Any, make_any: Any, lines: Any) -> None:

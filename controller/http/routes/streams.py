@@ -170,7 +170,7 @@ async def tail(
     note = Note(writer=body.reporter, times={DEFAULT_KEY: body.time}, position=body.position, epoch=body.epoch)
     caller.check_writer(stream, note.writer)
     noted = await controller.notes.take(stream, note, tail=True, by=caller.name)
-    reply = note_reply(noted.answer, noted.graph, noted.held_by, keyed=False)
+    reply = note_reply(noted.answer, noted.graph, noted.held_by, noted.ahead_ms, keyed=False)
     assert isinstance(reply, NoteReply)
     return reply
 
