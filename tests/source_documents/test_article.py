@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.seeds.stage import Stage, StagedStream
+from tests.source_documents.stage import Stage, StagedStream
 
 
 def test_figure_1_writers_set_event_time_the_controller_ingestion_time(stage: Stage) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from reader_client.ordering_buffer import EventTimeOrdering, Timed
 from strandline.core.event_time_lag import EventTimeLag
-from tests.seeds.stage import Stage, StagedStream
+from tests.source_documents.stage import Stage, StagedStream
 
 MINUTE = 60_000
 MAX_WATERMARK_LAG = 10_000  # "Suggested default value: 10 seconds."

@@ -5,7 +5,7 @@ Numbers are those of its issues; "P" are the two steps of its aggregation that w
 
 from __future__ import annotations
 
-from tests.seeds.stage import Stage, StagedStream
+from tests.source_documents.stage import Stage, StagedStream
 
 
 def test_6510_an_empty_segment_keeps_no_reader_from_its_bound(stage: Stage) -> None:
