@@ -57,13 +57,6 @@ def test_a_span_of_one_time_is_not_divided_however_large_it_is() -> None:
     ]
 
 
-def test_a_time_alone_raises_what_the_next_mark_takes() -> None:
-    gathered = Contributions(lambda name: ())
-    for time in (5, 9, 7):
-        gathered.add_time(time)
-    assert [each.time for each in gathered.take(1)] == [9]
-
-
 ENTRIES = st.lists(st.tuples(st.integers(-5, 5), st.sampled_from("abc")), max_size=60)
 
 
@@ -82,15 +75,3 @@ def test_ordered_names_are_in_order_whatever_comes_and_goes(entries: list[tuple[
         assert ordered.first() == entry
         ordered.remove(entry)
     assert ordered.first() is None
-
-
-def test_positions_above_a_marks_own_time_are_in_the_next_mark() -> None:
-    given = {"a": [Given(5, 6, Cut({"0": 1}))], "b": [Given(6, 7, Cut({"0": 2}))], "c": [Given(7, 9, Cut({"0": 3}))]}
-    gathered = Contributions(lambda name: given[name])
-    for name, (each,) in given.items():
-        gathered.add(name, *each)
-    gathered.add("d", None, 1, Cut({"1": 1}))
-    assert join_all(cut_of_rows(each.rows) for each in gathered.take(6)) == Cut({"0": 1, "1": 1})
-    given.clear()  # who notes again gives up what the mark has passed
-    gathered.add("d", None, 1, Cut({"1": 2}))
-    assert join_all(cut_of_rows(each.rows) for each in gathered.below(7)) == Cut({"0": 2, "1": 2})

@@ -13,77 +13,6 @@ def wm(value: int, key: str = "") -> Watermark:
     return Watermark(key, value)
 
 
-def test_the_documents_example_of_two_inputs() -> None:
-    #   input 0   10      11      14
-    #   input 1       12      13
-    #   out       .   10  11  .   13
-    merged = Coalescer(2)
-    assert merged.observe(0, 10) == []
-    assert merged.observe(1, 12) == [wm(10)]
-    assert merged.observe(0, 11) == [wm(11)]
-    assert merged.observe(1, 13) == []  # the least is still 11
-    assert merged.observe(0, 14) == [wm(13)]
-
-
-def test_an_idle_input_is_left_out_at_once() -> None:
-    #   input 0   10      i
-    #   input 1       20      30
-    #   out       .   10  20  30
-    merged = Coalescer(2)
-    merged.observe(0, 10)
-    assert merged.observe(1, 20) == [wm(10)]
-    assert merged.idle(0) == [wm(20)]
-    assert merged.observe(1, 30) == [wm(30)]
-
-
-def test_an_event_brings_an_idle_input_back_for_every_key() -> None:
-    #   input 0   order 10           i          e
-    #   input 1             ship 10     ship 20    ship 30  order 30
-    #   out       .         .        ship 10    …  .        order 10
-    merged = Coalescer(2)
-    merged.observe(0, 10, "order")
-    merged.observe(1, 10, "ship")
-    assert merged.idle(0) == [wm(10, "ship")]
-    assert merged.observe(1, 20, "ship") == [wm(20, "ship")]
-    assert merged.event(0) == []
-    assert merged.observe(1, 30, "ship") == []  # input 0 is active, and gave no time for "ship"
-    assert merged.observe(1, 30, "order") == [wm(10, "order")]
-
-
-def test_keys_are_coalesced_as_if_they_were_streams_of_their_own() -> None:
-    #   input 0   order 10             ship 5
-    #   input 1             order 12            ship 3
-    #   out       .         order 10   .        ship 3
-    merged = Coalescer(2)
-    assert merged.observe(0, 10, "order") == []
-    assert merged.observe(1, 12, "order") == [wm(10, "order")]
-    assert merged.observe(0, 5, "ship") == []
-    assert merged.observe(1, 3, "ship") == [wm(3, "ship")]
-
-
-def test_a_key_on_one_input_only_is_never_forwarded() -> None:
-    merged = Coalescer(2)
-    for value in range(1, 50):
-        assert merged.observe(0, value, "order") == []
-        assert merged.observe(1, value, "ship") == []
-    assert merged.value("order") is None
-
-
-def test_idle_is_carried_to_a_key_that_appears_later() -> None:
-    #   input 0   i
-    #   input 1      order 10
-    #   out       .  order 10
-    merged = Coalescer(2)
-    assert merged.idle(0) == []
-    assert merged.observe(1, 10, "order") == [wm(10, "order")]
-
-
-def test_done_is_carried_to_a_key_that_appears_later() -> None:
-    merged = Coalescer(2)
-    assert merged.done(0) == []
-    assert merged.observe(1, 10, "order") == [wm(10, "order")]
-
-
 def test_the_partition_without_data_no_longer_holds_back_the_aggregation() -> None:
     # scan1 -> map1 --\
     #                  +--> aggr      scan1 sees no data; map1 passes on its idle
@@ -168,21 +97,6 @@ def test_a_key_of_both_join_sides_is_coalesced_without_decrease() -> None:
     assert join.done("left") == []
     assert join.idle("right") == [Idle()] and join.is_idle
     assert join.event("right") == [] and not join.is_idle
-
-
-def test_a_key_of_some_join_inputs_waits_for_those_alone() -> None:
-    #   orders    at 10         at 30          done
-    #   returns          at 20         at 40                  at 50
-    #   bills                                         bill 1
-    #   out       at 10  .      at 20  at 30   at 40  bill 1  at 50
-    join = Join("orders", "returns", "bills")
-    assert join.observe("orders", 10, "at") == [wm(10, "at")]
-    assert join.observe("returns", 20, "at") == []
-    assert join.observe("orders", 30, "at") == [wm(20, "at")]
-    assert join.observe("returns", 40, "at") == [wm(30, "at")]
-    assert join.done("orders") == [wm(40, "at")]
-    assert join.observe("bills", 1, "bill") == [wm(1, "bill")]
-    assert join.observe("returns", 50, "at") == [wm(50, "at")]
 
 
 def test_a_join_has_two_inputs_or_more() -> None:
