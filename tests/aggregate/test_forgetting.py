@@ -37,6 +37,24 @@ def test_a_closed_writer_is_forgotten_once_a_mark_passes_it() -> None:
     assert (known(book), book.cut()) == ({"b"}, {"0": 1, "1": 2})
 
 
+def test_a_forgotten_writers_kept_notes_of_earlier_lives_are_in_no_mark() -> None:
+    book = quick(min_writers=2)
+    for time in (500, 900):
+        book.note("a", time, {"0": time})
+    book.note("b", 10, {"1": 1})
+    for time in (20, 30):
+        book.call("close", "a", None)
+        book.note("c", 25)
+        book.note("b", time, {"1": 2})
+        if time == 20:
+            book.note("a", 20, {"0": 900})
+    assert (known(book), book.last.time, book.last.upper) == ({"b", "c"}, 25, 900)
+    book.note("b", 510, {"1": 3})
+    book.note("b", 600, {"1": 4})
+    book.note("c", 505)
+    assert (book.last.time, book.cut()) == (505, {"0": 900, "1": 3})
+
+
 def test_a_closed_writer_stays_while_its_last_position_is_in_no_cut() -> None:
     book = quick(min_writers=2)
     book.note("a", 20, {"0": 1})

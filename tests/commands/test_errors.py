@@ -112,11 +112,6 @@ def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[...
         assert f"is it a controller that listens at {denier}?" in done.err and "sesame" not in done.err
 
 
-def test_a_token_that_cannot_be_sent_is_refused_without_being_told(strandline: Callable[..., Any]) -> None:
-    done = strandline("streams", "--token", "se same")
-    assert done.code == 1 and "token" in done.err and "same" not in done.err
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -164,11 +159,6 @@ def test_nonsense_is_a_mistake_in_the_command_line(
 def test_a_variable_with_nonsense_is_told_like_an_option(outside: Callable[..., Any]) -> None:
     done = outside("streams", STRANDLINE_CONTROLLER="nowhere")
     assert done.code == 2 and "--controller" in done.err and "nowhere" in done.err
-
-
-def test_a_window_without_a_position_says_how_to_give_one(outside: Callable[..., Any]) -> None:
-    done = outside("window", "s")
-    assert done.code == 2 and "--position" in done.err
 
 
 def test_a_seq_that_no_mark_has_yet_is_refused(served: Any, strandline: Callable[..., Any]) -> None:

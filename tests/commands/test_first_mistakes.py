@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from reader_client import EventReader, ReaderGroup
-from strandline.core.note import Note
-from strandline.errors import InvalidConfig, InvalidNote, UnknownPath
-from writer_client import BackgroundWriter
+from strandline.errors import UnknownPath
 
 
 def test_a_setting_takes_a_span_of_time_with_its_unit(served: Any, strandline: Callable[..., Any]) -> None:
@@ -50,28 +47,6 @@ def test_assess_says_what_a_line_lacks(
     file.write_text(text)
     assert told in strandline("assess", str(file), *words).err
     assert "Name what to read: files, " in strandline("assess").err
-
-
-def test_a_position_that_is_no_mapping_is_refused_by_name() -> None:
-    writer = BackgroundWriter("http://127.0.0.1:9", "orders", "w")
-    with pytest.raises(InvalidNote, match="position of a note cannot be 5: an offset for each segment"):
-        writer.note_time(1_700_000_000_000, 5)  # type: ignore[arg-type]  # that is the mistake
-    with pytest.raises(InvalidNote, match="position of a note cannot be 5: an offset for each segment"):
-        Note(writer="w", times={"": 1_700_000_000_000}, position=5)  # type: ignore[arg-type]  # a waiting writer's
-
-
-@pytest.mark.parametrize("logs", [5, {"orders": "orders.log"}])
-def test_logs_that_are_none_are_refused_by_name(logs: Any) -> None:
-    with pytest.raises(InvalidConfig, match="an open log for each stream"):
-        EventReader("http://127.0.0.1:9", "group", "reader", logs)
-
-
-def test_a_stream_in_place_of_a_list_of_streams_is_refused_by_name() -> None:
-    with (
-        ReaderGroup("http://127.0.0.1:9", "group") as group,
-        pytest.raises(InvalidConfig, match=r"streams cannot be 'orders': a list of names, such as \['orders'\]"),
-    ):
-        group.create("orders")
 
 
 def test_an_address_with_the_apis_path_is_told_to_leave_it_out() -> None:

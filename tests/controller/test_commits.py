@@ -15,7 +15,7 @@ from controller.storage.rows import StreamOrigin
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import CommitUnknown
-from controller.streams.loaded_stream import RECENT_MARKS, LoadedStream
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
@@ -138,48 +138,6 @@ def test_no_mark_is_shown_before_its_commit_has_ended() -> None:
     run(scene)
 
 
-def test_a_waiter_is_woken_at_once_when_no_mark_will_come() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live = store.stream("s")
-        listener = live.next_mark("")
-        await committer.turn(live.subject)
-        live.stream.register("w", None, 0)
-        done = committer.join(live)
-        await store.end()
-        await done
-        assert not listener.done()
-        await committer.turn(live.subject)
-        live.stream.seal({}, 0)
-        done = committer.join(live)
-        assert not live.sealed
-        await store.end()
-        await done
-        assert listener.done() and live.sealed and live.chains == {}
-
-    run(scene)
-
-
-def test_a_call_has_its_turn_when_no_commit_is_under_way() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live = store.stream("s")
-        calls = [call(committer, live, 1)]
-        await store.begun(1)
-        calls += [call(committer, live, time) for time in (2, 3)]
-        impatient = call(committer, live, 4)
-        await asyncio.sleep(0)
-        impatient.cancel()
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert live.stream.last_marks[""].time == 1 and not committer.is_turn(live.subject)
-        await store.end()
-        await store.end()
-        await asyncio.gather(*calls)
-        assert impatient.cancelled() and committer.waiting == 0
-        assert [len(commit.added.get(schema.mark, [])) for commit in store.writings] == [1, 2]
-
-    run(scene)
-
-
 def test_a_failed_commit_discards_what_it_had_and_fails_no_call_that_waits() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         failed, other = store.stream("s"), store.stream("t")
@@ -236,44 +194,6 @@ def test_calls_of_a_commit_whose_outcome_is_unknown_are_answered_by_what_became_
     run(scene)
 
 
-def test_of_very_many_marks_the_newest_stay_in_memory() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live, count = store.stream("s"), 2 * RECENT_MARKS + 1
-        done = call(committer, live, *range(1, count + 1))
-        await store.end()
-        await done
-        assert (len(live.chains[""]), live.chains[""].last_seq) == (RECENT_MARKS, count)
-
-    run(scene)
-
-
-def test_a_durable_change_that_cannot_be_shown_is_loaded_again() -> None:
-    class Unshowable:
-        discarded = False
-        subject = Subject(Kind.STREAM, "gone")
-
-        def write(self, commit: Commit) -> Callable[[], None]:
-            return self._show
-
-        def _show(self) -> None:
-            raise RuntimeError("a fault of ours")
-
-        def discard(self) -> None:
-            self.discarded = True
-
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        kept, other = Unshowable(), store.stream("s")
-        await committer.turn(kept.subject, other.subject)
-        first = committer.join(kept)
-        note(other, 1)
-        assert committer.join(other) is first
-        await store.end()
-        await first
-        assert kept.discarded and [mark.time for mark in other.chains[""]] == [1]
-
-    run(scene)
-
-
 def test_a_caller_that_goes_away_takes_nobody_with_it() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         live = store.stream("s")
@@ -322,12 +242,5 @@ def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
         committer.admit()
         await store.end()
         await third
-
-    run(scene, waiting_calls=2)
-
-
-def test_more_than_the_bound_in_one_request_is_taken_when_nobody_waits() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        committer.admit(100)
 
     run(scene, waiting_calls=2)

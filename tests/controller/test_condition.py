@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +15,7 @@ from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST
 from controller.status.stream_status import status_of
 from controller.storage.load import LOADED_MARKS
 from strandline.wire.status import KeyStatus, State, StreamStatus
-from tests.served import NOON, InProcess, ManualClock, OwnProcess
+from tests.served import NOON, InProcess, ManualClock
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/ask-for-status.md"
 SECOND = 1_000
@@ -256,16 +255,6 @@ def test_a_stream_where_time_waits_for_nobody_is_fine_while_somebody_notes(serve
     assert key(served).state is State.STALLED
 
 
-def test_a_stream_that_is_marked_on_request_is_fine_while_its_writers_note(served: InProcess) -> None:
-    create(served, mark_interval_ms=None)
-    for second in range(60):
-        served.note("w", second, {"0": second + 1})
-        served.pass_time(SECOND)
-        assert key(served).state is State.FINE
-    served.pass_time(60_000)
-    assert key(served).state is State.STALLED
-
-
 def test_the_state_and_its_age_survive_a_restart(tmp_path: Path) -> None:
     clock, states = ManualClock(), []
     with InProcess(tmp_path / "store.db", clock) as served:
@@ -309,33 +298,6 @@ def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> No
             told = served.told("holding")
     assert [(each.state, each.state_since, each.held_since) for each in ages] == [(State.STUCK, began, began)] * 3
     assert [(each["details"]["writer"], each["details"]["from"]) for each in told] == [("slow", began)]
-
-
-@pytest.mark.full
-def test_a_hold_goes_on_after_the_controller_was_killed(database: Path, serve: Callable[..., OwnProcess]) -> None:
-    process = serve()
-
-    def note(writer: str, time: int) -> None:
-        body = {"writer": writer, "time": time, "position": {}}
-        assert process.client.post("/v1/streams/s/notes", json=body).status_code == 200
-
-    def told(topic: str) -> list[Any]:
-        found: list[Any] = process.client.get(f"/v1/journal?topic={topic}").json()["entries"]
-        return found
-
-    settings = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
-    assert process.client.put("/v1/streams/s", json=settings).status_code == 201
-    for writer in ("slow", "fast"):
-        note(writer, 1)
-    while not (holding := told("holding")):
-        note("fast", 2)
-        time.sleep(0.1)  # between two questions
-    process.kill()
-    process = serve()
-    note("slow", 2)
-    while not (held := told("held")):
-        note("fast", 3)
-    assert held[0]["details"]["from"] == holding[0]["details"]["from"]
 
 
 def test_a_hold_that_nobody_noted_in_again_goes_on_from_its_note(tmp_path: Path) -> None:

@@ -59,15 +59,6 @@ def test_a_writer_beyond_max_writers_is_refused_with_the_setting(controller: Any
     assert writers(controller) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("value", [0, 250_001, "many", None])
-def test_a_limit_on_writers_that_makes_no_sense_is_refused_by_name(controller: Any, value: object) -> None:
-    controller.call("PUT", STREAM, CONFIG)
-
-    problem = controller.call("PATCH", STREAM, {"max_writers": value}, expect=422)
-
-    assert problem["code"] == "invalid_config" and "max_writers" in problem["detail"] and "250000" in problem["detail"]
-
-
 def test_a_forgotten_writers_answers_and_epochs_hold_after_a_restart(
     start: Callable[..., Any],
 ) -> None:

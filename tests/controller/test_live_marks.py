@@ -171,24 +171,6 @@ def test_a_bad_start_is_refused_before_anything_is_streamed(
     assert controller.app.state.controller.following.readers == 0
 
 
-def test_a_stream_that_does_not_exist_cannot_be_followed(controller: Any) -> None:
-    assert controller.call("GET", LIVE, expect=404)["code"] == "unknown_stream"
-
-
-def test_a_mark_is_encoded_once_for_all_who_follow(controller: Any, follow: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    readers = [follow() for _ in range(5)]
-    for each in readers:
-        each.wait_for(lambda follower: bool(follower.text))
-
-    controller.note("a", 100, {"0": 1})
-
-    assert [each.marks(1) for each in readers] == [[1]] * 5
-    following = controller.app.state.controller.following
-    (kept,) = following._encoded.values()
-    assert list(kept) == [("", 1)]
-
-
 def test_idle_advance_is_sent_once_a_second_before_marks(controller: Any, follow: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": 0})
     now = controller.clock.now

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -111,28 +110,6 @@ def test_many_notes_results_stand_in_order_and_errors_stay_separate(large: InPro
     assert large.call("GET", "/v1/streams/s")["writers"] == {"active": MANY - 2}
 
 
-def test_refused_notes_leave_nothing_behind_that_only_a_search_for_cycles_would_free(large: InProcess) -> None:
-    good = {"writer": "w", "time": NOON, "position": {"0": 1}}
-    notes: list[dict[str, Any]] = []
-    for number in range(200):
-        notes += [{**good, "stream": f"none-{number}"}, {**good, "stream": "none"}]
-        notes += [{**good, "stream": "s", "position": {"none": 1}}, {"stream": "s", "writer": "w"}]
-    gc.collect()
-    before = count_errors()
-    gc.disable()
-    try:
-        refused = large.call("POST", "/v1/notes", {"notes": notes})["results"]
-        after = count_errors()
-    finally:
-        gc.enable()
-    assert {each["code"] for each in refused} == {"unknown_stream", "unknown_segment", "invalid_note"}
-    assert after - before < 10
-
-
-def count_errors() -> int:
-    return sum(isinstance(each, StrandlineError) for each in gc.get_objects())
-
-
 def test_a_request_that_is_sent_again_while_it_is_at_work_is_harmless(large: InProcess) -> None:
     notes = [{"writer": "w", "time": NOON + number, "position": {"0": number}} for number in range(MANY)]
 
@@ -145,22 +122,6 @@ def test_a_request_that_is_sent_again_while_it_is_at_work_is_harmless(large: InP
 
     for answer in large.portal.call(scene):
         assert [each for each in answer.json()["results"] if "code" in each] == []
-
-
-def test_who_sends_good_notes_does_not_wait_for_malformed_ones(large: InProcess) -> None:
-    """A thread reads malformed ones, one body at a time: this test holds it."""
-
-    async def scene() -> None:
-        malformed = {"notes": [1] * 100}
-        async with large.app.state.bodies._closely:
-            requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", malformed)) for _ in range(3)]
-            for each in range(2):
-                assert (await _post(large, "/v1/streams/s/notes", body(each))).status_code == 200
-            assert not any(each.done() for each in requests)
-        answers = [answer.json() for answer in await asyncio.gather(*requests)]
-        assert [{each["code"] for each in answer["results"]} for answer in answers] == [{"invalid_note"}] * 3
-
-    large.portal.call(scene)
 
 
 def test_a_body_of_very_many_names_is_judged_at_once(large: InProcess) -> None:
@@ -278,15 +239,5 @@ def test_a_later_note_is_not_done_where_an_earlier_one_was_lost(tmp_path: Path) 
         with pytest.raises(StoreUnavailable, match="OSError"):
             await take_these(notes, given)
         assert len(commits.states) == 1
-
-    play(tmp_path / "store.db", scene)
-
-
-def test_where_nothing_of_it_became_durable_the_whole_request_is_told_so(tmp_path: Path) -> None:
-    async def scene(notes: Notes, commits: FaultyCommits) -> None:
-        commits.fail_at = 1
-        with pytest.raises(StoreUnavailable, match="OSError"):
-            await take(notes, FLUSH_NOTES // 2)
-        commits.fail_at = None
 
     play(tmp_path / "store.db", scene)

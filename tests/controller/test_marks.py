@@ -1,12 +1,10 @@
 """Marks and windows over HTTP: waited for, found by time, found in the store."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.http.routes import writers
-from controller.storage.load import LOADED_MARKS
 from controller.streams import reads
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -25,12 +23,6 @@ def test_a_waiting_reader_hears_the_next_mark_at_once(controller: Any) -> None:
     controller.note("a", 100, {"0": 1})
 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [100]
-
-
-def test_a_wait_without_a_mark_ends_with_an_empty_page(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-
-    assert controller.call("GET", "/v1/streams/s/marks?wait_ms=1")["marks"] == []
 
 
 @pytest.mark.one_controller
@@ -154,19 +146,6 @@ def test_the_interval_delays_a_mark_and_time_alone_makes_it(controller: Any) -> 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [200]
 
 
-def test_a_silent_writer_times_out_on_time_and_not_before(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", {**CONFIG, "writer_timeout_ms": 60_000})
-    controller.note("silent", 100, {"0": 1})
-    controller.pass_time(10_000)
-    controller.note("alive", 500, {"0": 2})
-
-    controller.pass_time(49_999)
-    assert [mark["time"] for mark in controller.marks()] == [100]
-    controller.pass_time(1)
-
-    assert [(mark["time"], mark["excluded"]) for mark in controller.marks()] == [(100, []), (500, ["silent"])]
-
-
 def test_silence_does_not_count_while_nobody_served(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", {**CONFIG, "writer_timeout_ms": 60_000})
@@ -246,31 +225,3 @@ def test_a_stream_has_no_end_before_its_last_marks_are_durable(controller: Any) 
 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [100]
     assert end() == (True, True)
-
-
-def test_windows_of_marks_that_are_only_stored_are_those_of_memory(start: Callable[..., Any]) -> None:
-    controller = start()
-    controller.call("PUT", "/v1/streams/s", {"segments": "open", "mark_interval_ms": 0, "max_ahead_ms": None})
-    notes = [
-        {"stream": "s", "writer": "a", "time": time, "position": {"p": time, "q": time // 3, f"r{time // 100}": 1}}
-        for time in range(1, 2 * LOADED_MARKS)
-    ]
-    controller.call("POST", "/v1/notes", {"notes": notes})
-
-    def windows() -> list[Any]:
-        positions = [{"p": at, "q": at // 4} for at in range(0, 2 * LOADED_MARKS, 7)]
-        return [controller.call("POST", "/v1/streams/s/time-window", {"position": each}) for each in positions]
-
-    before = windows()
-    controller = start()
-    assert windows() == windows() == before
-    controller.call("DELETE", "/v1/streams/s/segments/q")
-    dropped = windows()
-    assert dropped != before
-    controller = start()
-    assert windows() == dropped
-    controller.call("POST", "/v1/streams/s/truncate", {"head": {"p": 100}})
-    kept = windows()
-    assert [each["upper"] for each in kept[20:]] == [each["upper"] for each in dropped[20:]]
-    controller = start()
-    assert windows() == kept

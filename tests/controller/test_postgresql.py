@@ -70,19 +70,6 @@ def test_nothing_is_read_while_an_unanswered_commit_is_open(controller: Any, wir
     assert [mark["time"] for mark in controller.marks()] == [100, 200, 300]
 
 
-def test_a_session_that_was_ended_is_made_anew_and_nobody_notices(
-    controller: Any, postgres: Postgres, postgres_url: str
-) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    name = postgres_url.rpartition("/")[2]
-    postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
-
-    assert controller.call("GET", "/v1/streams")["streams"] != []
-    controller.note("a", 100, {"0": 100})
-
-    assert [mark["time"] for mark in controller.marks()] == [100]
-
-
 def test_a_second_controller_serves_beside_the_first_and_no_migration_runs_then(serve: Any, postgres_url: str) -> None:
     first, second = serve(), serve()
     assert first.client.put("/v1/streams/s", json=CONFIG).is_success

@@ -24,15 +24,6 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return run_command(*arguments, environment={"PATH": "", **environment})
 
 
-def test_serving_a_fresh_file_just_works_and_ends_in_order(serve: Any, tmp_path: Path) -> None:
-    server = serve()
-
-    assert server.client.get("/healthz").json() == {"status": "ok"}
-    assert server.client.get("/readyz").json()["status"] == "ready"
-    assert server.stop() == 0 and server.errors == ""
-    assert (tmp_path / "store.db").exists()
-
-
 def test_a_second_ctrl_c_leaves_the_store_in_order_as_well(serve: Any) -> None:
     server = serve()
     assert server.stop(signal.SIGINT, signal.SIGINT) == 130 and server.errors == ""
@@ -105,21 +96,6 @@ def test_a_taken_port_is_named(serve: Any, tmp_path: Path) -> None:
     assert ended.returncode == 1 and f"port {port}" in ended.stderr and "Traceback" not in ended.stderr
 
 
-def test_a_store_that_is_served_already_is_refused(serve: Any, tmp_path: Path) -> None:
-    serve()
-
-    ended = run("serve", "--database", str(tmp_path / "store.db"), "--port", "0")
-
-    assert ended.returncode == 1 and "another controller is serving" in ended.stderr
-
-
-def test_another_address_is_refused_without_tokens(tmp_path: Path) -> None:
-    ended = run("serve", "--host", "0.0.0.0", "--database", str(tmp_path / "store.db"), "--port", "0")
-
-    assert ended.returncode == 1 and "--insecure" in ended.stderr
-    assert not (tmp_path / "store.db").exists()
-
-
 def test_an_old_store_is_refused_with_the_command_that_helps(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
     assert run("migrate", "--database", path).returncode == 0
@@ -145,10 +121,3 @@ def test_options_are_environment_variables_too(tmp_path: Path) -> None:
     assert "STRANDLINE_PORT" in run("serve", "--help").stdout
     bad = run("serve", STRANDLINE_PORT="http", STRANDLINE_DATABASE=path)
     assert bad.returncode == 2 and "'http' is no whole number from 0 to 65535" in bad.stderr
-
-
-@pytest.mark.parametrize("command", ["serve", "migrate"])
-def test_every_command_has_help(command: str) -> None:
-    ended = run(command, "--help")
-
-    assert ended.returncode == 0 and "--database" in ended.stdout

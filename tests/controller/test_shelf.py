@@ -44,31 +44,6 @@ def cache_of(load: Callable[[str], Awaitable[Item | None]]) -> LoadingCache[Item
     return LoadingCache(load)
 
 
-def test_everyone_who_asks_at_once_gets_the_same_from_one_load() -> None:
-    async def scene() -> None:
-        store = Store([])
-        store.stored = 7
-        shelf = cache_of(store.load)
-        found = await asyncio.gather(*(shelf.find("x") for _ in range(5)))
-        assert store.loads == 1 and len({id(item) for item in found}) == 1
-
-    asyncio.run(scene())
-
-
-def test_a_discarded_thing_is_loaded_again() -> None:
-    async def scene() -> None:
-        store = Store([])
-        store.stored = 7
-        shelf = cache_of(store.load)
-        first = await shelf.find("x")
-        assert first is not None
-        first.discarded = True
-        assert shelf.find_loaded("x") is None
-        assert await shelf.find("x") is not first and store.loads == 2
-
-    asyncio.run(scene())
-
-
 @given(turns=st.lists(st.integers(0, 4)), waits=st.lists(st.integers(0, 12), min_size=2, max_size=6))
 def test_creations_that_overlap_create_once_and_all_end_up_with_that_one(turns: list[int], waits: list[int]) -> None:
     async def scene() -> None:
@@ -141,16 +116,5 @@ def test_a_failed_load_fails_all_waiters_and_the_next_retries() -> None:
         assert [type(each) for each in heard] == [OSError] * 3 and tries == 1
         found = await shelf.find("x")
         assert found is not None and tries == 2
-
-    asyncio.run(scene())
-
-
-def test_stopping_gives_up_what_is_being_loaded() -> None:
-    async def scene() -> None:
-        shelf = cache_of(Store([1_000]).load)
-        with pytest.raises(StillLoading):
-            await shelf.find("x", 0)
-        await shelf.stop()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scene())

@@ -11,9 +11,6 @@ import pytest
 from controller.records.cadence import NEW_STILL_MS
 from controller.status.memo import MEMO_MS
 from controller.status.stream_status import STATUS_EXCLUDED
-from strandline.client import calls
-from strandline.client.calls import Response
-from strandline.wire.status import StatusPage
 from tests.served import NOON, InProcess
 
 SETTINGS = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -141,58 +138,6 @@ def test_named_streams_are_all_that_it_tells_of(troubled: InProcess) -> None:
     assert status(troubled, "?stream=stuck&stream=calm&limit=1")["next"] == "calm"
     assert names(status(troubled, "?stream=stuck&stream=calm&limit=1&after=calm")) == ["stuck"]
     assert troubled.call("GET", "/v1/status?stream=a%20b", expect=422)["code"] == "invalid_name"
-
-
-def test_the_same_as_the_description_of_the_stream(troubled: InProcess) -> None:
-    for each in status(troubled)["streams"]:
-        described = troubled.call("GET", f"/v1/streams/{each['stream']}")
-        assert {name: each[name] for name in ("writers", "held_by", "sealed", "time_domain")} == {
-            name: described[name] for name in ("writers", "held_by", "sealed", "time_domain")
-        }
-
-
-def test_a_description_is_never_of_a_moment_ago(controller: InProcess) -> None:
-    create(controller, "s")
-    for time in (NOON, NOON + 1):
-        controller.note("w", time, {})
-        described = controller.call("GET", "/v1/streams/s")
-        assert described["latest_marks"][""]["time"] == time == described["held_by"][""]["time"]
-
-
-def test_the_clients_call_reads_all_of_it(troubled: InProcess) -> None:
-    call = calls.status(["stuck"])
-    request = next(call)
-    answer = troubled.request(request.method, request.path)
-    with pytest.raises(StopIteration) as stopped:
-        call.send(Response(answer.status_code, {}, answer.content))
-    page: StatusPage = stopped.value.value
-
-    (stream,) = page.streams
-    holder = stream.held_by[""]
-    assert holder is not None and holder.writer == "slow"
-    assert (stream.trouble, stream.since, stream.keys[""].time, page.next) == ("stuck", NOON, NOON, None)
-    assert page.groups[0].group == "readers" and page.controller.ready and page.counts.streams == 1
-
-
-@pytest.mark.full
-def test_a_thousand_streams_are_paged_by_name_while_they_come_and_go(controller: InProcess) -> None:
-    every = [f"s{number:04}" for number in range(1_005)]
-    create(controller, *every)
-    found: list[str] = []
-    after = ""
-    while True:
-        told = status(controller, f"?limit=100&after={after}")
-        assert told["counts"]["streams"] == len(every) and told["unread"] == {}
-        found += names(told)
-        if told["next"] is None:
-            break
-        after = told["next"]
-        if after == "s0199":
-            controller.note("w", NOON, {"0": 1}, "s0900")  # trouble comes and goes: the order is another one
-            controller.note("v", NOON + 1, {"0": 1}, "s0900")
-            controller.pass_time(10_000)
-
-    assert found == every
 
 
 def test_writers_that_a_mark_leaves_out_are_counted_and_the_first_named(controller: InProcess) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
-from controller.records.cadence import NEW_STILL_MS
 from controller.status.memo import Memo
 from controller.status.overview import Overview
-from controller.status.stream_status import StreamDetails, status_of
+from controller.status.stream_status import StreamDetails
 from controller.storage.journal import StoredEntry
 from strandline.wire.status import State
 from tests.served import NOON, InProcess, ManualClock
@@ -47,70 +46,6 @@ def entries(served: InProcess, **wanted: Any) -> list[StoredEntry]:
     return list(served.portal.call(lambda: newest("s", 50, **wanted)))
 
 
-def test_streams_come_in_the_order_of_their_trouble(served: InProcess) -> None:
-    for name in ("calm", "incomplete", "stalled", "stuck"):
-        create(served, name)
-    create(served, "held", min_writers=3)
-    for name in ("held", "stuck", "incomplete"):
-        served.note("slow", 10, {}, name)
-        served.note("fast", 90, {}, name)
-    served.call("POST", "/v1/streams/incomplete/writers/slow/exclude")
-    served.note("alone", 5, {}, "stalled")
-    served.pass_time(20_000)
-    served.note("alone", 5, {}, "calm")
-    served.note("fast", 95, {}, "stuck")
-    served.note("fast", 95, {}, "incomplete")
-    found = look(served)
-    assert [(each.stream, each.state) for each in found.streams] == [
-        ("stalled", State.STALLED),
-        ("stuck", State.STUCK),
-        ("held", State.HELD),
-        ("incomplete", State.INCOMPLETE),
-        ("calm", State.FINE),
-    ]
-    worst = found.streams[1].worst
-    assert worst.held_by is not None
-    assert (worst.held_by.writer, worst.held_by.last_heard_ms_ago) == ("slow", 20_000)
-    assert found.streams[3].worst.excluded == ("slow",)
-
-
-def test_the_holder_comes_first_and_late_and_refused_notes_count(
-    served: InProcess,
-) -> None:
-    create(served, "s", late_writers="skip")
-    served.note("a", 50, {"0": 1})
-    served.note("a", 60, {"0": 2})
-    served.note("b", 20, {"0": 1})  # late
-    served.note("c", 70, {"0": 3})
-    for writer in ("a", "a", "c"):
-        body: dict[str, Any] = {"writer": writer, "time": 1, "position": {}}
-        served.call("POST", "/v1/streams/s/notes", body, expect=409)
-    details = closely(served, "s")
-    assert [(each.name, each.holds, each.late, each.refused) for each in details.writers[""]] == [
-        ("a", True, 0, 2),
-        ("b", False, 1, 0),
-        ("c", False, 0, 1),
-    ]
-    assert (details.stream.notes, details.stream.late_notes) == (4, 1)
-    assert details.stream.refusals == {"time_went_back": 3}
-    assert details.noted == {"0": 3}
-
-
-def test_only_a_writer_that_holds_for_long_is_trouble(served: InProcess) -> None:
-    create(served, "s")
-    served.note("a", 10, {})
-    served.note("b", 10, {})
-    served.pass_time(20_000)
-    served.note("a", 30, {})  # the newest mark is old, but b holds a back since now only
-    since = served.app.state.controller.clock.now()
-    served.pass_time(NEW_STILL_MS - 1)
-    served.note("a", 31, {})
-    assert look(served).streams[0].state is State.FINE
-    served.pass_time(1)
-    (stuck,) = look(served).streams
-    assert (stuck.state, stuck.worst.held_since, stuck.state_since) == (State.STUCK, since, since)
-
-
 def test_of_streams_in_equal_trouble_those_furthest_behind_come_first(served: InProcess) -> None:
     for name, lag_ms in (("least", 0), ("most", 9_000), ("middle", 500)):
         create(served, name)
@@ -122,17 +57,6 @@ def test_of_streams_in_equal_trouble_those_furthest_behind_come_first(served: In
         ("least", 0),
         ("unused", None),
     ]
-
-
-def test_a_sealed_stream_has_no_lag_and_nobody_holds_it_back(served: InProcess) -> None:
-    create(served, "s")
-    served.note("a", NOON, {})
-    served.note("b", NOON + 9, {})
-    served.call("POST", "/v1/streams/s/seal", {})
-    served.pass_time(60_000)
-    (status,) = look(served).streams
-    assert status.sealed and status.time == NOON + 9
-    assert (status.lag_ms, status.worst.event_time_lag_ms, status.worst.held_by) == (None, None, None)
 
 
 def test_incomplete_marks_say_since_when_also_after_a_restart(tmp_path: Path) -> None:
@@ -153,18 +77,6 @@ def test_incomplete_marks_say_since_when_also_after_a_restart(tmp_path: Path) ->
         assert (each.state, each.worst.excluded, each.state_since) == (State.INCOMPLETE, ("lost",), began)
 
 
-def test_a_status_is_a_function_of_the_stream_and_the_clock(served: InProcess) -> None:
-    create(served, "s")
-    served.note("slow", 10, {})
-    served.note("fast", 90, {})
-    loaded = served.app.state.controller.streams.find_loaded("s")
-    now = served.app.state.controller.clock.now()
-    later = status_of(loaded, now + 7_000)
-    holder = later.worst.held_by
-    assert later.seen_at == now + 7_000 and holder is not None and holder.last_heard_ms_ago == 7_000
-    assert status_of(loaded, now + 7_000) == later
-
-
 def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
     create(served, "s")
     status = served.app.state.controller.status
@@ -175,14 +87,6 @@ def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
 
     first, *others = served.portal.call(story)
     assert all(each is first for each in others)
-
-
-def test_a_look_is_shared_until_it_is_old(served: InProcess) -> None:
-    create(served, "s")
-    first = closely(served, "s")
-    assert closely(served, "s") is first
-    served.pass_time(60_000)  # what took long on a busy machine is shared for longer than a second
-    assert closely(served, "s") is not first
 
 
 def test_marks_a_second_cover_the_last_minute_over_a_restart(tmp_path: Path) -> None:

@@ -67,12 +67,6 @@ def test_a_writer_that_does_not_count_says_so(controller: InProcess, what: str) 
     assert (found.counts, found.excluded, found.closed) == (False, what == "exclude", what == "close")
 
 
-def test_a_stream_without_a_timeout_never_times_a_writer_out(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {**SETTINGS, "writer_timeout_ms": None})
-    controller.note("w", 5, {})
-    assert of_writer(controller, "w").times_out_in_ms is None
-
-
 def test_an_unknown_writer_or_stream_has_no_status(controller: InProcess) -> None:
     controller.call("PUT", "/v1/streams/s", SETTINGS)
     with pytest.raises(UnknownWriter):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.source_documents.stage import Stage
 from tests.served import InProcess, ManualClock
+from tests.source_documents.stage import Stage
 
 _numbers = itertools.count(1)
 

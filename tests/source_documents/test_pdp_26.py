@@ -71,16 +71,6 @@ def test_one_clock_counts_and_a_delayed_report_keeps_its_time(stage: Stage) -> N
     assert repeated["marks"] == []
 
 
-def test_the_ingestion_clock_never_steps_back(stage: Stage) -> None:
-    stream = ingestion(stage)
-    stream.tail({"0": 1})
-    told = stage.now
-    stage.controller.clock.now -= 5_000  # somebody set the machine's clock back
-    answer = stage.controller.request("GET", stream.path)
-    stage.controller.clock.now += 5_000
-    assert int(answer.headers["strandline-time"]) >= told
-
-
 #   writes     │││ │  │       idle ┊                              ┊ woken
 #   watermark  ▲▲▲ ▲  ▲  ─ ─ ─ ─ ─ ┊ · · · · clock − 10 s · · · ► ┊ ▲ ▲
 def test_an_idle_stream_follows_the_clock_until_a_write(stage: Stage) -> None:
