@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES, Cadence
+from controller.records.cadence import NEW_STILL_MS, STILL_LEAST_MS, Cadence
 from controller.status.stream_status import status_of
 from controller.storage.load import LOADED_MARKS
 from strandline.wire.status import KeyStatus, State, StreamStatus
@@ -166,17 +166,6 @@ def test_a_writer_that_goes_on_far_behind_the_others_makes_it_stuck(served: InPr
     assert stuck.held_since == stuck.since
 
 
-def test_a_writer_that_notes_the_same_time_for_long_makes_it_stuck(served: InProcess) -> None:
-    create(served)
-    for second in range(10):
-        served.note("w", second, {"0": second + 1})
-        served.pass_time(SECOND)
-    for offset in range(11, 30):
-        served.note("w", 9, {"0": offset})
-        served.pass_time(SECOND)
-    assert key(served).state is State.STUCK
-
-
 def test_too_few_writers_hold_a_stream_and_are_counted(served: InProcess) -> None:
     create(served, min_writers=3)
     served.note("a", 1, {})
@@ -312,24 +301,6 @@ def test_a_hold_that_nobody_noted_in_again_goes_on_from_its_note(tmp_path: Path)
         assert (key(served).state, key(served).state_since) == (State.HELD, began)
 
 
-def test_a_hold_that_is_over_is_not_taken_up_again(tmp_path: Path) -> None:
-    clock = ManualClock()
-    with InProcess(tmp_path / "store.db", clock) as served:
-        create(served, writer_timeout_ms=None)
-        for writer, time in (("slow", 1), ("fast", 1), ("fast", 5)):
-            served.note(writer, time, {})
-        served.pass_time(NEW_STILL_MS)
-        served.note("fast", 5, {})  # the hold is in the journal
-        served.note("slow", 5, {})  # and over
-        assert served.told("holding") and served.told("held")
-    with InProcess(tmp_path / "store.db", clock) as served:
-        served.pass_time(10 * SECOND)
-        began = clock.now
-        served.note("fast", 6, {})
-        served.pass_time(10 * SECOND)
-        assert key(served).held_since is None or key(served).held_since == began
-
-
 @pytest.mark.full
 def test_the_age_of_what_began_many_marks_ago_survives_a_restart(tmp_path: Path) -> None:
     clock, ages = ManualClock(), []
@@ -377,12 +348,6 @@ def test_a_usual_pause_is_weighed_by_time_so_that_bursts_do_not_hide_it() -> Non
     assert bursty.usual_ms is not None and bursty.usual_ms > 30_000
 
 
-def test_an_outage_does_not_become_usual() -> None:
-    outage = cadence(*[1_000.0] * 100, 3_600_000)
-    assert outage.still_ms < 60_000
-    assert cadence(*[1_000.0] * 100, 3_600_000, *[1_000.0] * 120).still_ms < 2 * STILL_LEAST_MS
-
-
 def test_a_stream_that_became_slower_is_known_after_a_few_marks() -> None:
     slower = cadence(*[1_000.0] * 100, *[60_000.0] * 6)
     assert slower.still_ms > 60_000
@@ -391,9 +356,3 @@ def test_a_stream_that_became_slower_is_known_after_a_few_marks() -> None:
 def test_time_moves_since_the_last_pause_that_was_too_long() -> None:
     assert cadence(*[1_000.0] * 5).moving_since == 0
     assert cadence(*[1_000.0] * 5, 100_000, *[1_000.0] * 5).moving_since == 105_000
-
-
-def test_marks_of_one_moment_and_clocks_set_back_teach_nothing() -> None:
-    assert cadence(1_000, 0, -500, 500).usual_ms == pytest.approx(1_000, rel=1 / CADENCE_PAUSES)
-    assert cadence(0, 0).usual_ms is None
-    assert cadence(4_000, 4_000).still_ms == STILL_PAUSES * 4_000

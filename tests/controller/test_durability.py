@@ -10,12 +10,10 @@ from sqlalchemy import create_engine, make_url, text
 
 from tests.served import OwnProcess
 
+pytestmark = pytest.mark.usefixtures("both_stores")
+
+
 CONFIG = {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
-
-
-@pytest.fixture
-def database(both_stores: str) -> str:
-    return both_stores
 
 
 @contextmanager

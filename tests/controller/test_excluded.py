@@ -16,12 +16,10 @@ from controller.storage.inspection import FaultKind, Inspection, opened
 from controller.storage.load import LOADED_MARKS
 from tests.served import InProcess
 
+pytestmark = pytest.mark.usefixtures("both_stores")
+
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 0}
-
-
-@pytest.fixture
-def database(both_stores: str) -> str:
-    return both_stores
 
 
 def lose(controller: Any, *writers: str, **config: Any) -> None:

@@ -9,13 +9,11 @@ import pytest
 
 from strandline.core.forgetting import GONE_KEPT_MS
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 STREAM = "/v1/streams/s"
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def writers(controller: Any) -> list[str]:

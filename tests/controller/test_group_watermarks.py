@@ -44,20 +44,6 @@ def idle(controller: Any, stream: str) -> None:
     controller.call("POST", f"/v1/streams/{stream}/writers/a/idle")
 
 
-def test_it_stays_where_it_was_when_the_last_stream_falls_asleep_too(group: Any) -> None:
-    #   s   100  idle
-    #   t   200          idle
-    #       100  200     200
-    assert watermark(group) == 100
-    idle(group, "s")
-    assert watermark(group) == 200
-
-    idle(group, "t")
-
-    window = group.call("GET", f"{GROUP}/time-window")
-    assert (window["watermarks"][""], window["idle"]) == (200, ["s", "t"])
-
-
 def test_a_stream_waking_with_an_older_time_moves_nothing_back(start: Any) -> None:
     controller = with_group(start())
     idle(controller, "s")

@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 GROUP = "/v1/reader-groups/g"
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 @pytest.fixture

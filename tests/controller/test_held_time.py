@@ -8,13 +8,11 @@ import pytest
 
 from controller.records.cadence import NEW_STILL_MS, STILL_LEAST_MS
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM = "/v1/streams/s"
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def test_who_held_time_back_is_told_from_when_to_when(controller: Any) -> None:

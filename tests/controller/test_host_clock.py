@@ -15,6 +15,9 @@ from strandline.core.note import Note
 from strandline.core.writer import WriterState
 from tests.served import NOON, InProcess, ManualClock
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
 
 
@@ -55,11 +58,6 @@ class World:
         assert all(mark["complete"] for mark in [*self.marks(), *self.marks("tail")])
         assert self.told == sorted(self.told)
         assert len(self.marks("tail")) >= len(self.told) - 1
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 @pytest.fixture

@@ -202,14 +202,6 @@ async def take_these(notes: Notes, given: Sequence[tuple[str, Note]]) -> list[No
     return await notes.take_all(len(given), given.__getitem__, answered, lambda error: error)
 
 
-def test_no_flush_has_more_of_a_large_request_than_its_bound(tmp_path: Path) -> None:
-    async def scene(notes: Notes, commits: FaultyCommits) -> None:
-        await take(notes, 5 * FLUSH_NOTES)
-        assert sum(commits.states) == 5 * FLUSH_NOTES and max(commits.states) < FLUSH_NOTES + PORTION_NOTES
-
-    play(tmp_path / "store.db", scene)
-
-
 def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> None:
     durable = 0
 

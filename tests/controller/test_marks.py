@@ -7,12 +7,10 @@ import pytest
 from controller.http.routes import writers
 from controller.streams import reads
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 @pytest.mark.one_controller
@@ -23,16 +21,6 @@ def test_a_waiting_reader_hears_the_next_mark_at_once(controller: Any) -> None:
     controller.note("a", 100, {"0": 1})
 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [100]
-
-
-@pytest.mark.one_controller
-def test_a_reader_that_waits_for_a_deleted_stream_is_told(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
-
-    controller.call("DELETE", "/v1/streams/s")
-
-    assert waiting.result(60).json()["code"] == "unknown_stream"
 
 
 def test_marks_are_paged_by_seq_and_one_to_come_is_unknown(controller: Any) -> None:

@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 STREAM = "/v1/streams/s"
 NOTES, WRITERS = f"{STREAM}/notes", f"{STREAM}/writers"
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def settings(**changes: Any) -> dict[str, Any]:

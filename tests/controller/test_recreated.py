@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM, GROUP = "/v1/streams/s", "/v1/reader-groups/g"
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def create(controller: Any, marks: int = 3) -> str:

@@ -1,11 +1,8 @@
 """`strandline serve` as a process: how it starts, what it refuses, how it ends."""
 
 import signal
-import socket
 import sqlite3
 import subprocess
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +26,6 @@ def test_a_second_ctrl_c_leaves_the_store_in_order_as_well(serve: Any) -> None:
     assert server.stop(signal.SIGINT, signal.SIGINT) == 130 and server.errors == ""
 
 
-def test_a_reader_that_waits_is_answered_when_it_stops(serve: Any) -> None:
-    server = serve()
-    server.client.put("/v1/streams/s", json=CONFIG)
-    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=60) as waiting:
-        waiting.sendall(b"GET /v1/streams/s/marks?wait_ms=30000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        deadline = time.monotonic() + 60
-        while "\nstrandline_waiting_readers 1.0\n" not in server.client.get("/metrics").text:
-            assert time.monotonic() < deadline
-
-        assert server.stop() == 0
-        assert b'{"marks":[],' in waiting.recv(65_536)
-
-
 def test_time_alone_lets_a_silent_writer_go(serve: Any) -> None:
     server = serve()
     server.client.put("/v1/streams/s", json={**CONFIG, "writer_timeout_ms": 200})
@@ -51,26 +35,6 @@ def test_time_alone_lets_a_silent_writer_go(serve: Any) -> None:
     page = server.client.get("/v1/streams/s/marks", params={"after": 1, "wait_ms": 30_000}).json()
 
     assert [mark["time"] for mark in page["marks"]] == [2] and "silent" in page["marks"][0]["excluded"]
-
-
-def test_notes_that_wait_are_answered_when_it_stops(serve: Any) -> None:
-    server = serve()
-    server.client.put("/v1/streams/s", json=CONFIG)
-    body = b'{"writer": "a", "time": 7, "position": {}}'
-    head = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=60) as writer:
-        writer.sendall(head)
-        server.client.get("/healthz")
-        writer.sendall(body)
-
-        assert server.stop() == 0
-        answer = b""
-        with suppress(ConnectionResetError):  # the body came too late to be read
-            answer = writer.recv(65_536)
-
-    if answer:  # it came in before the end: then it was answered, and durable
-        assert answer.startswith(b"HTTP/1.1 200")
-        assert len(serve().client.get("/v1/streams/s/marks").json()["marks"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.streams.cache import LoadingCache, StillLoading
+from controller.streams.cache import LoadingCache
 
 
 @dataclass(eq=False)
@@ -67,20 +66,6 @@ def test_creations_that_overlap_create_once_and_all_end_up_with_that_one(turns: 
         found = await asyncio.gather(*map(create, waits))
         assert len(created) == 1 and all(item is created[0] for item in found)
         assert await shelf.find("x") is created[0]
-
-    asyncio.run(scene())
-
-
-def test_a_caller_that_gives_up_leaves_the_load_running() -> None:
-    async def scene() -> None:
-        store = Store([100, 100])
-        store.stored = 7
-        shelf = cache_of(store.load)
-        for _ in range(3):
-            with pytest.raises(StillLoading):
-                await shelf.find("x", 0)
-        found = await shelf.find("x")
-        assert found is not None and found.number == 7 and store.loads == 1
 
     asyncio.run(scene())
 

@@ -10,7 +10,6 @@ import pytest
 
 from controller.records.cadence import NEW_STILL_MS
 from controller.status.memo import MEMO_MS
-from controller.status.stream_status import STATUS_EXCLUDED
 from tests.served import NOON, InProcess
 
 SETTINGS = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -138,27 +137,6 @@ def test_named_streams_are_all_that_it_tells_of(troubled: InProcess) -> None:
     assert status(troubled, "?stream=stuck&stream=calm&limit=1")["next"] == "calm"
     assert names(status(troubled, "?stream=stuck&stream=calm&limit=1&after=calm")) == ["stuck"]
     assert troubled.call("GET", "/v1/status?stream=a%20b", expect=422)["code"] == "invalid_name"
-
-
-def test_writers_that_a_mark_leaves_out_are_counted_and_the_first_named(controller: InProcess) -> None:
-    create(controller, "s", late_writers="skip")
-    writers = [f"w{number:02}" for number in range(STATUS_EXCLUDED + 4)]
-    for writer in writers:
-        controller.note(writer, NOON, {})
-        controller.call("POST", f"/v1/streams/s/writers/{writer}/exclude")
-    controller.note("kept", NOON + 1, {})
-    key = status(controller)["streams"][0]["keys"][""]
-
-    assert key["excluded"] == writers[:STATUS_EXCLUDED] and key["excluded_writers"] == len(writers)
-
-
-def test_what_it_told_is_shared_for_a_second(controller: InProcess) -> None:
-    create(controller, "s")
-    before = status(controller)["streams"]
-    controller.note("w", NOON, {})
-    assert controller.call("GET", "/v1/status")["streams"] == before
-    controller.pass_time(60_000)  # what took long on a busy machine is shared for longer than a second
-    assert controller.call("GET", "/v1/status")["streams"] != before
 
 
 def test_a_stream_that_was_made_again_is_not_shown_as_it_was(controller: InProcess) -> None:

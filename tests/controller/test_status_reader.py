@@ -77,18 +77,6 @@ def test_incomplete_marks_say_since_when_also_after_a_restart(tmp_path: Path) ->
         assert (each.state, each.worst.excluded, each.state_since) == (State.INCOMPLETE, ("lost",), began)
 
 
-def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
-    create(served, "s")
-    status = served.app.state.controller.status
-
-    async def story() -> list[Any]:
-        asked = [status.overview(), status.all_streams(stored=False), *(status.of_streams(["s"]) for _ in range(5))]
-        return [each.streams[0] for each in await asyncio.gather(*asked)]
-
-    first, *others = served.portal.call(story)
-    assert all(each is first for each in others)
-
-
 def test_marks_a_second_cover_the_last_minute_over_a_restart(tmp_path: Path) -> None:
     clock = ManualClock()
     with InProcess(tmp_path / "store.db", clock) as served:
@@ -136,23 +124,6 @@ def test_an_answer_is_shared_for_a_second_or_for_ten_times_as_long_as_it_took() 
         assert await memo.get("dear", partial(make, "dear", 0)) == 2
         clock.now = 4_000
         assert await memo.get("dear", partial(make, "dear", 0)) == 3
-
-    asyncio.run(story())
-
-
-def test_an_answer_that_failed_is_not_shared_with_those_who_ask_later() -> None:
-    tries = iter([ValueError("away"), None])
-
-    async def make() -> str:
-        if (error := next(tries)) is not None:
-            raise error
-        return "back"
-
-    async def story() -> None:
-        memo = Memo(Clock(ManualClock(0)))
-        with pytest.raises(ValueError, match="away"):
-            await memo.get("it", make)
-        assert await memo.get("it", make) == "back"
 
     asyncio.run(story())
 

@@ -4,13 +4,10 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
 STREAM = "/v1/streams/s"
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def test_creating_again_finds_the_stream_and_another_one_of_that_name_is_refused(controller: Any) -> None:

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -164,21 +163,6 @@ def test_what_is_no_store_is_named_and_left_as_it_is(tmp_path: Path, command: st
     with sqlite3.connect(foreign) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {"customers", "alembic_version"}
-
-
-@pytest.mark.parametrize("command", STORE)
-def test_a_file_that_is_no_store_keeps_every_byte_and_gets_no_neighbour(tmp_path: Path, command: str) -> None:
-    text, foreign = tmp_path / "README.md", tmp_path / "customers.db"
-    text.write_text("# Read me\n" * 100)
-    with closing(sqlite3.connect(foreign)) as database:
-        database.execute("CREATE TABLE customers (name TEXT)")
-        database.commit()
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-
-    assert "not an SQLite database" in refused(command, text)
-    assert "another application" in refused(command, foreign)
-
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("command", STORE)

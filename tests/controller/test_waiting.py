@@ -6,12 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 60_000}
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def at(controller: Any, time: int, **query: Any) -> dict[str, Any]:
@@ -116,9 +114,3 @@ def test_an_ingestion_stream_at_rest_reaches_the_time_without_a_mark(controller:
 
     found = waiting.result(60).json()
     assert (found["there"], found["complete"], found["reached"], found["ceiling"]) == (True, True, now + 10_000, None)
-
-
-@pytest.mark.parametrize("wrong", ["time=x", "time=1&wait_ms=30001", "time=1&wait_ms=-1", "time=1&allow_incomplete=2"])
-def test_a_wait_that_cannot_be_is_refused(controller: Any, wrong: str) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    assert controller.call("GET", f"/v1/streams/s/marks/at?{wrong}", expect=422)["code"] == "invalid_parameter"
