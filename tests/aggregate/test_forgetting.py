@@ -80,16 +80,6 @@ def test_a_closed_writer_stays_until_every_keys_marks_passed_it() -> None:
     assert known(book) == {"b"}
 
 
-def test_a_lost_writer_is_forgotten_only_after_forget_after_ms() -> None:
-    book = quick(writer_timeout_ms=1_000, forget_after_ms=200_000)
-    book.note("a", 10, {"0": 1})
-    book.after(1_000).note("b", 20, {"1": 1})
-    book.after(199_999).note("b", 30, {"1": 2})
-    assert (known(book), book.last.excluded) == ({"a", "b"}, ("a",))
-    book.after(1).note("b", 40, {"1": 3})
-    assert (known(book), book.last.excluded, book.cut()) == ({"b"}, (), {"0": 1, "1": 3})
-
-
 def test_a_lost_unnamed_writer_stays_known_so_its_epoch_holds() -> None:
     book = Book(writer_timeout_ms=0, forget_after_ms=0)
     epoch = book.register("a").epoch
@@ -388,20 +378,6 @@ def test_a_writer_never_makes_room_for_itself() -> None:
     assert book.state("a", "ship") == "active"
     with pytest.raises(TooMany):
         book.register("b")
-
-
-def test_a_stream_already_over_max_writers_keeps_its_writers() -> None:
-    book = quick()
-    for name in ("a", "b", "c"):
-        book.note(name, 10)
-    book.call("configure", {"max_writers": 1})
-    book.restart()
-    for name in ("a", "b", "c"):
-        book.note(name, 20, key="ship")
-        book.note(name, 20)
-    assert book.times()[-1] == 20
-    with pytest.raises(TooMany):
-        book.register("d")
 
 
 def test_writers_and_keys_together_are_bounded_for_a_restart_reads_them_all() -> None:

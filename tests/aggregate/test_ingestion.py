@@ -77,15 +77,6 @@ def test_no_rest_while_a_reporter_is_silent_without_having_said_idle() -> None:
     assert book.stream.resting(book.now) is not None
 
 
-def test_rest_is_not_complete_while_a_reporter_is_set_aside() -> None:
-    book = resting()
-    book.note("b", book.now)
-    book.call("exclude", "b")
-    mark = book.after(1_000).stream.resting(book.now)
-    assert mark is not None
-    assert mark.excluded == ("b",)
-
-
 @pytest.mark.parametrize(
     ("what", "arguments"),
     [
@@ -121,16 +112,6 @@ def test_a_delayed_mark_is_never_below_the_idle_advance_told() -> None:
     assert book.last.time >= told.time
 
 
-def test_a_closed_tail_reporter_stops_idle_advance_until_forgotten() -> None:
-    book = resting(forget_after_ms=1_000)
-    book.note("t", book.now, {"0": 1}, tail=True)
-    book.note("t", book.now, {"0": 2})  # once a tail reporter, always one
-    book.call("idle", "t", None)
-    book.call("close", "t", None)
-    assert book.after(999).stream.resting(book.now) is None
-    assert book.after(1).stream.resting(book.now) is not None
-
-
 def test_a_lost_reporter_that_prevents_idle_advance_is_named() -> None:
     book = ingestion(writer_timeout_ms=1_000, forget_after_ms=60_000)
     book.note("lost", book.now)
@@ -145,16 +126,3 @@ def test_a_lost_reporter_that_prevents_idle_advance_is_named() -> None:
     assert held.released_in_ms == 1_000 + 60_000 - 5_000
     forgotten = book.now + held.released_in_ms
     assert book.stream.held_by("", forgotten) is None and book.stream.resting(forgotten) is not None
-
-
-def test_a_lost_reporter_that_is_excluded_keeps_no_stream_from_resting() -> None:
-    book = ingestion(writer_timeout_ms=1_000)
-    book.note("lost", book.now)
-    book.note("quiet", book.now)
-    book.stream.idle("quiet", None, book.now)
-    book.after(60_000).stream.advance(book.now)
-    assert book.stream.held_by("", book.now) is not None
-
-    book.stream.exclude("lost", book.now)
-
-    assert book.stream.held_by("", book.now) is None and book.stream.resting(book.now) is not None

@@ -45,30 +45,6 @@ def test_a_writer_without_a_later_note_contributes_its_last_position() -> None:
     assert (book.last.key, book.last.time, book.cut()) == ("order", 50, {"0": 7, "1": 1})
 
 
-def test_upper_bounds_times_below_a_cut_another_writer_raised() -> None:
-    """What a wrote ahead of its note at 90 may lie below 5, where only b's note has put the cut.
-
-    a     10@1          50@3    90@4
-    b             10@2                  40@5
-    mark          10: 2                 40: 5
-    """
-    book = Book(min_writers=2)
-    book.note("a", 10, {"0": 1})
-    book.note("b", 10, {"0": 2})
-    book.note("a", 50, {"0": 3})
-    book.note("a", 90, {"0": 4})
-    book.note("b", 40, {"0": 5})
-    assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 5})
-
-
-def test_upper_ignores_later_notes_where_writers_share_no_segment() -> None:
-    book = Book(min_writers=2)
-    for time in (10, 20, 30, 900):
-        book.note("a", time, {"0": time})
-    book.note("b", 15, {"1": 1})
-    assert (book.last.time, book.last.upper, book.cut()) == (15, 20, {"0": 20, "1": 1})
-
-
 def test_upper_counts_an_earlier_lifes_notes_below_the_cut() -> None:
     book = Book(min_writers=2)
     book.note("a", 50, {"0": 5})
@@ -90,19 +66,6 @@ def test_a_sealed_segment_noted_to_its_end_loosens_no_upper() -> None:
     book.note("a", 900, {"2": 9})
     book.note("b", 20, {"3": 1})
     assert (book.last.time, book.last.upper, book.cut()) == (20, 30, {"0": 4, "1": 1, "2": 1, "3": 1})
-
-
-def test_newest_is_known_only_where_every_contribution_knows_it() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 10, {"0": 5}, newest=40)
-    book.note("b", 10)
-    assert book.last.newest == 40
-    book.note("b", 20, {"1": 1})
-    book.note("a", 20, {"0": 6}, newest=41)
-    assert book.last.newest is None
-    book.note("b", 30, {"1": 2}, newest=33)
-    book.note("a", 30, {"0": 7}, newest=35)
-    assert book.last.newest == 41
 
 
 def test_marks_keep_their_interval_and_the_stream_announces_the_next() -> None:

@@ -105,17 +105,6 @@ def test_a_reloaded_stream_goes_on_where_it_was_without_changes() -> None:
     assert (book.state("a"), book.state("b")) == ("timed_out", "timed_out")
 
 
-def test_a_joined_writers_floor_and_lateness_survive_a_restart() -> None:
-    book = Book()
-    book.note("a", 100)
-    book.register("b")
-    book.restart()
-    assert book.note("b", 50, {"1": 1}).late
-    book.restart()
-    again = book.note("b", 50, {"1": 1})
-    assert (again.late, again.floor) == (True, 100)
-
-
 STEPS = st.lists(
     st.sampled_from(["note", "note", "again", "note", "mark", "drain", "begin again", "forget"]), max_size=60
 )

@@ -4,7 +4,7 @@ import pytest
 
 from strandline.core.served_time import SERVED_GAP_MS
 from strandline.core.silence import SILENT_PER_CALL
-from strandline.errors import Fenced, InvalidName, TooMany
+from strandline.errors import InvalidName, TooMany
 from strandline.limits import KEYS_PER_STREAM
 from tests.aggregate.book import Book
 
@@ -18,17 +18,6 @@ def test_a_writer_that_joins_holds_time_at_its_floor_until_it_notes() -> None:
     assert (book.times(), book.holder()) == ([100], "b")
     assert book.note("b", 150).floor is None
     assert book.times() == [100, 150]
-
-
-def test_a_writer_behind_holds_time_and_hears_it_is_late() -> None:
-    book = Book()
-    book.note("a", 100)
-    answer = book.note("b", 60)
-    assert (answer.late, answer.floor, book.state("b")) == (True, 100, "behind")
-    book.note("a", 200)
-    assert (book.times(), book.holder()) == ([100], "b")
-    assert book.note("b", 130).floor == 100
-    assert book.times() == [100, 130]
 
 
 def test_the_first_note_of_a_joined_writer_below_its_floor_is_late() -> None:
@@ -50,51 +39,6 @@ def test_one_that_is_skipped_is_named_until_it_catches_up() -> None:
     assert book.note("b", 250).floor == 200
     book.note("a", 300)
     assert (book.last.time, book.last.excluded) == (250, ())
-
-
-def test_an_idle_writer_is_left_out_until_it_notes_something_new() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 10, {"0": 1})
-    book.note("b", 10)
-    book.call("idle", "a", None)
-    book.note("b", 50)
-    assert (book.last.time, book.last.excluded) == (50, ())
-    book.note("a", 10, {"0": 1})
-    assert book.state("a") == "idle"
-    assert book.note("a", 60, {"0": 2}).floor == 50
-    assert book.state("a") == "active"
-
-
-def test_closing_ends_the_epoch_and_a_later_note_begins_a_new_life() -> None:
-    book = Book()
-    epoch = book.register("a").epoch
-    book.note("a", 500, {"0": 9}, epoch=epoch)
-    book.call("close", "a", epoch)
-    assert book.state("a") == "closed"
-    with pytest.raises(Fenced):
-        book.note("a", 510, {"0": 9}, epoch=epoch)
-    assert book.note("a", 20, {"0": 1}).late
-    assert book.state("a") == "behind"
-
-
-def test_closing_a_lost_writer_without_its_epoch_excludes_it() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.note("a", 10, epoch=book.register("a").epoch)
-    book.after(150).call("close", "a", None)
-    book.note("b", 50)
-    assert (book.state("a"), book.last.excluded) == ("excluded", ("a",))
-
-
-def test_silence_is_named_until_the_writer_returns() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.note("a", 10)
-    book.note("b", 10)
-    book.after(60).note("b", 20)
-    book.after(40).call("advance")
-    assert (book.state("a"), book.last.time, book.last.excluded) == ("timed_out", 20, ("a",))
-    assert book.note("a", 30).floor == 20
-    book.note("b", 40)
-    assert (book.last.time, book.last.excluded) == (30, ())
 
 
 def test_silence_does_not_count_while_nobody_serves() -> None:
@@ -127,17 +71,6 @@ def test_a_writer_heard_during_an_outage_gets_its_full_timeout() -> None:
     assert book.state("a") == "timed_out"
 
 
-def test_a_zero_timeout_leaves_a_holder_out_at_once() -> None:
-    book = Book(writer_timeout_ms=0)
-    book.note("a", 10)
-    book.note("b", 20)
-    book.note("b", 30)
-    assert (book.times(), book.last.excluded) == ([10, 20, 30], ("a",))
-    book.register("c")
-    book.note("b", 40)
-    assert book.last.excluded == ("a", "c")
-
-
 def test_very_many_writers_that_fall_silent_time_out_a_number_at_each_call() -> None:
     #   600 at 10 │ a 20 │ silence of the 600
     book = Book(writer_timeout_ms=1_000)
@@ -152,29 +85,6 @@ def test_very_many_writers_that_fall_silent_time_out_a_number_at_each_call() -> 
     assert lost == [SILENT_PER_CALL, 2 * SILENT_PER_CALL, 600]
     assert book.times() == [10, 20]
     assert len(book.last.excluded) == 600
-
-
-def test_without_a_timeout_a_silent_writer_holds_until_excluded() -> None:
-    book = Book(writer_timeout_ms=None)
-    book.note("a", 10)
-    book.note("b", 20)
-    book.after(10**9).note("b", 30)
-    assert (book.times(), book.holder()) == ([10], "a")
-    book.call("exclude", "a")
-    assert (book.last.time, book.last.excluded) == (30, ("a",))
-
-
-def test_an_excluded_writer_stays_out_until_it_is_included_again() -> None:
-    book = Book()
-    book.note("a", 10)
-    book.note("b", 10)
-    book.call("exclude", "a")
-    book.note("b", 50)
-    assert book.note("a", 40, {"0": 4}).floor == 50
-    book.note("b", 60)
-    assert (book.last.time, book.last.excluded, book.cut()) == (60, ("a",), {"0": 4})
-    book.call("include", "a")
-    assert book.state("a") == "behind"
 
 
 def test_who_holds_time_back_is_told_and_until_when() -> None:

@@ -244,22 +244,6 @@ def test_a_stream_where_time_waits_for_nobody_is_fine_while_somebody_notes(serve
     assert key(served).state is State.STALLED
 
 
-def test_the_state_and_its_age_survive_a_restart(tmp_path: Path) -> None:
-    clock, states = ManualClock(), []
-    with InProcess(tmp_path / "store.db", clock) as served:
-        create(served, writer_timeout_ms=None)
-        for second in range(10):
-            served.note("w", second, {"0": second + 1})
-            served.pass_time(15 * SECOND)
-        served.pass_time(600 * SECOND)
-        states.append(key(served))
-    with InProcess(tmp_path / "store.db", clock) as served:
-        served.call("GET", "/v1/streams/s")
-        states.append(key(served))
-    before, after = ((each.state, each.state_since, each.usual_ms, each.too_long_ms) for each in states)
-    assert before == after and before[0] is State.STALLED
-
-
 def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> None:
     #   slow   10 ─────────────────────────────────────────────
     #   fast      11 (held from here) ── again, restart ── again, restart
@@ -287,18 +271,6 @@ def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> No
             told = served.told("holding")
     assert [(each.state, each.state_since, each.held_since) for each in ages] == [(State.STUCK, began, began)] * 3
     assert [(each["details"]["writer"], each["details"]["from"]) for each in told] == [("slow", began)]
-
-
-def test_a_hold_that_nobody_noted_in_again_goes_on_from_its_note(tmp_path: Path) -> None:
-    clock = ManualClock()
-    with InProcess(tmp_path / "store.db", clock) as served:
-        create(served, min_writers=2, writer_timeout_ms=None)
-        began = clock.now
-        served.note("a", 5, {})
-    clock.now += 60 * SECOND
-    with InProcess(tmp_path / "store.db", clock) as served:
-        served.call("GET", "/v1/streams/s")
-        assert (key(served).state, key(served).state_since) == (State.HELD, began)
 
 
 @pytest.mark.full

@@ -76,27 +76,3 @@ def test_a_forgotten_writers_answers_and_epochs_hold_after_a_restart(
     assert controller.call("POST", f"{STREAM}/notes", late, expect=409)["code"] == "fenced"
     assert controller.call("PUT", f"{STREAM}/writers/pod-10")["epoch"] > max(epochs)
     assert controller.call("POST", f"{STREAM}/writers/nobody/idle?epoch=99", expect=404)["code"] == "unknown_writer"
-
-
-def test_a_stream_whose_writers_closed_and_are_forgotten_holds_no_group_back(start: Callable[..., Any]) -> None:
-    #   s   a 10, closes    b registers, closes: a mark passes a, and later b
-    controller = start()
-    controller.call("PUT", STREAM, {**CONFIG, "time_domain": "ingestion", "idle_lag_ms": 100})
-    controller.call("PUT", "/v1/streams/t", CONFIG)
-    controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s", "t"]})
-    controller.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 1}, "t": {}}})
-    now = controller.clock.now
-    controller.note("a", now, {"0": 1})
-    controller.call("DELETE", f"{STREAM}/writers/a")
-    for name in ("b", "c"):
-        controller.pass_time(1_000)
-        controller.call("PUT", f"{STREAM}/writers/{name}")
-        controller.call("DELETE", f"{STREAM}/writers/{name}")
-    controller.pass_time(1_000)
-    controller.call("POST", f"{STREAM}/marks", {})
-    assert writers(controller) == []
-    controller.note("d", 50, {"0": 1}, stream="t")
-
-    window = controller.call("GET", "/v1/reader-groups/g/time-window")
-    assert window["idle"] == ["s"], window
-    assert start().call("GET", "/v1/reader-groups/g/time-window")["idle"] == ["s"]

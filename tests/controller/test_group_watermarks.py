@@ -87,15 +87,6 @@ def test_a_stream_that_counts_is_not_told_where_the_group_stands(group: Any) -> 
     assert group.call("PUT", "/v1/streams/t/writers/new")["floor"] == 300
 
 
-def test_offline_puts_it_back(group: Any) -> None:
-    idle(group, "s")
-    assert watermark(group) == 200
-
-    group.call("POST", f"{GROUP}/readers/r/offline", {"positions": {"t": {"0": 0}}})
-
-    assert watermark(group) is None
-
-
 NAMES = ("a", "b", "c")
 STEPS = st.lists(st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), st.integers(1, 30))), max_size=30)
 

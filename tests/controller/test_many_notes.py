@@ -12,7 +12,7 @@ import pytest
 
 from controller.clock import Clock
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import FLUSH_NOTES, FLUSH_NOTES_BESIDE, Committer
+from controller.commit.group_commit import FLUSH_NOTES, Committer
 from controller.commit.store import Store
 from controller.http.request_bodies import SMALL_BODY_BYTES
 from controller.storage import schema
@@ -62,25 +62,6 @@ def test_between_portions_of_large_requests_all_others_have_their_turn(large: In
         return longest
 
     assert large.portal.call(scene) <= PORTION_NOTES
-
-
-def test_a_single_note_waits_for_the_rest_of_one_turn_and_for_its_own(large: InProcess) -> None:
-    """Its own has notes of the large requests too, after it."""
-
-    async def scene() -> None:
-        requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each, 10_000))) for each in range(2)]
-        live = await large.app.state.controller.streams.get("s")
-        for number in range(3):
-            while live.counts.notes <= number * 3_000:
-                await asyncio.sleep(0)
-            before = live.counts.notes
-            note = {"writer": "one", "time": NOON + number, "position": {"0": 1}}
-            assert (await _post(large, "/v1/streams/other/notes", note)).status_code == 200
-            assert live.counts.notes - before < 2 * (FLUSH_NOTES_BESIDE + PORTION_NOTES)
-        assert not any(each.done() for each in requests)
-        await asyncio.gather(*requests)
-
-    large.portal.call(scene)
 
 
 def test_too_much_waiting_refuses_large_requests_and_takes_single_notes(large: InProcess) -> None:

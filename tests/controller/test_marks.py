@@ -13,16 +13,6 @@ pytestmark = pytest.mark.usefixtures("store_url")
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 
 
-@pytest.mark.one_controller
-def test_a_waiting_reader_hears_the_next_mark_at_once(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    waiting = controller.request_soon("GET", "/v1/streams/s/marks?after=0&wait_ms=30000")
-
-    controller.note("a", 100, {"0": 1})
-
-    assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [100]
-
-
 def test_marks_are_paged_by_seq_and_one_to_come_is_unknown(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     for time in (1, 2, 3):
@@ -108,19 +98,6 @@ def test_windows_and_pages_of_old_marks_are_found_in_the_store(start: Any) -> No
     assert controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 25, "1": 70}}) == spread
     assert [mark["seq"] for mark in controller.marks(after=3, limit=5)] == [4, 5, 6, 7, 8]
     assert controller.call("GET", "/v1/streams/s/marks/at?time=105")["floor"]["seq"] == 10
-
-
-def test_a_window_before_the_first_mark_guesses_nothing(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    empty = {"lower": None, "upper": None, "complete": True, "end_of_stream": False, "mark_seq": None}
-    empty["identity"] = controller.call("GET", "/v1/streams/s")["identity"]
-    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {}}) == empty
-
-    controller.note("a", 100, {"0": 1})
-
-    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {}}) == {**empty, "upper": 100}
-    unknown = controller.call("POST", "/v1/streams/s/time-window", {"position": {"7": 1}}, expect=422)
-    assert unknown["code"] == "unknown_segment"
 
 
 def test_the_interval_delays_a_mark_and_time_alone_makes_it(controller: Any) -> None:

@@ -137,17 +137,6 @@ def test_what_a_group_stands_on_stays_while_someone_reads_in_it(controller: Any,
     assert (seqs(controller)[0], lower) == ((3, 30) if heard else (10, None))
 
 
-def test_a_group_that_has_passed_no_mark_holds_none_back(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    controller.call("PUT", GROUP, {"streams": ["s"]})
-    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 5}}})
-    marks_made(controller, 10, 10_000)
-
-    controller.pass_time(RETENTION_CHECK_MS)
-
-    assert seqs(controller) == [6, 7, 8, 9, 10]
-
-
 def test_a_read_of_a_stream_that_is_deleted_meanwhile_fails_no_call_of_others(store_url: str) -> None:
     async def scene(world: World) -> None:
         for stream in ("a0", "b1"):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
 import pytest
 
 from controller.server import check_callers, check_certificate
@@ -241,53 +240,6 @@ def test_a_command_says_how_to_be_let_in_and_how_to_trust(guarded: Guarded) -> N
     assert distrusting.returncode == 1 and "--ca-file" in distrusting.stderr and "xxx" not in distrusting.stderr
     reader = command(guarded, "streams", "--json", STRANDLINE_TOKEN=guarded.tokens["reader"], **trusting)
     assert reader.returncode == 0 and '"orders"' in reader.stdout and "stalled" not in reader.stdout
-
-
-# -- the dashboard -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def browsing(guarded: Guarded) -> Iterator[httpx.Client]:
-    """A browser, as far as cookies go."""
-    trusted = ssl.create_default_context(cafile=guarded.certificate)
-    with httpx.Client(base_url=guarded.process.url, verify=trusted, timeout=30) as client:
-        yield client
-
-
-PAGES = ("/", "/streams/orders", "/streams/hidden", "/streams/hidden/writers/whoever", "/reader-groups/hidden-group")
-
-
-def test_the_dashboard_asks_for_a_token_and_refuses_invalid_ones(guarded: Guarded, browsing: httpx.Client) -> None:
-    for page in PAGES:
-        answer = browsing.get(page)
-        assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (303, "/sign-in"), page
-    assert browsing.get("/sign-in").status_code == 200
-
-    for token in ("slt_" + "x" * 43, guarded.tokens["writer"]):
-        refused = browsing.post("/sign-in", data={"token": token, "next": "/"})
-        assert "wrong=1" in refused.headers["location"] and "set-cookie" not in refused.headers
-        assert browsing.get("/", headers={"Cookie": f"strandline_token={token}"}).status_code == 303
-
-
-def test_the_dashboard_shows_nothing_of_streams_that_the_pattern_does_not_fit(
-    guarded: Guarded, browsing: httpx.Client
-) -> None:
-    admin = guarded.process.client
-    admin.put("/v1/streams/hidden", json=SETTINGS)
-    admin.post("/v1/streams/hidden/notes", json={"writer": "whoever", "time": 1, "position": {}})
-    admin.put("/v1/reader-groups/hidden-group", json={"streams": ["hidden", "orders"]})
-    signed = browsing.post("/sign-in", data={"token": guarded.tokens["reader"], "next": "/"})
-    cookie = signed.headers["set-cookie"].lower()
-    assert "httponly" in cookie and "secure" in cookie and "samesite=strict" in cookie
-
-    seen = {page: browsing.get(page) for page in PAGES}
-
-    assert [answer.status_code for answer in seen.values()] == [200, 200, 403, 403, 403]
-    assert "Not here" not in seen["/streams/orders"].text and "hidden-group" not in seen["/"].text
-    for page in PAGES[2:]:
-        assert "Not for this token" in seen[page].text and "a pattern that allows" in seen[page].text, page
-    assert "Configure" not in seen["/streams/orders"].text  # which an administrator may
-    assert all(guarded.tokens["reader"] not in answer.text for answer in seen.values())
 
 
 # -- certificates that cannot be served --------------------------------------------------------------------------
