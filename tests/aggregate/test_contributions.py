@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from strandline.core.contributions import SPAN_POSITIONS, Contributions, Given
 from strandline.core.cut import NOTHING, Cut, cut_of_rows, join_all
-from strandline.core.ordered_names import OrderedNames
 from strandline.core.writer import KeyState, Phase, StreamWriter
 
 NOTES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3), st.integers(0, 3)), max_size=80)
@@ -55,23 +54,3 @@ def test_a_span_of_one_time_is_not_divided_however_large_it_is() -> None:
         1 + 3 * SPAN_POSITIONS,
         2 + 3 * SPAN_POSITIONS,  # 6 and 7 are in one span
     ]
-
-
-ENTRIES = st.lists(st.tuples(st.integers(-5, 5), st.sampled_from("abc")), max_size=60)
-
-
-@given(ENTRIES, st.integers(1, 4))
-def test_ordered_names_are_in_order_whatever_comes_and_goes(entries: list[tuple[int, str]], part: int) -> None:
-    ordered, plain = OrderedNames(part), set[tuple[int, str]]()
-    for entry in entries:
-        if entry in plain:
-            ordered.remove(entry)
-            plain.remove(entry)
-        else:
-            ordered.add(entry)
-            plain.add(entry)
-        assert ordered.first() == min(plain, default=None)
-    for entry in sorted(plain):
-        assert ordered.first() == entry
-        ordered.remove(entry)
-    assert ordered.first() is None

@@ -242,12 +242,7 @@ def test_what_was_removed_from_the_log_or_the_marks_is_said_not_to_be_judged(
     ],
 )
 def test_what_cannot_be_audited_is_an_error_that_says_why(
-    orders: Orders,
-    strandline: Callable[..., Any],
-    tmp_path: Path,
-    words: tuple[str, ...],
-    code: int,
-    told: str,
+    orders: Orders, strandline: Callable[..., Any], tmp_path: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
     other = tmp_path / "other.json"
     other.write_text('{"version": 1, "about": {"stream": "other"}, "position": {}}')

@@ -214,12 +214,7 @@ def test_a_position_is_found_for_a_time(served: Any, strandline: Callable[..., A
     stream = two_marks(served)
     done = strandline("position", stream, time)
     lines = dict(line.split(None, 1) for line in done.out.replace("mark ", "mark-").splitlines())
-    assert lines == {
-        "position": "0=5",
-        "exact": "no",
-        "mark-before": f"{DAY}20.100Z",
-        "mark-after": f"{DAY}20.200Z",
-    }
+    assert lines == {"position": "0=5", "exact": "no", "mark-before": f"{DAY}20.100Z", "mark-after": f"{DAY}20.200Z"}
     for asked in (NOON + 150, -5):  # a time before 1970 is no option
         told = served.call("GET", f"/v1/streams/{stream}/marks/at?time={asked}")
         assert json.loads(strandline("position", stream, str(asked), "--json").out) == told

@@ -30,7 +30,6 @@ class HeldStore:
     def __init__(self) -> None:
         self.loaded: dict[str, LoadedStream] = {}
         self.writings: list[Commit] = []
-        self.is_away = False
         self.durable: bool | None = None  # what became of a commit whose outcome was unknown
         self._ends: list[asyncio.Future[None]] = []
 
@@ -40,8 +39,6 @@ class HeldStore:
     async def lock(
         self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
     ) -> Found:
-        if self.is_away:
-            raise OSError("away")
         return Found({subject: each.head for subject, each in known.items()})
 
     async def commit(self, commit: Commit) -> None:
@@ -120,55 +117,6 @@ def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
         assert [mark.time for mark in live.chains[""]] == [1, 2, 3, 4]
         assert [len(commit.added.get(schema.mark, [])) for commit in store.writings] == [1, 3]
         assert [len(commit.added[schema.writer_change]) for commit in store.writings] == [1, 1]
-
-    run(scene)
-
-
-def test_no_mark_is_shown_before_its_commit_has_ended() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live = store.stream("s")
-        listener = live.next_mark("")
-        done = call(committer, live, 1)
-        await store.begun(1)
-        assert live.chains == {} and not listener.done()
-        await store.end()
-        await done
-        assert listener.done() and live.chains[""].last_seq == 1
-
-    run(scene)
-
-
-def test_a_failed_commit_discards_what_it_had_and_fails_no_call_that_waits() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        failed, other = store.stream("s"), store.stream("t")
-        first = call(committer, failed, 1)
-        await store.begun(1)
-        waiting = call(committer, other, 2)
-        note(other, 1)
-        committer.keep(other)
-
-        await store.end(OSError("no room"))
-        with pytest.raises(StoreUnavailable, match="OSError"):
-            await first
-        assert failed.chains == {} and failed.discarded and not other.discarded
-        await store.end()
-        await waiting
-        assert [mark.time for mark in other.chains[""]] == [1, 2]
-
-    run(scene)
-
-
-def test_where_nothing_can_be_locked_nothing_is_discarded() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live = store.stream("s")
-        store.is_away = True
-        with pytest.raises(StoreUnavailable, match="OSError"):
-            await call(committer, live, 1)
-        store.is_away = False
-        done = call(committer, live, 2)
-        await store.end()
-        await done
-        assert [mark.time for mark in live.chains[""]] == [2]
 
     run(scene)
 

@@ -205,8 +205,7 @@ def test_a_writer_that_wakes_after_a_long_rest_is_no_trouble(served: InProcess) 
 
 
 @pytest.mark.parametrize(
-    ("last", "state"),
-    [("dies", State.STALLED), ("closes", State.INCOMPLETE), ("is excluded", State.NO_WRITERS)],
+    ("last", "state"), [("dies", State.STALLED), ("closes", State.INCOMPLETE), ("is excluded", State.NO_WRITERS)]
 )
 def test_the_way_in_which_the_last_writer_left_decides(served: InProcess, last: str, state: State) -> None:
     create(served)

@@ -57,9 +57,7 @@ def test_a_writer_beyond_max_writers_is_refused_with_the_setting(controller: Any
     assert writers(controller) == ["a", "b", "c"]
 
 
-def test_a_forgotten_writers_answers_and_epochs_hold_after_a_restart(
-    start: Callable[..., Any],
-) -> None:
+def test_a_forgotten_writers_answers_and_epochs_hold_after_a_restart(start: Callable[..., Any]) -> None:
     controller = start()
     controller.call("PUT", STREAM, CONFIG)
     controller.note("stays", 1, {"1": 1})

@@ -159,11 +159,7 @@ def test_a_group_starts_at_head_time_or_given_positions(controller: Any) -> None
     for n in (10, 20):
         controller.note("a", 10 * n, {"0": n}, newest=10 * n)
     controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 4}})
-    starts = {
-        "head": "head",
-        "time": {"time": 150},
-        "told": {"positions": {"s": {"1": 7}}},
-    }
+    starts = {"head": "head", "time": {"time": 150}, "told": {"positions": {"s": {"1": 7}}}}
     for name, start in starts.items():
         controller.call("PUT", f"/v1/reader-groups/{name}", {"streams": ["s"], "start": start}, expect=201)
 

@@ -42,16 +42,7 @@ def test_administrators_actions_are_recorded_in_order_and_unattributed_without_t
 
     assert [(each["kind"], each["by"], each["at"]) for each in told] == [
         (kind, None, controller.clock.now)
-        for kind in (
-            "created",
-            "excluded",
-            "included",
-            "configured",
-            "truncated",
-            "group_deleted",
-            "scaled",
-            "sealed",
-        )
+        for kind in ("created", "excluded", "included", "configured", "truncated", "group_deleted", "scaled", "sealed")
     ]
     details = {each["kind"]: each["details"] for each in told}
     assert details["created"]["min_writers"] == 1

@@ -207,17 +207,6 @@ def test_sealing_ends_the_events_and_a_reader_need_not_return(controller: Any, f
     assert follow().marks(1) == [1]
 
 
-def test_events_end_when_their_stream_is_deleted(controller: Any, follow: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    reader = follow()
-    reader.wait_for(lambda each: bool(each.text))
-
-    controller.call("DELETE", "/v1/streams/s")
-
-    reader.ended.result(60)
-    assert parsed(reader.text)[-1] == ("end", None, {"reason": "unknown_stream"})
-
-
 def test_readers_that_stay_are_bounded_and_one_that_goes_makes_room(controller: Any, follow: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     following = controller.app.state.controller.following

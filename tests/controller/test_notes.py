@@ -25,13 +25,7 @@ def stream(controller: Any) -> Any:
 def test_the_answer_says_how_late_a_note_is_and_who_holds_time_back(stream: Any) -> None:
     assert "held_by" not in stream.note("slow", 100, {"0": 1})
     stream.clock.now += 700
-    holder = {
-        "writer": "slow",
-        "state": "active",
-        "time": 100,
-        "last_heard_ms_ago": 700,
-        "released_in_ms": 599_300,
-    }
+    holder = {"writer": "slow", "state": "active", "time": 100, "last_heard_ms_ago": 700, "released_in_ms": 599_300}
     assert stream.note("fast", 200, {"0": 2}) == {"late": False, "floor": 100, "marks": [], "held_by": holder}
     answer = stream.note("late", 50, {"0": 2})
     assert answer["late"] is True and answer["floor"] == 100

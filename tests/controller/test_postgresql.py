@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from controller.storage.schema import REVISION
 from tests.postgres import Fault, Postgres, Wire
 from tests.served import run_command
 
@@ -77,19 +76,6 @@ def test_a_second_controller_serves_beside_the_first_and_no_migration_runs_then(
     ended = run_command("migrate", "--database", postgres_url)
     assert ended.returncode == 1 and "another controller is serving postgresql://" in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-def test_an_old_store_is_refused_until_it_is_migrated(postgres: Any, postgres_url: str) -> None:
-    url = postgres_url.replace("strandline@", "strandline:secret@")
-    assert "went from nothing to" in run_command("migrate", "--database", url).stdout
-    postgres.execute("UPDATE alembic_version SET version_num = '0000'", postgres_url)
-
-    ended = run_command("serve", "--database", url, "--port", "0")
-    assert ended.returncode == 1 and "strandline migrate" in ended.stderr and "Traceback" not in ended.stderr
-
-    postgres.execute(f"UPDATE alembic_version SET version_num = '{REVISION}'", postgres_url)
-    ended = run_command("migrate", "--database", url)
-    assert f"is at {REVISION} already" in ended.stdout and "secret" not in ended.stdout + ended.stderr
 
 
 def test_a_server_that_is_away_is_named() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -104,18 +103,6 @@ def test_very_many_marks_go_in_steps(controller: Any) -> None:
     assert controller.marks(limit=1)[0]["seq"] == RETENTION_MARKS + 1
     controller.pass_time(1)
     assert seqs(controller) == [12_001]
-
-
-def test_a_served_controller_lets_old_marks_go_by_itself(serve: Any) -> None:
-    client = serve().client
-    client.put("/v1/streams/s", json={**CONFIG, "mark_retention_ms": 1})
-    for n in (1, 2, 3):
-        client.post("/v1/streams/s/notes", json={"writer": "a", "time": n, "position": {"0": n}})
-
-    deadline = time.monotonic() + 60
-    while len(marks := client.get("/v1/streams/s/marks").json()["marks"]) > 1 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert [mark["seq"] for mark in marks] == [3]
 
 
 @pytest.mark.parametrize("heard", [True, False])

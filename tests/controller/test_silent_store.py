@@ -5,7 +5,6 @@ The controller waits for a tenth of its usual time.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sqlite3
@@ -20,10 +19,8 @@ from typing import Any
 
 import pytest
 
-from controller.commit.store_threads import StoreThread
 from controller.limits import Limits
 from controller.storage.diagnosis import StoreSilent
-from controller.storage.session import StoreSession
 from controller.storage.worker import within
 from tests.disks import may_mount
 from tests.mute import MuteWire
@@ -229,39 +226,3 @@ class TestFrozenDisk:
         loaded_again(controller)
         controller.note("a", 200, {"0": 200})
         assert [mark["time"] for mark in controller.marks()] == [100, 200]
-
-
-class Cuts(StoreSession):
-    def __init__(self) -> None:
-        self.cuts = 0
-
-    def begin(self) -> None:
-        pass
-
-    def cut(self) -> None:
-        self.cuts += 1
-
-
-async def made_again(thread: StoreThread) -> None:
-    """Returns when a call is made again."""
-    while True:
-        with suppress(StoreSilent):
-            return await thread.call(60, lambda: None)
-        await asyncio.sleep(0)
-
-
-def test_an_endless_call_is_abandoned_and_others_fail_at_once() -> None:
-    async def scene() -> None:
-        session, go_on = Cuts(), threading.Event()
-        thread = StoreThread("writer", session, 0.05)
-        with pytest.raises(StoreSilent):
-            await thread.call(0.01, lambda: go_on.wait(60))
-        assert session.cuts == 1
-        with pytest.raises(StoreSilent):
-            await thread.call(60, lambda: None)
-        go_on.set()
-        await made_again(thread)
-        assert await thread.call(60, lambda: 7) == 7
-        assert thread.close(60)
-
-    asyncio.run(scene())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import sqlite3
@@ -14,9 +13,6 @@ from typing import Any
 
 import pytest
 
-from controller.birth import start_controller
-from controller.storage.refusals import NotKnown
-from controller.storage.transaction import CommitUnknown
 from tests.disks import Disk, small_disk, without_privileges
 from tests.served import ROOT, run_command
 
@@ -37,10 +33,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def run(
-    *arguments: str,
-    before: Sequence[str] = (),
-    preexec: Callable[[], None] | None = None,
-    folder: Path | None = None,
+    *arguments: str, before: Sequence[str] = (), preexec: Callable[[], None] | None = None, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     if not before and preexec is None:
         return run_command(*arguments, folder=folder)
@@ -62,21 +55,6 @@ def refused(command: str, store: Path, **more: Any) -> str:
 
 def make(store: Path) -> None:
     assert run("migrate", "--database", str(store)).returncode == 0
-
-
-class Undecided:
-    """The clocks of a host. The one that a term begins with fails as a COMMIT does whose outcome is not known."""
-
-    def wall(self) -> int:
-        raise CommitUnknown(reason="the disk failed")
-
-    def monotonic(self) -> int:
-        return 0
-
-
-def test_a_term_of_which_it_is_not_known_whether_it_began_is_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(NotKnown, match=r"not known whether .*store\.db has changed \(the disk failed\)"):
-        asyncio.run(start_controller(str(tmp_path / "store.db"), Undecided(), "test"))
 
 
 @pytest.mark.parametrize("command", STORE)
