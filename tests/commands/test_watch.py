@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.stream_table import HEADER, STREAMS_SHOWN, StreamLine, StreamsSeen, lines_of, rows
+from controller.cli.stream_table import HEADER, STREAMS_SHOWN, StreamsSeen, lines_of
 from controller.wording import Times
 from strandline.wire.shapes import convert
 from strandline.wire.status import State, StatusPage
@@ -165,17 +165,6 @@ def test_on_a_terminal_the_table_is_painted_in_place(
     assert (process.returncode, err) == (130, "")
 
 
-def test_more_lines_than_the_terminal_has_are_counted(
-    served: Any, start: Callable[..., subprocess.Popen[str]], screen: Screen
-) -> None:
-    names = [served.stream() for _ in range(29)]
-    process = start("watch", *names, stdin=screen.side, stdout=screen.side)
-    written = screen.read_until("lines more")
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert "and 4 lines more" in written
-
-
 def test_it_goes_on_while_the_controller_is_away(
     serve: Callable[[], Any], start: Callable[..., subprocess.Popen[str]]
 ) -> None:
@@ -233,14 +222,3 @@ def test_streams_in_trouble_come_first_and_alone_if_that_is_asked(
     alone = strandline("overview", "--trouble", "--controller", own.url)
     shown = {line.split()[0] for line in alone.out.splitlines()}
     assert alone.code == 0 and shown.isdisjoint(fine)
-
-
-def test_a_narrow_terminal_cuts_what_holds_a_stream_back_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = ("orders" * 20, "", "stalled for 27 min", "2026-11-23 15:21:57.000Z", "27 min 3 s", "3 active")
-    held = "till-2 holds, 97 s silent, times out in 3 min"
-    lines = [StreamLine((*cells, held))]
-    monkeypatch.setattr("controller.cli.stream_table.screen_columns", lambda: 100)
-    header, line = rows(lines)
-    assert line.endswith(held) and len(line) <= 100 and "TIME" not in header
-    monkeypatch.setattr("controller.cli.stream_table.screen_columns", lambda: None)
-    assert rows(lines)[1].startswith("orders" * 20)

@@ -85,18 +85,6 @@ def test_a_server_that_is_away_is_named() -> None:
     assert "127.0.0.1:1/none" in ended.stderr and "secret" not in ended.stderr
 
 
-def test_a_store_that_fails_while_a_controller_starts_is_named(postgres: Postgres, postgres_url: str) -> None:
-    run_command("migrate", "--database", postgres_url)
-    role = "half"
-    postgres.execute(f"CREATE ROLE {role} LOGIN", postgres_url)
-    postgres.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}", postgres_url)
-    postgres.execute(f"REVOKE ALL ON token FROM {role}", postgres_url)
-
-    ended = run_command("serve", "--database", postgres_url.replace("strandline@", f"{role}@"), "--port", "0")
-
-    assert ended.returncode == 1 and "lacks a privilege" in ended.stderr.splitlines()[-1]
-
-
 class TestServer:
     """With a server of its own, which can be stopped."""
 
