@@ -90,16 +90,16 @@ def test_each_of_many_notes_is_judged_after_those_before_it(stream: Any) -> None
 def test_a_repeated_request_is_done_and_refuses_nothing(stream: Any, path: str) -> None:
     named = {"stream": "s"} if path == "/v1/notes" else {}
     notes = [
-        {"writer": writer, "time": time, "position": {"0": time // 10}, **named}
-        for time in (100, 110, 120)
+        {"writer": writer, "time": time, "position": {"0": offset}, **named}
+        for time, offset in ((100, 10), (110, 11), (120, 12), (120, 13))
         for writer in ("a", "b")
     ]
     first = stream.call("POST", path, {"notes": notes})["results"]
     marks = stream.marks()
 
-    again = stream.call("POST", path, {"notes": [*notes, {**notes[0], "time": 130, "position": {"0": 13}}]})
+    again = stream.call("POST", path, {"notes": [*notes, {**notes[0], "time": 130, "position": {"0": 14}}]})
 
-    assert [each.get("code") for each in (*first, *again["results"])] == [None] * 13
+    assert [each.get("code") for each in (*first, *again["results"])] == [None] * 17
     assert again["results"][0].keys() >= {"late", "floor", "marks"}
     assert stream.marks() == marks
     assert stream.told("refusal") == []
