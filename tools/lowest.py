@@ -36,7 +36,7 @@ TESTS: Final = (
     "tests/migrations/test_schema.py",
     "tests/controller/test_notes.py",
     "tests/controller/test_server.py",
-    "tests/controller/test_openapi.py",
+    "tests/controller/test_answers.py",
     "tests/commands/test_showing.py",
     "tests/demo/test_outcome.py",
 )

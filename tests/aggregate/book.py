@@ -22,12 +22,7 @@ class Book:
     """Calls at `now`, which moves only when told to. Marks come for every advance unless a setting says otherwise."""
 
     def __init__(
-        self,
-        *,
-        history_notes: int = LIMIT_NOTES,
-        gone_kept_ms: int = GONE_KEPT_MS,
-        open: bool = False,
-        **settings: Any,
+        self, *, history_notes: int = LIMIT_NOTES, gone_kept_ms: int = GONE_KEPT_MS, open: bool = False, **settings: Any
     ) -> None:
         config = StreamConfig(**({"mark_interval_ms": 0, "max_ahead_ms": None} | settings))
         graph = SegmentGraph(open=True) if open else SegmentGraph.equal_shares(2, START_MS)

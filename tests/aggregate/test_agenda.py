@@ -37,10 +37,3 @@ def test_a_name_put_off_repeatedly_takes_no_more_room() -> None:
         agenda.put("w", at)
     assert len(agenda._heap) < 100
     assert agenda.due(2_000) == ["w"]
-
-
-def test_a_cleared_agenda_has_nothing_due() -> None:
-    agenda = Agenda()
-    agenda.put("w", 1)
-    agenda.clear()
-    assert agenda.due(2) == [] and agenda.first() is None

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from strandline.core.contributions import SPAN_POSITIONS, Contributions, Given
 from strandline.core.cut import NOTHING, Cut, cut_of_rows, join_all
-from strandline.core.ordered_names import OrderedNames
 from strandline.core.writer import KeyState, Phase, StreamWriter
 
 NOTES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3), st.integers(0, 3)), max_size=80)
@@ -55,42 +54,3 @@ def test_a_span_of_one_time_is_not_divided_however_large_it_is() -> None:
         1 + 3 * SPAN_POSITIONS,
         2 + 3 * SPAN_POSITIONS,  # 6 and 7 are in one span
     ]
-
-
-def test_a_time_alone_raises_what_the_next_mark_takes() -> None:
-    gathered = Contributions(lambda name: ())
-    for time in (5, 9, 7):
-        gathered.add_time(time)
-    assert [each.time for each in gathered.take(1)] == [9]
-
-
-ENTRIES = st.lists(st.tuples(st.integers(-5, 5), st.sampled_from("abc")), max_size=60)
-
-
-@given(ENTRIES, st.integers(1, 4))
-def test_ordered_names_are_in_order_whatever_comes_and_goes(entries: list[tuple[int, str]], part: int) -> None:
-    ordered, plain = OrderedNames(part), set[tuple[int, str]]()
-    for entry in entries:
-        if entry in plain:
-            ordered.remove(entry)
-            plain.remove(entry)
-        else:
-            ordered.add(entry)
-            plain.add(entry)
-        assert ordered.first() == min(plain, default=None)
-    for entry in sorted(plain):
-        assert ordered.first() == entry
-        ordered.remove(entry)
-    assert ordered.first() is None
-
-
-def test_positions_above_a_marks_own_time_are_in_the_next_mark() -> None:
-    given = {"a": [Given(5, 6, Cut({"0": 1}))], "b": [Given(6, 7, Cut({"0": 2}))], "c": [Given(7, 9, Cut({"0": 3}))]}
-    gathered = Contributions(lambda name: given[name])
-    for name, (each,) in given.items():
-        gathered.add(name, *each)
-    gathered.add("d", None, 1, Cut({"1": 1}))
-    assert join_all(cut_of_rows(each.rows) for each in gathered.take(6)) == Cut({"0": 1, "1": 1})
-    given.clear()  # who notes again gives up what the mark has passed
-    gathered.add("d", None, 1, Cut({"1": 2}))
-    assert join_all(cut_of_rows(each.rows) for each in gathered.below(7)) == Cut({"0": 2, "1": 2})

@@ -73,22 +73,3 @@ def test_a_mark_looks_at_few_writers_where_one_noted() -> None:
     stream.evaluate("", 0)
     stream.note(Note(writer="w0", times={"": 9_000}, position={"0": 10**7}), 0)
     assert counted(lambda: stream.evaluate("", 0)) < 100
-
-
-def test_the_highest_time_follows_a_writers_exclusion_and_return() -> None:
-    #   a 10 idle │ b 20 idle │ b excluded, c 15 idle: 15 │ b back: 20
-    stream = Stream("s", StreamConfig(mark_interval_ms=None, max_ahead_ms=None), SegmentGraph(open=True), now=0)
-
-    def come_and_go(writer: str, time: int) -> None:
-        stream.note(Note(writer=writer, times={"": time}, position={"0": time}), 0)
-        stream.idle(writer, None, 0)
-
-    come_and_go("a", 10)
-    come_and_go("b", 20)
-    stream.exclude("b", 0)
-    come_and_go("c", 15)
-    mark = stream.evaluate("", 0)
-    assert mark is not None and mark.time == 15
-    stream.include("b", 0)
-    mark = stream.evaluate("", 0)
-    assert mark is not None and mark.time == 20

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from strandline.core.config import MAX_WRITERS_DEFAULT
 from strandline.core.forgetting import FORGOTTEN_PER_CALL, GONE_KEPT_MS
 from strandline.core.note import Note
-from strandline.errors import Fenced, InvalidConfig, InvalidScale, TooMany, UnknownWriter
+from strandline.errors import Fenced, InvalidScale, TooMany
 from strandline.limits import KEYS_PER_STREAM, STANDINGS_PER_STREAM
 from tests.aggregate.book import Book
 
@@ -56,20 +55,6 @@ def test_a_forgotten_writers_kept_notes_of_earlier_lives_are_in_no_mark() -> Non
     assert (book.last.time, book.cut()) == (505, {"0": 900, "1": 3})
 
 
-def test_a_closed_writer_with_time_above_the_last_mark_stays() -> None:
-    book = quick(min_writers=2)
-    book.note("a", 50, {"0": 1})
-    book.note("b", 10, {"1": 1})
-    book.call("close", "a", None)
-    book.note("b", 20, {"1": 2})
-    assert known(book) == {"a", "b"}
-    book.call("idle", "b", None)
-    assert book.times() == [10, 20, 50]
-    book.register("b")
-    book.note("b", 60, {"1": 3})
-    assert (known(book), book.last.time) == ({"b"}, 60)
-
-
 def test_a_closed_writer_stays_while_its_last_position_is_in_no_cut() -> None:
     book = quick(min_writers=2)
     book.note("a", 20, {"0": 1})
@@ -93,16 +78,6 @@ def test_a_closed_writer_stays_until_every_keys_marks_passed_it() -> None:
         assert known(book) == {"a", "b"}
     book.note("b", 40, {"1": 40}, key="ship")
     assert known(book) == {"b"}
-
-
-def test_a_lost_writer_is_forgotten_only_after_forget_after_ms() -> None:
-    book = quick(writer_timeout_ms=1_000, forget_after_ms=200_000)
-    book.note("a", 10, {"0": 1})
-    book.after(1_000).note("b", 20, {"1": 1})
-    book.after(199_999).note("b", 30, {"1": 2})
-    assert (known(book), book.last.excluded) == ({"a", "b"}, ("a",))
-    book.after(1).note("b", 40, {"1": 3})
-    assert (known(book), book.last.excluded, book.cut()) == ({"b"}, (), {"0": 1, "1": 3})
 
 
 def test_a_lost_unnamed_writer_stays_known_so_its_epoch_holds() -> None:
@@ -130,15 +105,6 @@ def test_a_closed_writer_stays_known_so_repeats_wake_nobody() -> None:
     assert (known(book), book.times()) == ({"b"}, [10, 20, 30])
 
 
-def test_a_writer_that_nobody_misses_is_not_refused_because_it_notes_rarely() -> None:
-    """It is lost between its notes, but as long as it is alone there is no mark that leaves it out."""
-    book = Book(writer_timeout_ms=1_000, forget_after_ms=0)
-    epoch = book.register("a").epoch
-    for number in range(1, 5):
-        book.after(10 * GONE_KEPT_MS).note("a", number, {"0": number}, epoch=epoch)
-    assert book.times() == [1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("restarts", [False, True])
 def test_very_many_writers_are_forgotten_a_bounded_number_a_call(restarts: bool) -> None:
     book = quick()
@@ -155,50 +121,6 @@ def test_very_many_writers_are_forgotten_a_bounded_number_a_call(restarts: bool)
         book.call("truncate", {})
         counts.append(len(book.stream.writers))
     assert counts == [1 + n * FORGOTTEN_PER_CALL for n in (3, 2, 1, 0)]
-
-
-def test_an_excluded_writer_is_never_forgotten() -> None:
-    book = quick(forget_after_ms=0, writer_timeout_ms=100)
-    book.note("a", 10, {"0": 1})
-    book.call("exclude", "a")
-    for time in range(1, 10):
-        book.after(10 * GONE_KEPT_MS).note("b", 20 + time, {"1": time})
-    assert book.state("a") == "excluded"
-    assert book.note("a", 21, {"0": 2}).late
-    assert book.state("a") == "excluded"
-
-
-def test_one_that_is_idle_is_never_forgotten_for_it_will_be_back() -> None:
-    book = quick(forget_after_ms=0, writer_timeout_ms=100)
-    book.note("a", 10, {"0": 1})
-    book.call("idle", "a", None)
-    for time in range(1, 10):
-        book.after(10 * GONE_KEPT_MS).note("b", 20 + time, {"1": time})
-    assert book.state("a") == "idle"
-
-
-def test_a_writer_lost_in_one_key_idle_elsewhere_is_forgotten() -> None:
-    book = quick(forget_after_ms=0, writer_timeout_ms=100)
-    book.note("a", 10, {"0": 1}, key="order")
-    book.note("a", 10, {"0": 1}, key="ship")
-    book.call("idle", "a", None)
-    book.register("a", "order")
-    book.after(10 * GONE_KEPT_MS).note("b", 20, {"1": 1}, key="ship")
-    book.note("b", 20, {"1": 1}, key="order")
-    assert known(book) == {"b"}
-
-
-def test_a_writer_that_comes_back_while_it_waits_to_be_forgotten_stays() -> None:
-    book = quick(min_writers=2)
-    book.note("a", 10, {"0": 1})
-    book.note("b", 10, {"1": 1})
-    book.call("close", "a", None)
-    book.register("a")
-    book.note("a", 15, {"0": 2})
-    book.note("b", 20, {"1": 2})
-    book.note("a", 30, {"0": 3})
-    book.note("b", 40, {"1": 3})
-    assert (known(book), book.state("a")) == ({"a", "b"}, "active")
 
 
 def test_what_min_writers_has_counted_stays_counted_also_after_a_restart() -> None:
@@ -246,16 +168,6 @@ def test_repeated_close_or_idle_of_a_forgotten_writer_is_done(what: str, epoch: 
     book = forgotten("a", restarts=restarts)
     assert book.call(what, "a", epoch) == []
     assert known(book) == {"other"}
-
-
-@pytest.mark.parametrize("what", ["close", "idle"])
-def test_an_epoch_never_given_out_means_an_unknown_writer(what: str) -> None:
-    book = forgotten("a")
-    with pytest.raises(UnknownWriter):
-        book.call(what, "a", 2)
-    book = quick()
-    with pytest.raises(UnknownWriter):
-        book.call(what, "nobody", None)
 
 
 def test_newest_includes_forgotten_writers_and_is_unknown_where_theirs_was() -> None:
@@ -307,29 +219,6 @@ def test_a_forgotten_writers_position_counts_in_other_keys_when_it_comes_back(re
     assert (book.cut(), book.last.newest) == ({"0": 6}, 40)
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_forgotten_writers_position_counts_where_it_registers_in_another_key(restarts: bool) -> None:
-    book = comes_back_in_another_key(restarts)
-    epoch = book.register("a", "ship").epoch
-    if restarts:
-        book.restart()
-    book.note("a", 30, key="ship", epoch=epoch)
-    assert (book.last.key, book.last.time, book.cut()) == ("ship", 30, {"0": 5})
-
-
-def test_a_forgotten_writers_position_counts_in_a_key_that_nobody_held() -> None:
-    book = comes_back_in_another_key(restarts=False)
-    book.stream.configure({"min_writers": 1}, book.now)
-    book.note("a", 5, key="new")
-    assert (book.last.key, book.cut()) == ("new", {"0": 5})
-
-
-def test_a_forgotten_writers_position_refuses_no_offset_of_whoever_comes_back() -> None:
-    book = comes_back_in_another_key(restarts=False)
-    book.note("a", 30, {"0": 2}, key="ship")
-    assert book.cut() == {"0": 5}
-
-
 def test_a_segment_that_the_log_never_had_is_taken_from_a_forgotten_writers_position() -> None:
     book = quick(min_writers=1, open=True)
     book.note("a", 10, {"0": 5, "mistake": 3}, key="order")
@@ -362,17 +251,6 @@ def test_upper_bounds_notes_below_a_forgotten_writers_cut() -> None:
     book.note("a", 90, {"0": 4})
     book.note("b", 40)
     assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 5})
-
-
-def test_upper_is_tight_again_once_a_writer_has_its_segment_to_itself() -> None:
-    book = forgotten("a")
-    book.note("w", 20, {"0": 5})
-    book.register("slow")
-    for time in (30, 40, 900):
-        book.note("w", time, {"0": time})
-        book.note("other", time, {"1": time})
-    book.note("slow", 25)
-    assert (book.last.time, book.last.upper) == (25, 30)
 
 
 def test_a_writer_stays_until_upper_bounds_what_its_earlier_lives_noted() -> None:
@@ -411,21 +289,6 @@ def test_time_follows_the_clock_also_when_everyone_who_closed_is_forgotten() -> 
     resting = book.after(1_000).stream.resting(book.now)
     assert resting is not None
     assert (resting.time, dict(resting.cut.items())) == (book.now - 100, {"0": 1})
-
-
-def test_a_name_that_comes_again_is_a_new_writer() -> None:
-    book = forgotten("a")
-    answer = book.note("a", 15, {"0": 1})
-    assert (answer.late, answer.floor, book.state("a")) == (True, 20, "behind")
-    book = forgotten("a")
-    assert book.register("a").floors == {"": 20}
-
-
-def test_sealing_forgets_nobody() -> None:
-    book = quick()
-    book.note("a", 10, {"0": 1})
-    book.call("seal", {})
-    assert (book.state("a"), book.times()) == ("closed", [10])
 
 
 def test_what_a_forgotten_writer_was_is_told_to_the_store_once() -> None:
@@ -517,20 +380,6 @@ def test_a_writer_never_makes_room_for_itself() -> None:
         book.register("b")
 
 
-def test_a_stream_already_over_max_writers_keeps_its_writers() -> None:
-    book = quick()
-    for name in ("a", "b", "c"):
-        book.note(name, 10)
-    book.call("configure", {"max_writers": 1})
-    book.restart()
-    for name in ("a", "b", "c"):
-        book.note(name, 20, key="ship")
-        book.note(name, 20)
-    assert book.times()[-1] == 20
-    with pytest.raises(TooMany):
-        book.register("d")
-
-
 def test_writers_and_keys_together_are_bounded_for_a_restart_reads_them_all() -> None:
     book, keys = quick(), [f"k{number}" for number in range(KEYS_PER_STREAM)]
     for number in range(STANDINGS_PER_STREAM // KEYS_PER_STREAM):
@@ -543,20 +392,3 @@ def test_writers_and_keys_together_are_bounded_for_a_restart_reads_them_all() ->
     with pytest.raises(TooMany, match=f"each counted once for every time key .* the limit of {STANDINGS_PER_STREAM}"):
         book.note("more", 10, key=keys[-1])
     assert book.note("more", 10, key=keys[0]).late is False
-
-
-@pytest.mark.parametrize("value", [0, -1, True, None, 1.5, STANDINGS_PER_STREAM + 1])
-def test_a_limit_on_writers_that_makes_no_sense_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidConfig, match=f"max_writers cannot be .*from 1 to {STANDINGS_PER_STREAM}"):
-        quick(max_writers=value)
-    assert quick().stream.config.max_writers == MAX_WRITERS_DEFAULT
-
-
-def test_where_no_mark_was_made_nobody_makes_room() -> None:
-    book = Book(max_writers=2, min_writers=3)
-    book.note("a", 10)
-    book.stream.close("a", None, book.now)
-    book.after(GONE_KEPT_MS + 1).note("b", 20)
-    with pytest.raises(TooMany):
-        book.note("c", 30)
-    assert set(book.stream.writers) == {"a", "b"}

@@ -12,34 +12,6 @@ def ingestion(**settings: Any) -> Book:
     return Book(time_domain="ingestion", **settings)
 
 
-def test_a_late_report_counts_with_the_time_it_read() -> None:
-    book = ingestion()
-    book.after(500).note("a", START_MS + 100, {"0": 3})
-    assert book.times() == [START_MS + 100]
-
-
-def test_a_report_counts_for_the_clock_less_skew_at_most() -> None:
-    book = ingestion(clock_skew_ms=30)
-    book.note("a", START_MS + 999_999)
-    assert book.times() == [START_MS - 30]
-
-
-def test_a_joined_reporter_that_read_the_clock_before_it_registered_is_late() -> None:
-    book = ingestion(clock_skew_ms=30)
-    book.after(500).note("a", book.now)
-    assert book.register("b").floors == {"": START_MS + 470}
-    answer = book.note("b", START_MS + 499, {"0": 1})
-    assert (answer.late, answer.floor) == (True, START_MS + 470)
-
-
-def test_the_clock_never_steps_back() -> None:
-    book = ingestion()
-    book.after(500).note("a", book.now)
-    book.after(-400).note("a", START_MS + 500)
-    assert book.stream.clock == START_MS + 500
-    assert book.last.created_at == START_MS + 500
-
-
 def test_a_tail_report_makes_a_mark_unless_a_writer_holds() -> None:
     book = ingestion(mark_interval_ms=60_000)
     book.note("t", book.now, {"0": 1, "1": 1}, tail=True)
@@ -57,15 +29,6 @@ def test_ingestion_has_no_times_by_key_and_event_no_tail() -> None:
         ingestion().register("a", "order")
     with pytest.raises(WrongDomain):
         Book().note("t", START_MS, tail=True)
-
-
-def test_a_tail_reporter_that_closes_is_timed_out() -> None:
-    book = ingestion()
-    book.note("t", book.now, {"0": 1}, tail=True)
-    book.note("w", book.now)
-    book.call("close", "t", None)
-    book.after(10).note("w", book.now)
-    assert (book.state("t"), book.last.excluded) == ("timed_out", ("t",))
 
 
 def resting(**settings: Any) -> Book:
@@ -114,15 +77,6 @@ def test_no_rest_while_a_reporter_is_silent_without_having_said_idle() -> None:
     assert book.stream.resting(book.now) is not None
 
 
-def test_rest_is_not_complete_while_a_reporter_is_set_aside() -> None:
-    book = resting()
-    book.note("b", book.now)
-    book.call("exclude", "b")
-    mark = book.after(1_000).stream.resting(book.now)
-    assert mark is not None
-    assert mark.excluded == ("b",)
-
-
 @pytest.mark.parametrize(
     ("what", "arguments"),
     [
@@ -147,13 +101,6 @@ def test_a_note_ending_idle_advance_is_judged_by_its_time() -> None:
     assert (answer.late, answer.floor, book.last.time) == (True, book.now - 100, book.now - 100)
 
 
-def test_a_repeated_report_does_not_end_the_rest() -> None:
-    book = resting()
-    book.after(1_000).note("a", START_MS, {"0": 1})
-    assert book.times() == [START_MS]
-    assert book.stream.resting(book.now) is not None
-
-
 def test_a_delayed_mark_is_never_below_the_idle_advance_told() -> None:
     book = ingestion(mark_interval_ms=1_000, idle_lag_ms=10)
     book.note("a", book.now)
@@ -163,71 +110,6 @@ def test_a_delayed_mark_is_never_below_the_idle_advance_told() -> None:
     assert told is not None
     book.after(600).call("advance")
     assert book.last.time >= told.time
-
-
-def test_no_rest_before_enough_reporters_have_reported() -> None:
-    book = resting(min_writers=2)
-    assert book.after(10_000).stream.resting(book.now) is None
-
-
-def test_a_writer_that_closed_does_not_keep_the_others_from_rest() -> None:
-    book = ingestion(idle_lag_ms=100)
-    book.note("a", book.now)
-    book.note("b", book.now)
-    book.call("idle", "a", None)
-    assert book.after(10_000).stream.resting(book.now) is None
-    book.call("close", "b", None)
-    assert book.stream.resting(book.now) is not None
-
-
-def test_a_closed_tail_reporter_stops_idle_advance_until_forgotten() -> None:
-    book = resting(forget_after_ms=1_000)
-    book.note("t", book.now, {"0": 1}, tail=True)
-    book.note("t", book.now, {"0": 2})  # once a tail reporter, always one
-    book.call("idle", "t", None)
-    book.call("close", "t", None)
-    assert book.after(999).stream.resting(book.now) is None
-    assert book.after(1).stream.resting(book.now) is not None
-
-
-def test_where_marks_come_on_demand_only_a_tail_report_brings_none() -> None:
-    book = ingestion(mark_interval_ms=None)
-    assert book.note("t", book.now, {"0": 1}, tail=True).marks == []
-
-
-def test_a_forgotten_writers_repeated_report_ends_and_stores_idle_advance() -> None:
-    book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
-    book.note("b", START_MS)
-    book.after(10_000).note("b", START_MS)
-    assert (book.last.time, book.stream.resting(book.now)) == (book.now - 100, None)
-
-
-def test_no_rest_where_nobody_is_left_who_could_have_said_idle() -> None:
-    book = resting()
-    book.call("exclude", "a")
-    assert book.after(10_000).stream.resting(book.now) is None
-
-
-def test_idle_advance_knows_newest_where_every_writer_says_it() -> None:
-    book = ingestion(idle_lag_ms=100)
-    book.note("a", book.now, {"0": 1})
-    book.note("a", book.now, {"0": 2}, newest=60)
-    assert book.last.newest is None
-    book.call("idle", "a", None)
-    resting = book.after(1_000).stream.resting(book.now)
-    assert resting is not None and resting.newest == 60
-    book.note("b", book.now, {"1": 1})
-    book.call("idle", "b", None)
-    resting = book.after(1_000).stream.resting(book.now)
-    assert resting is not None and resting.newest is None
-
-
-def test_a_lost_reporters_forgetting_counts_from_when_it_was_lost() -> None:
-    book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
-    book.note("t", book.now, {"0": 1}, tail=True)
-    book.after(500).call("close", "t", None)
-    assert book.after(50 + 1_000 - 500 - 1).stream.resting(book.now) is None
-    assert book.after(1).stream.resting(book.now) is not None
 
 
 def test_a_lost_reporter_that_prevents_idle_advance_is_named() -> None:
@@ -244,16 +126,3 @@ def test_a_lost_reporter_that_prevents_idle_advance_is_named() -> None:
     assert held.released_in_ms == 1_000 + 60_000 - 5_000
     forgotten = book.now + held.released_in_ms
     assert book.stream.held_by("", forgotten) is None and book.stream.resting(forgotten) is not None
-
-
-def test_a_lost_reporter_that_is_excluded_keeps_no_stream_from_resting() -> None:
-    book = ingestion(writer_timeout_ms=1_000)
-    book.note("lost", book.now)
-    book.note("quiet", book.now)
-    book.stream.idle("quiet", None, book.now)
-    book.after(60_000).stream.advance(book.now)
-    assert book.stream.held_by("", book.now) is not None
-
-    book.stream.exclude("lost", book.now)
-
-    assert book.stream.held_by("", book.now) is None and book.stream.resting(book.now) is not None

@@ -10,16 +10,6 @@ from strandline.errors import Fenced, UnknownWriter
 from tests.aggregate.book import Book
 
 
-def test_time_is_the_least_of_those_that_count() -> None:
-    book = Book()
-    book.note("a", 100)
-    book.note("b", 103)
-    book.note("c", 110)
-    assert book.times() == [100]
-    book.note("a", 120)
-    assert book.times() == [100, 103]
-
-
 def test_the_cut_takes_each_writers_earliest_note_that_is_late_enough() -> None:
     """A fast writer's newest position is not asked for.
 
@@ -36,20 +26,6 @@ def test_the_cut_takes_each_writers_earliest_note_that_is_late_enough() -> None:
     assert [(mark.time, dict(mark.cut.items())) for mark in book.marks] == [(10, {"0": 1}), (15, {"0": 2, "1": 1})]
 
 
-def test_a_cut_follows_a_fast_writer_beyond_its_earlier_note() -> None:
-    """
-    a     50@{0: 5}    60@{0: 6}
-    b                              10                   55
-    mark                           10: {0: 5}           55: {0: 6}
-    """
-    book = Book(min_writers=2)
-    book.note("a", 50, {"0": 5})
-    book.note("a", 60, {"0": 6})
-    book.note("b", 10)
-    book.note("b", 55)
-    assert [(mark.time, dict(mark.cut.items())) for mark in book.marks] == [(10, {"0": 5}), (55, {"0": 6})]
-
-
 def test_a_writer_that_reopens_contributes_its_new_note() -> None:
     book = Book(min_writers=2)
     book.note("a", 50, {"0": 5})
@@ -60,14 +36,6 @@ def test_a_writer_that_reopens_contributes_its_new_note() -> None:
     assert (book.last.time, book.cut()) == (15, {"0": 9})
 
 
-def test_of_equal_times_the_first_position_counts() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 20, {"0": 2})
-    book.note("a", 20, {"0": 9})
-    book.note("b", 20)
-    assert book.cut() == {"0": 2}
-
-
 def test_a_writer_without_a_later_note_contributes_its_last_position() -> None:
     book = Book()
     book.note("a", 10, {"0": 1}, key="order")
@@ -75,58 +43,6 @@ def test_a_writer_without_a_later_note_contributes_its_last_position() -> None:
     book.call("idle", "a", None)
     book.note("b", 50, {"1": 1}, key="order")
     assert (book.last.key, book.last.time, book.cut()) == ("order", 50, {"0": 7, "1": 1})
-
-
-def test_a_restarted_writer_never_moves_the_cut_back() -> None:
-    book = Book()
-    book.note("a", 10, {"0": 5})
-    book.call("close", "a", None)
-    book.note("a", 20, {"0": 1})
-    assert (book.last.time, book.cut()) == (20, {"0": 5})
-
-
-def test_upper_bounds_times_below_a_cut_another_writer_raised() -> None:
-    """What a wrote ahead of its note at 90 may lie below 5, where only b's note has put the cut.
-
-    a     10@1          50@3    90@4
-    b             10@2                  40@5
-    mark          10: 2                 40: 5
-    """
-    book = Book(min_writers=2)
-    book.note("a", 10, {"0": 1})
-    book.note("b", 10, {"0": 2})
-    book.note("a", 50, {"0": 3})
-    book.note("a", 90, {"0": 4})
-    book.note("b", 40, {"0": 5})
-    assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 5})
-
-
-def test_without_shared_segments_upper_is_the_greatest_time_contributed() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 500, {"0": 5})
-    book.note("b", 10)
-    assert (book.last.time, book.last.upper) == (10, 500)
-    book.call("exclude", "a")
-    book.note("b", 20)
-    assert (book.last.time, book.last.upper) == (20, 500)
-
-
-def test_upper_ignores_later_notes_where_writers_share_no_segment() -> None:
-    book = Book(min_writers=2)
-    for time in (10, 20, 30, 900):
-        book.note("a", time, {"0": time})
-    book.note("b", 15, {"1": 1})
-    assert (book.last.time, book.last.upper, book.cut()) == (15, 20, {"0": 20, "1": 1})
-
-
-def test_upper_counts_earlier_notes_when_another_writer_enters_the_segment() -> None:
-    book = Book(min_writers=2)
-    for time in (10, 50, 90):
-        book.note("a", time, {"0": time})
-    book.note("b", 5, {"1": 1})
-    assert (book.last.time, book.last.upper) == (5, 10)
-    book.note("b", 40, {"0": 60})
-    assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 60, "1": 1})
 
 
 def test_upper_counts_an_earlier_lifes_notes_below_the_cut() -> None:
@@ -150,46 +66,6 @@ def test_a_sealed_segment_noted_to_its_end_loosens_no_upper() -> None:
     book.note("a", 900, {"2": 9})
     book.note("b", 20, {"3": 1})
     assert (book.last.time, book.last.upper, book.cut()) == (20, 30, {"0": 4, "1": 1, "2": 1, "3": 1})
-
-
-def test_newest_is_known_only_where_every_contribution_knows_it() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 10, {"0": 5}, newest=40)
-    book.note("b", 10)
-    assert book.last.newest == 40
-    book.note("b", 20, {"1": 1})
-    book.note("a", 20, {"0": 6}, newest=41)
-    assert book.last.newest is None
-    book.note("b", 30, {"1": 2}, newest=33)
-    book.note("a", 30, {"0": 7}, newest=35)
-    assert book.last.newest == 41
-
-
-def test_newest_of_a_part_of_the_position_says_nothing_about_the_rest() -> None:
-    book = Book()
-    book.note("a", 10, {"0": 5})
-    book.note("a", 20, {"1": 5}, newest=25)
-    assert book.last.newest is None
-    book.note("a", 30, {"0": 5, "1": 6}, newest=31)
-    assert book.last.newest == 31
-
-
-def test_newest_is_not_known_any_more_once_a_position_moves_without_it() -> None:
-    book = Book()
-    book.note("a", 10, {"0": 5}, newest=15)
-    book.note("a", 20, {"0": 5})
-    assert book.last.newest == 15
-    book.note("a", 30, {"0": 6})
-    assert book.last.newest is None
-
-
-def test_no_mark_of_a_key_before_min_writers_noted_it() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 10)
-    book.note("b", 10, key="other")
-    assert (book.marks, book.holder()) == ([], "min_writers")
-    book.note("b", 12)
-    assert book.times() == [10]
 
 
 def test_marks_keep_their_interval_and_the_stream_announces_the_next() -> None:
@@ -221,34 +97,6 @@ def test_without_an_interval_marks_come_on_demand_only() -> None:
     assert book.call("evaluate", "") is None
 
 
-def test_a_demand_does_not_wait_for_the_interval() -> None:
-    book = Book(mark_interval_ms=1_000)
-    book.note("a", 10)
-    book.note("a", 20)
-    assert book.call("evaluate", "").time == 20
-
-
-def test_without_writers_time_rises_to_the_highest_noted_time() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 10, {"0": 1})
-    book.note("b", 70, {"1": 1})
-    book.call("idle", "a", None)
-    book.call("idle", "b", None)
-    assert (book.times(), book.cut()) == ([10, 70], {"0": 1, "1": 1})
-    book.after(1_000_000).call("advance")
-    assert book.times() == [10, 70]
-
-
-def test_what_an_excluded_writer_noted_is_not_risen_to() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 10)
-    book.note("b", 10**12)
-    book.call("exclude", "b")
-    book.note("a", 20)
-    book.call("idle", "a", None)
-    assert book.times() == [10, 20]
-
-
 @pytest.mark.parametrize("bound", [1, 2, 3])
 def test_a_thinned_history_gives_looser_cuts_and_never_wrong_ones(bound: int) -> None:
     book, whole = Book(min_writers=2, history_notes=bound), Book(min_writers=2)
@@ -262,25 +110,6 @@ def test_a_thinned_history_gives_looser_cuts_and_never_wrong_ones(bound: int) ->
         assert kept.cut.le(thinned.cut)
         assert thinned.upper >= kept.upper
     assert len(book.stream.writers["fast"].key_states[""].history) <= bound
-
-
-def test_what_no_later_mark_can_need_is_not_kept() -> None:
-    book = Book()
-    for time in range(1, 1_001):
-        book.note("a", time, {"0": time})
-    assert len(book.stream.writers["a"].key_states[""].history) <= 1
-
-
-def test_keys_have_marks_of_their_own_each_counted_from_one() -> None:
-    book = Book()
-    book.note("a", 10, key="order")
-    book.note("a", 90, key="ship")
-    book.note("a", 20, key="order")
-    assert [(mark.key, mark.seq, mark.time) for mark in book.marks] == [
-        ("order", 1, 10),
-        ("ship", 1, 90),
-        ("order", 2, 20),
-    ]
 
 
 def test_a_note_without_a_time_moves_the_position_alone() -> None:
@@ -302,19 +131,6 @@ def test_a_note_without_a_time_is_for_a_writer_that_is_there(epoch: int | None, 
     assert not book.stream.writers
 
 
-def test_a_life_ends_with_closing_and_with_nothing_else() -> None:
-    book = Book()
-    lives = [book.stream.register("a", None, book.now).life]
-    book.stream.idle("a", None, book.now)
-    book.stream.exclude("a", book.now)
-    lives.append(book.stream.register("a", None, book.now).life)
-    for _ in range(2):
-        book.stream.close("a", None, book.now)
-        lives.append(book.stream.register("a", None, book.now).life)
-    assert lives[0] == lives[1]
-    assert len(set(lives)) == 3
-
-
 def test_the_head_moves_to_what_is_gone_and_never_back() -> None:
     book = Book()
     assert dict(book.stream.truncate({"0": 5}, book.now).items()) == {"0": 5}
@@ -325,16 +141,6 @@ def test_the_head_moves_to_what_is_gone_and_never_back() -> None:
     assert not book.stream.drain()
     assert book.stream.clock == book.now
     assert dict(book.stream.head.items()) == {"0": 5, "1": 2}
-
-
-def test_last_marks_holds_the_newest_mark_of_each_key() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 1, key="order")
-    assert book.stream.last_marks == {}
-    book.note("b", 2, key="order")
-    book.note("b", 2, key="ship")
-    assert book.stream.last_marks == {"order": book.last}
-    assert book.stream.keys == {"order", "ship"}
 
 
 @pytest.mark.parametrize(("seq", "time", "upper"), [(0, 1, 1), (1, 2, 1), (1, -(2**53), 0), (1, 0, 2**53)])

@@ -4,7 +4,7 @@ import pytest
 
 from strandline.core.note import Note
 from strandline.errors import InvalidScale, StreamSealed
-from tests.aggregate.book import START_MS, Book
+from tests.aggregate.book import Book
 
 
 def test_sealing_closes_writers_and_makes_the_last_mark() -> None:
@@ -18,26 +18,6 @@ def test_sealing_closes_writers_and_makes_the_last_mark() -> None:
     assert (book.state("a"), book.state("b"), book.state("c")) == ("closed", "closed", "closed")
 
 
-def test_the_last_mark_never_rises_to_an_excluded_writers_time() -> None:
-    book = Book(min_writers=5)
-    book.note("a", 100, {"0": 3})
-    book.note("b", 20, {"1": 1})
-    book.note("c", 10**12)
-    book.call("exclude", "b")
-    book.call("exclude", "c")
-    book.call("seal", {})
-    assert (book.times(), book.last.excluded) == ([100], ("b",))
-
-
-def test_a_segment_that_is_not_named_ends_at_its_highest_noted_offset() -> None:
-    book = Book()
-    book.note("a", 100, {"0": 3})
-    book.call("seal", {"1": 9})
-    end = book.stream.graph.end
-    assert end is not None
-    assert dict(end.items()) == {"0": 3, "1": 9}
-
-
 def test_a_stream_does_not_end_below_its_head() -> None:
     book = Book()
     book.note("a", 100, {"0": 3})
@@ -48,14 +28,6 @@ def test_a_stream_does_not_end_below_its_head() -> None:
     end = book.stream.graph.end
     assert end is not None
     assert dict(end.items()) == {"0": 8}
-
-
-def test_an_end_below_what_was_noted_is_refused_and_changes_nothing() -> None:
-    book = Book()
-    book.note("a", 100, {"0": 3})
-    with pytest.raises(InvalidScale):
-        book.call("seal", {"0": 2})
-    assert book.note("a", 110).marks
 
 
 def test_sealing_again_is_harmless_and_everything_else_is_refused() -> None:
@@ -76,14 +48,6 @@ def test_sealing_again_is_harmless_and_everything_else_is_refused() -> None:
         with pytest.raises((StreamSealed, InvalidScale)):
             call()
     assert (book.stream.next_wake(), book.holder()) == (None, None)
-
-
-def test_changed_settings_make_no_mark_after_the_end_of_an_ingestion_stream() -> None:
-    book = Book(time_domain="ingestion")
-    book.note("a", START_MS, {"0": 3})
-    book.call("seal", {})
-    book.after(100_000).call("configure", {"idle_lag_ms": 5})
-    assert book.times() == [START_MS]
 
 
 def test_the_last_marks_come_in_the_order_of_their_keys() -> None:

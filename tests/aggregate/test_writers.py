@@ -2,11 +2,9 @@
 
 import pytest
 
-from strandline.core.note import Note
 from strandline.core.served_time import SERVED_GAP_MS
 from strandline.core.silence import SILENT_PER_CALL
-from strandline.core.stream import Stream
-from strandline.errors import Fenced, InvalidName, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
+from strandline.errors import InvalidName, TooMany
 from strandline.limits import KEYS_PER_STREAM
 from tests.aggregate.book import Book
 
@@ -22,59 +20,6 @@ def test_a_writer_that_joins_holds_time_at_its_floor_until_it_notes() -> None:
     assert book.times() == [100, 150]
 
 
-def test_a_joined_writer_without_a_time_prevents_the_first_mark() -> None:
-    book = Book()
-    assert book.register("b").floors == {"": None}
-    book.note("a", 100)
-    assert (book.times(), book.holder()) == ([], "b")
-    book.note("b", 90)
-    assert book.times() == [90]
-
-
-def test_the_floor_takes_in_the_writers_own_stored_time() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 50)
-    book.note("b", 30)
-    assert book.register("a").floors == {"": 50}
-    book.note("b", 70)
-    assert book.times() == [30, 50]
-
-
-def test_a_closed_writer_begins_anew_at_the_last_marks_time() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 50)
-    book.note("b", 30)
-    book.call("close", "a", None)
-    assert book.register("a").floors == {"": 30}
-
-
-def test_registering_without_keys_joins_in_every_key_that_the_writer_held() -> None:
-    book = Book()
-    book.note("a", 10, key="order")
-    book.note("a", 20, key="ship")
-    assert book.register("a").floors == {"order": 10, "ship": 20}
-    assert book.register("new").floors == {"": None}
-
-
-def test_registering_for_one_key_leaves_the_others_as_they_are() -> None:
-    book = Book()
-    book.note("a", 10, key="order")
-    book.note("a", 20, key="ship")
-    book.register("a", "order")
-    assert (book.state("a", "order"), book.state("a", "ship")) == ("joined", "active")
-
-
-def test_a_writer_behind_holds_time_and_hears_it_is_late() -> None:
-    book = Book()
-    book.note("a", 100)
-    answer = book.note("b", 60)
-    assert (answer.late, answer.floor, book.state("b")) == (True, 100, "behind")
-    book.note("a", 200)
-    assert (book.times(), book.holder()) == ([100], "b")
-    assert book.note("b", 130).floor == 100
-    assert book.times() == [100, 130]
-
-
 def test_the_first_note_of_a_joined_writer_below_its_floor_is_late() -> None:
     book = Book()
     book.note("a", 100)
@@ -83,26 +28,6 @@ def test_the_first_note_of_a_joined_writer_below_its_floor_is_late() -> None:
     assert (answer.late, answer.floor, book.state("b")) == (True, 100, "behind")
     again = book.note("b", 50)
     assert (again.late, again.floor) == (True, 100)
-
-
-def test_a_joined_writer_is_late_only_below_a_keys_floor() -> None:
-    book = Book()
-    book.note("a", 100, key="order")
-    book.note("a", 100, key="ship")
-    book.register("b", "order", "ship")
-    said = Note(writer="b", times={"order": 50, "ship": 100}, position={})
-    answer = book.stream.note(said, book.now)
-    assert (answer.late, answer.floors) == (True, {"order": 100, "ship": None})
-
-
-def test_a_joined_writers_repeated_note_below_its_floor_is_late() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.note("b", 10, {"1": 1})
-    book.after(100).note("a", 100)
-    book.note("a", 200)
-    assert book.register("b").floors == {"": 200}
-    answer = book.note("b", 10, {"1": 1})
-    assert (answer.late, answer.floor, book.state("b")) == (True, 200, "joined")
 
 
 def test_one_that_is_skipped_is_named_until_it_catches_up() -> None:
@@ -114,153 +39,6 @@ def test_one_that_is_skipped_is_named_until_it_catches_up() -> None:
     assert book.note("b", 250).floor == 200
     book.note("a", 300)
     assert (book.last.time, book.last.excluded) == (250, ())
-
-
-def test_one_that_is_skipped_and_silent_is_lost_like_any_other() -> None:
-    book = Book(late_writers="skip", writer_timeout_ms=100, forget_after_ms=500)
-    book.note("a", 100)
-    book.note("b", 60)
-    book.after(100).note("a", 200)
-    assert (book.state("b"), book.last.excluded) == ("timed_out", ("b",))
-    book.after(500).note("a", 300)
-    assert book.last.excluded == ()
-
-
-def test_a_new_unregistered_writer_is_told_its_floor_once() -> None:
-    book = Book()
-    book.note("a", 100)
-    answer = book.note("b", 120)
-    assert (answer.late, answer.floor) == (False, 100)
-    assert book.note("b", 130).floor is None
-
-
-def test_a_repeated_note_is_told_what_the_first_was() -> None:
-    book = Book()
-    book.note("a", 100)
-    first = book.note("b", 120, {"1": 1})
-    again = book.note("b", 120, {"1": 1})
-    assert (first.floor, again.floor) == (100, 100)
-
-
-def test_an_idle_writer_is_left_out_until_it_notes_something_new() -> None:
-    book = Book(min_writers=2)
-    book.note("a", 10, {"0": 1})
-    book.note("b", 10)
-    book.call("idle", "a", None)
-    book.note("b", 50)
-    assert (book.last.time, book.last.excluded) == (50, ())
-    book.note("a", 10, {"0": 1})
-    assert book.state("a") == "idle"
-    assert book.note("a", 60, {"0": 2}).floor == 50
-    assert book.state("a") == "active"
-
-
-def test_closing_ends_the_epoch_and_a_later_note_begins_a_new_life() -> None:
-    book = Book()
-    epoch = book.register("a").epoch
-    book.note("a", 500, {"0": 9}, epoch=epoch)
-    book.call("close", "a", epoch)
-    assert book.state("a") == "closed"
-    with pytest.raises(Fenced):
-        book.note("a", 510, {"0": 9}, epoch=epoch)
-    assert book.note("a", 20, {"0": 1}).late
-    assert book.state("a") == "behind"
-
-
-def test_closing_a_lost_writer_with_its_newest_epoch_closes_it() -> None:
-    book = Book(writer_timeout_ms=100)
-    epoch = book.register("a").epoch
-    book.note("a", 10, epoch=epoch)
-    book.after(150).call("advance")
-    assert book.state("a") == "timed_out"
-    book.call("close", "a", epoch)
-    assert book.state("a") == "closed"
-    book.note("b", 50)
-    assert book.last.excluded == ()
-
-
-def test_closing_a_lost_writer_without_its_epoch_excludes_it() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.note("a", 10, epoch=book.register("a").epoch)
-    book.after(150).call("close", "a", None)
-    book.note("b", 50)
-    assert (book.state("a"), book.last.excluded) == ("excluded", ("a",))
-
-
-def test_a_lost_writer_that_was_excluded_as_it_closed_and_is_heard_again_is_lost_since_then() -> None:
-    """Else its silence of before would go on to count, and marks would not name it."""
-    book = Book(writer_timeout_ms=100, forget_after_ms=300)
-    book.note("a", 10)
-    book.after(400).call("close", "a", None)
-    book.note("a", 20)
-    book.after(10).note("b", 50)
-    assert (book.state("a"), book.last.time, book.last.excluded) == ("excluded", 50, ("a",))
-    book.after(300).note("b", 60)
-    assert book.last.excluded == ()
-
-
-def test_silence_is_named_until_the_writer_returns() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.note("a", 10)
-    book.note("b", 10)
-    book.after(60).note("b", 20)
-    book.after(40).call("advance")
-    assert (book.state("a"), book.last.time, book.last.excluded) == ("timed_out", 20, ("a",))
-    assert book.note("a", 30).floor == 20
-    book.note("b", 40)
-    assert (book.last.time, book.last.excluded) == (30, ())
-
-
-def test_a_lost_writer_that_had_noted_far_enough_is_not_named() -> None:
-    book = Book(writer_timeout_ms=100, min_writers=2)
-    book.note("a", 500)
-    book.note("b", 10)
-    book.after(60).note("b", 20)
-    book.after(60).note("b", 400)
-    assert (book.state("a"), book.last.time, book.last.excluded) == ("timed_out", 400, ())
-    book.note("b", 501)
-    assert book.last.excluded == ("a",)
-
-
-def test_one_that_joined_and_was_lost_is_named_above_its_floor() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.register("a")
-    book.after(100).note("b", 10)
-    assert (book.last.time, book.last.excluded) == (10, ("a",))
-
-
-def test_a_repeated_note_is_a_sign_of_life() -> None:
-    book = Book(writer_timeout_ms=100, min_writers=2)
-    book.note("a", 50)
-    book.note("b", 10)
-    book.after(150).note("b", 20)
-    assert book.state("a") == "timed_out"
-    book.note("a", 50)
-    assert book.state("a") == "active"
-    book.after(99).call("advance")
-    assert book.state("a") == "active"
-    book.after(1).call("advance")
-    assert book.state("a") == "timed_out"
-
-
-def test_a_repeated_note_loses_its_floor_with_the_next_registration() -> None:
-    book = Book()
-    book.note("a", 100)
-    assert book.note("b", 120, {"1": 1}).floor == 100
-    book.register("b")
-    assert book.note("b", 120, {"1": 1}).floor is None
-
-
-def test_silence_does_not_count_while_nobody_could_be_heard() -> None:
-    book = Book(writer_timeout_ms=100)
-    book.note("a", 10)
-    book.after(60).call("advance")
-    book.unserved.until = book.now
-    book.after(10_000).unserved.serve(book.now)
-    book.after(39).call("advance")
-    assert book.state("a") == "active"
-    book.after(1).call("advance")
-    assert book.state("a") == "timed_out"
 
 
 def test_silence_does_not_count_while_nobody_serves() -> None:
@@ -293,26 +71,6 @@ def test_a_writer_heard_during_an_outage_gets_its_full_timeout() -> None:
     assert book.state("a") == "timed_out"
 
 
-def test_a_zero_timeout_leaves_a_holder_out_at_once() -> None:
-    book = Book(writer_timeout_ms=0)
-    book.note("a", 10)
-    book.note("b", 20)
-    book.note("b", 30)
-    assert (book.times(), book.last.excluded) == ([10, 20, 30], ("a",))
-    book.register("c")
-    book.note("b", 40)
-    assert book.last.excluded == ("a", "c")
-
-
-def test_zero_timeout_writers_stay_out_over_a_restart() -> None:
-    book = Book(writer_timeout_ms=0)
-    book.note("a", 10)
-    book.note("b", 20)
-    book.restart()
-    book.note("b", 30)
-    assert (book.times(), book.last.excluded) == ([10, 20, 30], ("a",))
-
-
 def test_very_many_writers_that_fall_silent_time_out_a_number_at_each_call() -> None:
     #   600 at 10 │ a 20 │ silence of the 600
     book = Book(writer_timeout_ms=1_000)
@@ -329,64 +87,6 @@ def test_very_many_writers_that_fall_silent_time_out_a_number_at_each_call() -> 
     assert len(book.last.excluded) == 600
 
 
-def test_without_a_timeout_a_silent_writer_holds_until_excluded() -> None:
-    book = Book(writer_timeout_ms=None)
-    book.note("a", 10)
-    book.note("b", 20)
-    book.after(10**9).note("b", 30)
-    assert (book.times(), book.holder()) == ([10], "a")
-    book.call("exclude", "a")
-    assert (book.last.time, book.last.excluded) == (30, ("a",))
-
-
-def test_an_excluded_writer_stays_out_until_it_is_included_again() -> None:
-    book = Book()
-    book.note("a", 10)
-    book.note("b", 10)
-    book.call("exclude", "a")
-    book.note("b", 50)
-    assert book.note("a", 40, {"0": 4}).floor == 50
-    book.note("b", 60)
-    assert (book.last.time, book.last.excluded, book.cut()) == (60, ("a",), {"0": 4})
-    book.call("include", "a")
-    assert book.state("a") == "behind"
-
-
-def test_an_excluded_writer_comes_back_by_registering_anew() -> None:
-    book = Book()
-    book.note("a", 10)
-    book.call("exclude", "a")
-    book.register("a")
-    assert book.state("a") == "joined"
-
-
-def test_forgetting_ends_the_naming_and_nothing_else() -> None:
-    book = Book(writer_timeout_ms=100, forget_after_ms=1_000, min_writers=2)
-    book.note("a", 10, {"0": 7})
-    book.note("b", 5)
-    book.after(1_099).note("b", 20)
-    assert book.last.excluded == ("a",)
-    book.after(1).note("b", 30)
-    assert (book.last.complete, book.cut()) == (True, {"0": 7})
-    assert book.state("a") == "timed_out"
-
-
-def test_epochs_come_from_one_counter_and_are_never_used_twice() -> None:
-    book = Book()
-    epochs = [book.register(name).epoch for name in ("a", "b", "a")]
-    book.call("close", "a", epochs[2])
-    assert [*epochs, book.register("a").epoch] == [1, 2, 3, 4]
-
-
-def test_a_time_or_offset_below_the_stored_one_is_refused() -> None:
-    book = Book()
-    book.note("a", 10, {"0": 5})
-    with pytest.raises(TimeWentBack):
-        book.note("a", 9, {"0": 6})
-    with pytest.raises(PositionWentBack):
-        book.note("a", 11, {"0": 4})
-
-
 def test_who_holds_time_back_is_told_and_until_when() -> None:
     book = Book(writer_timeout_ms=1_000, min_writers=2)
     book.note("b", 10)
@@ -401,26 +101,6 @@ def test_who_holds_time_back_is_told_and_until_when() -> None:
     book.note("b", 50)
     book.note("a", 40)
     assert book.holder() == "z"
-
-
-def test_only_a_writer_that_the_stream_knows_can_be_spoken_of() -> None:
-    book = Book()
-    for what in ("exclude", "include"):
-        with pytest.raises(UnknownWriter, match="stream 's' knows no writer 'nobody'"):
-            book.call(what, "nobody")
-
-
-def test_every_change_of_a_state_is_told_for_the_journal() -> None:
-    stream: Stream = (book := Book(writer_timeout_ms=100)).stream
-    seen = []
-    stream.register("a", None, book.now)
-    seen += stream.drain().states
-    stream.idle("a", None, book.now)
-    seen += stream.drain().states
-    assert [(each.writer, each.before, str(each.after)) for each in seen] == [
-        ("a", None, "joined"),
-        ("a", "joined", "idle"),
-    ]
 
 
 def test_a_writer_noting_on_while_another_holds_takes_constant_room() -> None:

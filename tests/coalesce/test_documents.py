@@ -5,93 +5,12 @@ In the timelines time runs to the right; `.` is a call that makes nothing known,
 
 import pytest
 
-from strandline.core.coalesce import Coalescer, Idle, Join, Watermark
+from strandline.core.coalesce import Coalescer, Join, Watermark
 from strandline.errors import InvalidConfig
 
 
 def wm(value: int, key: str = "") -> Watermark:
     return Watermark(key, value)
-
-
-def test_the_documents_example_of_two_inputs() -> None:
-    #   input 0   10      11      14
-    #   input 1       12      13
-    #   out       .   10  11  .   13
-    merged = Coalescer(2)
-    assert merged.observe(0, 10) == []
-    assert merged.observe(1, 12) == [wm(10)]
-    assert merged.observe(0, 11) == [wm(11)]
-    assert merged.observe(1, 13) == []  # the least is still 11
-    assert merged.observe(0, 14) == [wm(13)]
-
-
-def test_an_idle_input_is_left_out_at_once() -> None:
-    #   input 0   10      i
-    #   input 1       20      30
-    #   out       .   10  20  30
-    merged = Coalescer(2)
-    merged.observe(0, 10)
-    assert merged.observe(1, 20) == [wm(10)]
-    assert merged.idle(0) == [wm(20)]
-    assert merged.observe(1, 30) == [wm(30)]
-
-
-def test_an_event_brings_an_idle_input_back_for_every_key() -> None:
-    #   input 0   order 10           i          e
-    #   input 1             ship 10     ship 20    ship 30  order 30
-    #   out       .         .        ship 10    …  .        order 10
-    merged = Coalescer(2)
-    merged.observe(0, 10, "order")
-    merged.observe(1, 10, "ship")
-    assert merged.idle(0) == [wm(10, "ship")]
-    assert merged.observe(1, 20, "ship") == [wm(20, "ship")]
-    assert merged.event(0) == []
-    assert merged.observe(1, 30, "ship") == []  # input 0 is active, and gave no time for "ship"
-    assert merged.observe(1, 30, "order") == [wm(10, "order")]
-
-
-def test_keys_are_coalesced_as_if_they_were_streams_of_their_own() -> None:
-    #   input 0   order 10             ship 5
-    #   input 1             order 12            ship 3
-    #   out       .         order 10   .        ship 3
-    merged = Coalescer(2)
-    assert merged.observe(0, 10, "order") == []
-    assert merged.observe(1, 12, "order") == [wm(10, "order")]
-    assert merged.observe(0, 5, "ship") == []
-    assert merged.observe(1, 3, "ship") == [wm(3, "ship")]
-
-
-def test_a_key_on_one_input_only_is_never_forwarded() -> None:
-    merged = Coalescer(2)
-    for value in range(1, 50):
-        assert merged.observe(0, value, "order") == []
-        assert merged.observe(1, value, "ship") == []
-    assert merged.value("order") is None
-
-
-def test_idle_is_carried_to_a_key_that_appears_later() -> None:
-    #   input 0   i
-    #   input 1      order 10
-    #   out       .  order 10
-    merged = Coalescer(2)
-    assert merged.idle(0) == []
-    assert merged.observe(1, 10, "order") == [wm(10, "order")]
-
-
-def test_done_is_carried_to_a_key_that_appears_later() -> None:
-    merged = Coalescer(2)
-    assert merged.done(0) == []
-    assert merged.observe(1, 10, "order") == [wm(10, "order")]
-
-
-def test_the_partition_without_data_no_longer_holds_back_the_aggregation() -> None:
-    # scan1 -> map1 --\
-    #                  +--> aggr      scan1 sees no data; map1 passes on its idle
-    # scan2 -> map2 --/
-    map1, map2, aggr = Coalescer(["scan1"]), Coalescer(["scan2"]), Coalescer(["map1", "map2"])
-    assert aggr.take("map2", map2.observe("scan2", 10)) == []
-    assert aggr.take("map1", map1.idle("scan1")) == [wm(10)]
-    assert aggr.take("map2", map2.observe("scan2", 20)) == [wm(20)]
 
 
 def test_the_merge_tree_follows_scan3_while_both_join_sides_idle() -> None:
@@ -117,72 +36,6 @@ def test_the_merge_tree_follows_scan3_while_both_join_sides_idle() -> None:
     assert merge.take("join", join.observe("scan2", 20, "ship")) == []
     assert merge.observe("scan3", 90, "ship") == []
     assert merge.take("join", join.observe("scan2", 85, "ship")) == [wm(85, "ship")]
-
-
-def test_idleness_does_not_help_a_join_whose_one_side_stands_still() -> None:
-    # -joinOuter
-    # --joinInner
-    # ---scan1                keys: scan1 order, scan2 ship, scan3 bill
-    # ---scan2
-    # --scan3
-    inner, outer = Join("scan1", "scan2"), Join("inner", "scan3")
-    outer.take("inner", inner.observe("scan1", 10, "order"))
-    outer.take("inner", inner.observe("scan2", 8, "ship"))
-    assert outer.observe("scan3", 30, "bill") == [wm(30, "bill")]
-
-    assert outer.take("inner", inner.idle("scan1")) == []
-    assert outer.take("inner", inner.idle("scan2")) == []  # inner sleeps; scan3 keeps outer awake
-    for time in range(40, 100, 10):
-        assert outer.observe("scan3", time, "bill") == [wm(time, "bill")]
-    # What outer may drop of scan3 goes by the times of inner, and they have not moved.
-    assert outer.time("inner", "order") == 10
-    assert outer.time("inner", "ship") == 8
-    assert not outer.is_idle
-
-    assert outer.idle("scan3") == [Idle()]
-
-
-def test_instances_of_one_join_side_are_coalesced_before_the_join() -> None:
-    #   order, instance 0   10      14
-    #   order, instance 1       12
-    #   to the join         .   10  12     ship is another side and does not hold it back
-    orders, join = Coalescer(2), Join("orders", "ships")
-    assert join.take("orders", orders.observe(0, 10, "order")) == []
-    assert join.take("orders", orders.observe(1, 12, "order")) == [wm(10, "order")]
-    assert join.take("orders", orders.observe(0, 14, "order")) == [wm(12, "order")]
-    assert join.time("orders", "order") == 12
-    assert join.time("ships", "ship") is None
-
-
-def test_a_key_of_both_join_sides_is_coalesced_without_decrease() -> None:
-    #   left     at 10           at 12   at 20          done
-    #   right            at 5            at 15   at 18
-    #   out      10      .       .       15      18     .
-    join = Join("left", "right")
-    assert join.observe("left", 10, "at") == [wm(10, "at")]  # it is the left side's alone as far as anyone knows
-    assert join.observe("right", 5, "at") == []
-    assert join.observe("left", 12, "at") == []
-    join.observe("left", 20, "at")
-    assert join.observe("right", 15, "at") == [wm(15, "at")]
-    assert join.observe("right", 18, "at") == [wm(18, "at")]
-    assert join.done("left") == []
-    assert join.idle("right") == [Idle()] and join.is_idle
-    assert join.event("right") == [] and not join.is_idle
-
-
-def test_a_key_of_some_join_inputs_waits_for_those_alone() -> None:
-    #   orders    at 10         at 30          done
-    #   returns          at 20         at 40                  at 50
-    #   bills                                         bill 1
-    #   out       at 10  .      at 20  at 30   at 40  bill 1  at 50
-    join = Join("orders", "returns", "bills")
-    assert join.observe("orders", 10, "at") == [wm(10, "at")]
-    assert join.observe("returns", 20, "at") == []
-    assert join.observe("orders", 30, "at") == [wm(20, "at")]
-    assert join.observe("returns", 40, "at") == [wm(30, "at")]
-    assert join.done("orders") == [wm(40, "at")]
-    assert join.observe("bills", 1, "bill") == [wm(1, "bill")]
-    assert join.observe("returns", 50, "at") == [wm(50, "at")]
 
 
 def test_a_join_has_two_inputs_or_more() -> None:

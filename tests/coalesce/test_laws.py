@@ -171,32 +171,6 @@ def test_a_join_forwards_each_key_over_the_active_inputs_that_have_it(case: tupl
 
 
 @given(inputs_and_calls, modes)
-def test_emissions_of_a_key_strictly_rise(case: tuple[int, list[Call]], mode: str) -> None:
-    inputs, history = case[0], legal(case[1])
-    merged = Coalescer(inputs, mode)
-    last: dict[str, int] = {}
-    for call in history:
-        for emission in tell(merged, call):
-            if isinstance(emission, Watermark):
-                assert emission.value > last.get(emission.key, emission.value - 1)
-                last[emission.key] = emission.value
-    assert {key: merged.value(key) for key in merged.keys if merged.value(key) is not None} == last
-
-
-@given(inputs_and_calls)
-def test_with_hold_no_watermark_exceeds_an_active_inputs_time(case: tuple[int, list[Call]]) -> None:
-    inputs, history = case[0], legal(case[1])
-    merged = Coalescer(inputs)
-    for length, call in enumerate(history, start=1):
-        key_state = Standing(inputs, history[:length])
-        for emission in tell(merged, call):
-            if isinstance(emission, Watermark):
-                own = [merged.input_value(input, emission.key) for input in key_state.active()]
-                assert own
-                assert all(value is not None and value >= emission.value for value in own)
-
-
-@given(inputs_and_calls, modes)
 def test_a_refused_call_changes_nothing(case: tuple[int, list[Call]], mode: str) -> None:
     inputs, calls = case
     told_all, told_legal = Coalescer(inputs, mode), Coalescer(inputs, mode)
@@ -209,95 +183,6 @@ def test_a_refused_call_changes_nothing(case: tuple[int, list[Call]], mode: str)
         accepted.append(call)
         assert out == tell(told_legal, call)
     assert accepted == legal(calls)
-
-
-@given(inputs_and_calls, modes, st.sampled_from(KEYS))
-def test_a_key_is_coalesced_as_if_the_others_were_only_events(
-    case: tuple[int, list[Call]], mode: str, key: str
-) -> None:
-    inputs, history = case[0], legal(case[1])
-    merged, alone = Coalescer(inputs, mode), Coalescer(inputs, mode)
-    for call in history:
-        other = isinstance(call, Observe) and call.key != key
-        ours = [out for out in tell(merged, call) if isinstance(out, Idle) or out.key == key]
-        assert ours == tell(alone, Event(call.input) if other else call)
-
-
-@given(inputs_and_calls, modes)
-def test_one_input_alone_is_forwarded_as_it_is(case: tuple[int, list[Call]], mode: str) -> None:
-    merged = Coalescer(1, mode)
-    asleep = False
-    for call in legal([type(call)(**{**vars(call), "input": 0}) for call in case[1]]):
-        out = tell(merged, call)
-        match call:
-            case Observe(_, value, key):
-                assert out == [Watermark(key, value)]
-            case GoIdle():
-                assert out == ([] if asleep else [Idle()])
-            case Event() | Done():
-                assert out == []
-            case _:
-                assert_never(call)
-        asleep = isinstance(call, GoIdle)
-
-
-rising = st.lists(st.integers(-50, 50), unique=True, min_size=1, max_size=6).map(sorted)
-
-
-@given(st.lists(rising, min_size=1, max_size=5), st.data())
-def test_the_order_of_inputs_does_not_change_the_final_watermark(spoken: list[list[int]], data: st.DataObject) -> None:
-    turns = [input for input, values in enumerate(spoken) for _ in values]
-    ends = []
-    for _ in range(2):
-        left = [list(values) for values in spoken]
-        merged = Coalescer(len(spoken))
-        for input in data.draw(st.permutations(turns)):
-            merged.observe(input, left[input].pop(0))
-        ends.append(merged.value())
-    assert ends == [min(values[-1] for values in spoken)] * 2
-
-
-@given(st.lists(rising, min_size=1, max_size=5), st.data())
-def test_with_jump_the_order_in_which_inputs_fall_asleep_does_not_matter(
-    spoken: list[list[int]], data: st.DataObject
-) -> None:
-    merged = Coalescer(len(spoken), "jump")
-    for input, values in enumerate(spoken):
-        for value in values:
-            merged.observe(input, value)
-    *early, last = data.draw(st.permutations(range(len(spoken))))
-    assert all(Idle() not in merged.idle(input) for input in early)
-    assert merged.idle(last)[-1] == Idle()
-    assert merged.value() == max(values[-1] for values in spoken)
-
-
-def test_with_hold_the_order_in_which_inputs_fall_asleep_does_matter() -> None:
-    ends = []
-    for order in [(0, 1), (1, 0)]:
-        merged = Coalescer(2)
-        merged.observe(0, 1)
-        merged.observe(1, 2)
-        for input in order:
-            merged.idle(input)
-        ends.append(merged.value())
-    assert ends == [2, 1]  # what holds is what an awake input had vouched for
-
-
-@given(st.lists(rising, min_size=2, max_size=6), st.data())
-def test_a_tree_of_coalescers_gives_what_one_flat_coalescer_gives(spoken: list[list[int]], data: st.DataObject) -> None:
-    split = data.draw(st.integers(1, len(spoken) - 1))
-    flat = Coalescer(len(spoken))
-    leaves = [Coalescer(range(split)), Coalescer(range(split, len(spoken)))]
-    root = Coalescer(2)
-    left = [list(values) for values in spoken]
-    for input in data.draw(st.permutations([input for input, values in enumerate(spoken) for _ in values])):
-        value = left[input].pop(0)
-        branch = int(input >= split)
-        through: list[Emission] = []
-        for emission in leaves[branch].observe(input, value):
-            assert isinstance(emission, Watermark)
-            through += root.observe(branch, emission.value)
-        assert through == flat.observe(input, value)
 
 
 @given(inputs_and_calls, modes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from controller.cli import main
-from controller.cli.log_checks.event_sources import EventFields, LogSource, log_at
+from controller.cli.log_checks.event_sources import EventFields
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 
@@ -64,15 +63,6 @@ def test_a_table_says_what_each_delay_loses_and_how_long_results_wait(assess: As
     assert "To lose nothing in a replay that reads partition a 4 times as fast as the others" in out
 
 
-def test_json_has_every_number(assess: Assess, tmp_path: Path) -> None:
-    found = json.loads(assess(json_lines(tmp_path), *FIELDS, "--json")[1])
-    assert (found["delays_ms"], found["total"]["late"], found["total"]["events"]) == ([0, 5_000, 10_000], [2, 1, 0], 7)
-    assert [(each["whose"], each["late"]) for each in found["partitions"]] == [("b", [2, 1, 0]), ("a", [0, 0, 0])]
-    assert [each["windows"] for each in found["waits"]] == [1, 1, 1]
-    assert (found["replay"]["fast"], found["replay"]["total"]["late"]) == ("a", [3, 2, 2])
-    assert (found["without_time"], found["stopped"]) == (0, False)
-
-
 def test_gzip_csv_and_parquet_say_the_same(assess: Assess, tmp_path: Path) -> None:
     flat = [{"till": row["till"], "time": row["event"]["time"], "arrived": row["arrived"]} for row in rows()]
     csv = tmp_path / "orders.csv"
@@ -83,12 +73,6 @@ def test_gzip_csv_and_parquet_say_the_same(assess: Assess, tmp_path: Path) -> No
     assert assess(json_lines(tmp_path, "orders.ndjson.gz"), *FIELDS, "--json")[1] == wanted
     assert assess(csv, *FIELDS, "--field", "time", "--json")[1] == wanted
     assert assess(parquet, *FIELDS, "--json")[1] == wanted
-
-
-def test_files_are_read_one_after_the_other(assess: Assess, tmp_path: Path) -> None:
-    files = [json_lines(tmp_path, f"hour-{number}.jsonl") for number in range(2)]
-    assert json.loads(assess(*files, *FIELDS, "--json")[1])["total"]["late"] == [2 + 6, 1 + 4, 4]
-    assert json.loads(assess(*files, *FIELDS, "--limit", "7", "--json")[1])["total"]["events"] == 7
 
 
 def test_times_may_be_dates_or_of_another_unit(assess: Assess, tmp_path: Path) -> None:
@@ -106,14 +90,6 @@ def test_a_whole_time_of_a_smaller_unit_stays_whole(unit: str, by: int) -> None:
     assert fields.time_in({"at": -1}, "at") == -1  # the millisecond before 1970
 
 
-def test_a_number_without_bounds_is_no_time_in_any_unit(assess: Assess, tmp_path: Path) -> None:
-    file = tmp_path / "times.jsonl"
-    file.write_text(f'{{"ts": 1{"0" * 400}}}\n')
-    for unit in ("s", "ms", "us", "ns"):
-        status, _, said = assess(file, "--field", "ts", "--unit", unit)
-        assert status == 1 and f"which is no time in {unit}" in said
-
-
 def test_a_value_that_is_no_object_may_be_the_time(assess: Assess, tmp_path: Path) -> None:
     lines = tmp_path / "times.jsonl"
     lines.write_text("1700000005000\n1700000001500\n")
@@ -122,15 +98,6 @@ def test_a_value_that_is_no_object_may_be_the_time(assess: Assess, tmp_path: Pat
     for source in ((lines,), ("--path", tmp_path / "times.log")):
         found = json.loads(assess(*source, "--field", ".", "--json")[1])
         assert (found["total"]["events"], found["total"]["most_behind_ms"]) == (2, 3_500)
-
-
-def test_a_log_of_many_short_segments_says_how_much_of_it_is_read(tmp_path: Path) -> None:
-    with SqliteLog.create(tmp_path / "orders.log", 4) as log:
-        log.append([Event(b"1", segment=str(number)) for number in range(4)])
-    source = LogSource(log_at(tmp_path / "orders.log", None, None, None), EventFields(None), None)
-    shares = [source.share() for _ in source.arrivals()]
-    source.close()
-    assert shares == [0.0, 0.25, 0.5, 0.75]
 
 
 def test_an_embedded_log_is_read_by_segment_with_the_keys_of_its_events(assess: Assess, tmp_path: Path) -> None:
@@ -176,30 +143,6 @@ def test_what_cannot_be_assessed_is_an_error_that_says_why(
     assert (code, out) == (1, "") and told in err
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "told"),
-    [((), 2, "files, or --path"), (("--servers", "x:1"), 2, "--topic"), (("--path", "nowhere.log"), 1, "nowhere.log")],
-)
-def test_without_anything_to_read_it_says_what_to_name(
-    assess: Assess, words: tuple[str, ...], status: int, told: str
-) -> None:
-    code, _, err = assess(*words)
-    assert code == status and told in err
-
-
-@pytest.mark.parametrize("words", [("--path", "orders.log"), ("--servers", "x:1"), ("--topic", "orders")])
-def test_files_beside_a_log_are_a_wrong_command_line(assess: Assess, tmp_path: Path, words: tuple[str, ...]) -> None:
-    code, out, err = assess(json_lines(tmp_path), *FIELDS, *words)
-    assert (code, out) == (2, "") and "one of these" in err
-
-
-def test_the_picture_has_a_bar_for_each_delay_in_each_order(assess: Assess, tmp_path: Path) -> None:
-    picture = tmp_path / "losses.svg"
-    assert assess(json_lines(tmp_path, "a&b.jsonl"), *FIELDS, "--svg", picture)[0] == 0
-    titles = [each.text for each in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}title")]
-    assert titles == ["2 of 7", "1 of 7", "0 of 7", "3 of 7", "2 of 7", "2 of 7"]
-
-
 @pytest.mark.parametrize(("unit", "word", "scale"), [("s", "seconds", 0.001), ("us", "microseconds", 1_000)])
 def test_times_in_another_unit_are_told_with_the_option(
     assess: Assess, tmp_path: Path, unit: str, word: str, scale: float
@@ -211,18 +154,3 @@ def test_times_in_another_unit_are_told_with_the_option(
     assert json.loads(assess(file, "--field", "ts", "--json")[1])["times_look_like"] == unit
     out = assess(file, "--field", "ts", "--unit", unit)[1]
     assert "look like" not in out and "2023-11-14" in out
-
-
-def test_milliseconds_that_are_read_in_another_unit_are_told(assess: Assess, tmp_path: Path) -> None:
-    for unit in ("s", "us", "ns"):
-        code, out, _ = assess(json_lines(tmp_path), "--field", "event.time", "--unit", unit)
-        assert code == 0 and "these times look like milliseconds: use --unit ms" in out.splitlines()
-    small = tmp_path / "small.csv"
-    small.write_text("at\n5\n7\n")
-    assert "look like" not in assess(small, "--field", "at", "--unit", "s")[1]
-
-
-def test_nanoseconds_are_no_time_in_milliseconds_and_the_option_is_named(assess: Assess, tmp_path: Path) -> None:
-    file = tmp_path / "orders.jsonl"
-    file.write_text(f'{{"ts": {NOON * 1_000_000}}}\n')
-    assert "which is no time in ms: it looks like nanoseconds, use --unit ns" in assess(file, "--field", "ts")[2]

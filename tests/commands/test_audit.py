@@ -242,38 +242,13 @@ def test_what_was_removed_from_the_log_or_the_marks_is_said_not_to_be_judged(
     ],
 )
 def test_what_cannot_be_audited_is_an_error_that_says_why(
-    orders: Orders,
-    strandline: Callable[..., Any],
-    tmp_path: Path,
-    words: tuple[str, ...],
-    code: int,
-    told: str,
+    orders: Orders, strandline: Callable[..., Any], tmp_path: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
     other = tmp_path / "other.json"
     other.write_text('{"version": 1, "about": {"stream": "other"}, "position": {}}')
     given = [each.format(log=orders.path, other=other) for each in words]
     done = strandline("audit", orders.stream, *given)
     assert (done.code, done.out) == (code, "") and told in done.err
-
-
-def test_a_value_that_is_no_object_may_be_the_time(served: Any, strandline: Callable[..., Any], tmp_path: Path) -> None:
-    stream = served.stream()
-    path = tmp_path / "orders.log"
-    with SqliteLog.create(path, 2) as log:
-        log.append([Event(b"%d" % (NOON + second), segment="0") for second in (0, 5)])
-    served.note(stream, "a", NOON + 3, s0=1)
-    served.note(stream, "a", NOON + 9, s0=2)
-    words = ("audit", stream, "--path", str(path), "--json")
-    found = json.loads(strandline(*words, "--field", ".").out)
-    assert (found["broken"], found["without_time"]) == (0, 0)
-    assert "if that is its time, the field is '.'" in strandline(*words, "--field", "at").err
-
-
-def test_the_log_of_another_stream_is_refused(served: Any, strandline: Callable[..., Any], tmp_path: Path) -> None:
-    stream = served.stream(segments=[{"id": "east", "low": 0.0, "high": 1.0}])
-    with SqliteLog.create(tmp_path / "other.log", 2):
-        done = strandline("audit", stream, "--path", str(tmp_path / "other.log"), "--field", "at")
-    assert (done.code, done.out) == (1, "") and "is it the log of this stream?" in done.err
 
 
 def test_events_in_another_unit_than_the_marks_are_told_with_the_option(
@@ -292,29 +267,3 @@ def test_events_in_another_unit_than_the_marks_are_told_with_the_option(
     assert "the times of these events look like seconds, and nothing was judged: use --unit s" in done.err
     done = strandline(*words, *state, "--unit", "s")  # from where the first one began
     assert done.code == 0 and ": 3 events in " in done.out
-
-
-def test_events_that_only_look_newer_in_their_unit_are_no_kept_promise(
-    orders: Orders, audit: Audit, served: Any, strandline: Callable[..., Any], tmp_path: Path
-) -> None:
-    orders.put("0", "a", 120)
-    orders.note("a", 500, s0=5)
-    code, told = audit("--unit", "s")
-    assert code == 1 and "look like milliseconds, and nothing was judged: use --unit ms" in json.loads(told)["detail"]
-    stream, path = served.stream(), tmp_path / "micro.log"
-    with SqliteLog.create(path, 2) as log:
-        log.append([Event(b"%d" % (NOON * 1_000), segment="0")])
-    served.note(stream, "a", NOON + 5, s0=1)
-    done = strandline("audit", stream, "--path", str(path), "--field", ".")
-    assert (done.code, done.out) == (1, "") and "look like microseconds" in done.err
-
-
-def test_small_times_in_the_unit_of_the_events_are_judged(
-    served: Any, strandline: Callable[..., Any], tmp_path: Path
-) -> None:
-    stream, path = served.stream(), tmp_path / "small.log"
-    with SqliteLog.create(path, 2) as log:
-        log.append([Event(b"%d" % (2_000_000_000), segment="0")])  # two thousand seconds
-    served.note(stream, "a", 1_500_000, s0=0)
-    done = strandline("audit", stream, "--path", str(path), "--field", ".", "--unit", "us")
-    assert done.code == 0 and "1 events" in done.out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -76,16 +75,6 @@ def test_what_is_wrong_is_said_row_by_row_with_what_to_do(store: str, capsys: py
         second == "reader group 'g', table reader_group, row with name 'g': it cannot be read: Input data was truncated"
     )
     assert remedy.startswith("Rows cannot be read: restore a backup") and ": 2 faults (2 streams, " in summary
-
-
-def test_as_json_it_has_the_same(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    change(store, "UPDATE mark SET cut = '{' WHERE stream = 't' AND seq = 1")
-    assert main(["check", "--database", store, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    (fault,) = told["faults"]
-    assert (told["faults_found"], told["streams"], told["reader_groups"]) == (1, 2, 1)
-    assert (fault["kind"], fault["stream"], fault["table"]) == ("row", "t", "mark")
-    assert fault["detail"].endswith(fault["reason"]) and len(told["remedies"]) == 1
 
 
 def test_so_many_faults_are_shown_and_all_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

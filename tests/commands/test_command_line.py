@@ -17,7 +17,6 @@ import pytest
 
 from controller import wording
 from controller.cli import COMMANDS, load, main
-from controller.cli.client import suggestion
 from strandline.core.aggregate import Holder
 from tools.reference.commands import contexts_of_commands
 
@@ -101,12 +100,6 @@ def test_the_page_names_only_options_that_the_command_has(command: str) -> None:
     assert set(re.findall(r"--[a-z-]+", sections()[command])) - COMMON <= options_of(load(command))
 
 
-def test_the_page_names_what_the_commands_share() -> None:
-    beginning = PAGE.read_text().partition("\n## ")[0]
-    for option in COMMON:
-        assert f"`{option}" in beginning
-
-
 def test_every_command_that_the_page_shows_is_one_that_the_parser_takes() -> None:
     shown = re.findall(r"^strandline (.*)$", PAGE.read_text(), re.MULTILINE)
     assert len(shown) >= len(ASKING)
@@ -162,11 +155,6 @@ def test_bash_completes_commands_options_and_choices(
     environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-c", asked], env=environment, capture_output=True, text=True, check=True)
     assert (done.stdout.split(), done.stderr) == (completed, "")
-
-
-@pytest.mark.parametrize(("shell", "begins"), [("zsh", "#compdef strandline"), ("fish", "function _strandline")])
-def test_other_shells_get_a_script_of_their_own(strandline: Callable[..., Any], shell: str, begins: str) -> None:
-    assert strandline("completion", shell).out.startswith(begins)
 
 
 def test_the_version_is_that_of_the_installed_package(outside: Callable[..., Any]) -> None:
@@ -279,13 +267,6 @@ def test_a_span_is_told_in_the_units_that_matter(milliseconds: int, told: str) -
 def test_a_time_is_a_date_where_it_looks_like_one(time: int | None, told: str) -> None:
     assert wording.Times().show(time) == told
     assert wording.Times(plain=True).show(time) == ("–" if time is None else str(time))
-
-
-def test_suggestions_are_close_names_or_else_the_first_few() -> None:
-    assert suggestion("ordrs", ["orders", "payments"], "stream") == "did you mean orders?"
-    assert suggestion("ORDERS", ["orders"], "stream") == "did you mean orders?"
-    assert suggestion("x", [f"s{n}" for n in range(7)], "stream") == "the streams are s0, s1, s2, s3, s4, and 2 more"
-    assert suggestion("x", [], "writer") == "there is no writer yet"
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ import pytest
 def test_a_stream_has_the_segments_and_the_settings_it_was_created_with(
     served: Any, strandline: Callable[..., Any]
 ) -> None:
-    settings = "min_writers=2, writer_timeout_ms=null,late_writers=skip"
+    settings = "min_writers=2, writer_timeout_ms=null,late_writers=skip,idle_lag_ms=1m"
     done = strandline("create", "created", "--segments", "3", "--settings", settings)
     assert (done.code, done.out, done.err) == (0, "created created\n", "")
     stream = served.call("GET", "/v1/streams/created")
     assert len(stream["segments"]) == 3
     assert (stream["min_writers"], stream["writer_timeout_ms"], stream["late_writers"]) == (2, None, "skip")
+    assert stream["idle_lag_ms"] == 60_000
 
 
 def test_said_again_it_changes_nothing_but_another_setting_is_an_error(
@@ -29,6 +30,7 @@ def test_said_again_it_changes_nothing_but_another_setting_is_an_error(
     other = strandline("create", "twice", "--settings", "min_writers=3")
     assert (other.code, other.out) == (1, "")
     assert "twice was there already, and its min_writers is 2" in other.err
+    assert "`strandline configure twice --settings min_writers=3` changes it" in other.err
     assert strandline("create", "twice", "--segments", "2").code == 1
     assert served.call("GET", "/v1/streams/twice")["min_writers"] == 2
 

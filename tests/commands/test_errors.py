@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from controller.cli import main
+from strandline.errors import UnknownPath
 
 
 @pytest.fixture
@@ -112,11 +114,6 @@ def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[...
         assert f"is it a controller that listens at {denier}?" in done.err and "sesame" not in done.err
 
 
-def test_a_token_that_cannot_be_sent_is_refused_without_being_told(strandline: Callable[..., Any]) -> None:
-    done = strandline("streams", "--token", "se same")
-    assert done.code == 1 and "token" in done.err and "same" not in done.err
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -161,16 +158,46 @@ def test_nonsense_is_a_mistake_in_the_command_line(
     assert told in printed.err and "secret" not in printed.err
 
 
-def test_a_variable_with_nonsense_is_told_like_an_option(outside: Callable[..., Any]) -> None:
-    done = outside("streams", STRANDLINE_CONTROLLER="nowhere")
-    assert done.code == 2 and "--controller" in done.err and "nowhere" in done.err
+# -- with --json: one object in one line, whatever went wrong ----------------------------------------------------
 
 
-def test_a_window_without_a_position_says_how_to_give_one(outside: Callable[..., Any]) -> None:
-    done = outside("window", "s")
-    assert done.code == 2 and "--position" in done.err
+def error_of(done: Any) -> dict[str, Any]:
+    (line,) = done.err.splitlines()
+    told: dict[str, Any] = json.loads(line)
+    assert (done.out, told["exit_status"]) == ("", done.code)
+    return told
 
 
-def test_a_seq_that_no_mark_has_yet_is_refused(served: Any, strandline: Callable[..., Any]) -> None:
-    done = strandline("marks", served.stream(), "--after", "7")
-    assert done.code == 1 and "7" in done.err
+def test_an_error_of_the_controller_has_its_code_its_fields_and_what_to_do(
+    served: Any, strandline: Callable[..., Any]
+) -> None:
+    stream = served.stream()
+    told = error_of(strandline("marks", stream.upper(), "--json"))
+    assert (told["code"], told["stream"], told["command"]) == ("unknown_stream", stream.upper(), "marks")
+    assert "did you mean" in told["detail"] and told["exit_status"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("streams", "--controller", "http://127.0.0.1:9"), "controller_away", "was not reached"),
+        (("token", "list"), "command_failed", "there is no store"),
+        (("marks", "orders", "--limt", "5"), "wrong_command_line", "--limt"),
+        (("mraks",), "wrong_command_line", "mraks"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_every_kind_of_error_is_an_object_with_a_code(
+    outside: Callable[..., Any], words: tuple[str, ...], code: str, told: str
+) -> None:
+    error = error_of(outside(*words, "--json"))
+    assert error["code"] == code and told in error["detail"]
+
+
+def test_the_variable_of_json_counts_for_errors_too(outside: Callable[..., Any]) -> None:
+    assert error_of(outside("marks", "nothing-of-that-name", STRANDLINE_JSON="yes"))["code"] == "unknown_stream"
+    assert outside("marks", "nothing-of-that-name").err.startswith("strandline marks: there is no stream")
+
+
+def test_an_address_with_the_apis_path_is_told_to_leave_it_out() -> None:
+    assert "leave /v1 out of the controller's address" in str(UnknownPath(path="/v1/v1/streams/orders"))

@@ -95,11 +95,6 @@ def test_the_journal_of_all_streams_is_searched(served: Any, eventful: str, stra
     assert [(each["stream"], each["kind"]) for each in entries] == [(eventful, "excluded")]
 
 
-def test_either_a_stream_or_a_group_is_named(outside: Callable[..., Any]) -> None:
-    for words in ([], ["s", "--group", "g"], ["s", "--topic", "weather"], ["s", "--all"], ["s", "--search", "x"]):
-        assert outside("journal", *words).code == 2
-
-
 def test_following_prints_each_entry_as_it_comes(
     served: Any, eventful: str, start: Callable[..., subprocess.Popen[str]]
 ) -> None:

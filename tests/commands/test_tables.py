@@ -29,10 +29,7 @@ def test_a_table_with_room_for_all_is_the_same_as_one_without_an_edge(rows: list
 
 
 def test_the_widest_cells_are_cut_first_and_say_so() -> None:
-    assert table(("name", "time"), [("a" * 30, "12:00:00")], 20) == [
-        "NAME        TIME",
-        "aaaaaaaaa…  12:00:00",
-    ]
+    assert table(("name", "time"), [("a" * 30, "12:00:00")], 20) == ["NAME        TIME", "aaaaaaaaa…  12:00:00"]
 
 
 @pytest.mark.parametrize("columns", [60, 80])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from strandline.logs import Event, StoredEvent
@@ -199,23 +197,6 @@ def test_it_goes_on_where_connections_are_cut_and_reports_come_twice(
     assert untrue(served.call("GET", f"/v1/streams/{stream}/marks?limit=1000")["marks"], events) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "told"),
-    [
-        ((), 2, "Give --servers for a topic in Kafka, or --path"),
-        (("--servers", "127.0.0.1:1", "--path", "log"), 2, "Give --servers for a topic in Kafka, or --path"),
-        (("--servers", "127.0.0.1:1", "--settings", "nowhere"), 1, "the settings cannot be read"),
-        (("--path", "nowhere"), 1, "there is no log at"),
-    ],
-)
-def test_what_is_missing_is_told(
-    outside: Callable[..., Any], stream: str, words: tuple[str, ...], status: int, told: str
-) -> None:
-    done = outside("tail", stream, *words)
-    assert done.code == status
-    assert told in done.err
-
-
 def test_a_line_that_is_no_setting_is_told_without_what_it_says(
     outside: Callable[..., Any], stream: str, tmp_path: Path
 ) -> None:
@@ -245,36 +226,3 @@ def test_a_setting_that_kafkas_client_does_not_take_is_named(
         done = outside(*words, "--servers", "127.0.0.1:1", "--settings", str(settings))
         assert done.code != 0 and told in done.err
         assert "hunter2" not in done.err
-
-
-def test_an_event_time_stream_takes_no_tail(strandline: Callable[..., Any], served: Any, tmp_path: Path) -> None:
-    stream = served.stream()
-    SqliteLog.create(tmp_path / "log", 2).close()
-    done = strandline("tail", stream, "--path", str(tmp_path / "log"), "--once", "--interval-ms", "10")
-    assert done.code == 1
-    assert "tail reports" in done.err
-
-
-def test_it_goes_on_when_a_controller_that_was_away_is_back(
-    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    SqliteLog.create(tmp_path / "log", 1).close()
-    serve = ("serve", "--database", str(tmp_path / "store.db"), "--port")
-    first = start(*serve, "0")
-    assert first.stdout is not None
-    found = re.search(r"http://127\.0\.0\.1:(\d+)", first.stdout.readline())
-    assert found is not None
-    body = {"segments": 1, "time_domain": "ingestion"}
-    httpx.put(f"{found[0]}/v1/streams/orders", json=body).raise_for_status()
-    words = ("--path", str(tmp_path / "log"), "--interval-ms", "10", "--json")
-    tail = start("tail", "orders", *words, controller=found[0])
-    assert tail.stdout is not None
-    assert tail.stderr is not None
-    before = json.loads(tail.stdout.readline())
-    first.kill()
-    assert re.search(
-        "was not reached|no answer came back", tail.stderr.readline()
-    )  # or it was killed while it answered
-    start(*serve, found[1])
-    assert "it reports again" in tail.stderr.readline()
-    assert json.loads(tail.stdout.readline())["time"] >= before["time"]

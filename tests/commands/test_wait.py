@@ -68,11 +68,6 @@ def test_a_stream_without_a_lost_writer_is_enough_only_if_allowed(served: Any, s
     assert (done.code, done.out.endswith(", without lost\n")) == (0, True)
 
 
-def test_a_stream_that_does_not_exist_ends_with_1(served: Any, strandline: Callable[..., Any]) -> None:
-    done = strandline("wait", f"{served.stream()}-nowhere", "--until", "1")
-    assert done.code == 1 and "there is no stream" in done.err
-
-
 @pytest.mark.parametrize(
     ("text", "milliseconds"), [("0", 0), ("90", 90_000), ("1.5s", 1_500), ("15 min", 900_000), ("2h", 7_200_000)]
 )
@@ -107,15 +102,6 @@ def test_a_date_between_two_milliseconds_is_waited_for_to_its_end(served: Any, s
     served.note(stream, "w1", NOON + 1, s0=5)
     assert strandline("wait", stream, "--until", date).code == 0
     assert strandline("position", stream, date).out == strandline("position", stream, str(NOON)).out
-
-
-def test_a_stream_whose_times_have_another_meaning_is_waited_for(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = served.stream()
-    served.note(stream, "w1", NOON // 1_000, s0=5)
-    assert strandline("wait", stream, "--until", str(NOON // 1_000)).code == 0
-    empty = served.stream()
-    done = strandline("wait", empty, "--until", str(NOON // 1_000), "--timeout", "0.1s")
-    assert done.code == 3 and "looks like seconds, and times are in milliseconds" in done.err
 
 
 def test_a_stream_in_seconds_says_so_in_its_state_and_its_index(served: Any, strandline: Callable[..., Any]) -> None:

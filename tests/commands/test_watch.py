@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.stream_table import HEADER, STREAMS_SHOWN, StreamLine, StreamsSeen, lines_of, rows
+from controller.cli.stream_table import HEADER, STREAMS_SHOWN, StreamsSeen, lines_of
 from controller.wording import Times
 from strandline.wire.shapes import convert
 from strandline.wire.status import State, StatusPage
@@ -118,16 +117,6 @@ def test_it_makes_two_calls_at_most_whatever_the_number_of_streams(
         assert ("and 10 more: " in printed) == (shown != names)
 
 
-def test_very_many_streams_with_long_names_are_watched_by_name(served: Any, strandline: Callable[..., Any]) -> None:
-    names = [f"{'n' * 200}-{number}" for number in range(50)]
-    for name in names:
-        served.call("PUT", f"/v1/streams/{name}", {"segments": 1})
-    printed = strandline("watch", *names, "--once").out.split()
-    for name in names:
-        served.call("DELETE", f"/v1/streams/{name}")
-    assert [each for each in printed if each.startswith("nnn")] == names
-
-
 def test_a_stream_stands_out_only_where_time_stands_still(served: Any) -> None:
     told = served.call("GET", f"/v1/status?stream={stalled(served)}")
     (name,) = (each["stream"] for each in told["streams"])
@@ -144,19 +133,6 @@ def test_what_has_no_status_says_why() -> None:
     said = {name: lines_of(name, seen, Times())[0].cells[-1] for name in ("busy", "torn", "new", "gone")}
     assert said["busy"] == "is being read from the store" and "strandline check" in said["torn"]
     assert (said["new"], said["gone"]) == ("not known: of_tomorrow", "the stream is gone")
-
-
-def test_watch_without_a_terminal_prints_plain_lines_until_the_timeout(
-    served: Any, start: Callable[..., subprocess.Popen[str]]
-) -> None:
-    stream = stalled(served)
-    process = start("watch", stream)
-    lines_until(process, "w1 holds, ")
-    timed_out(served, stream)
-    found = lines_until(process, "the last mark is without w1")
-    assert any(said in found[-1] for said in ("w2 holds", "nobody", "has timed out"))
-    process.terminate()
-    assert "\x1b" not in "".join([*found, *(process.stdout or ())])
 
 
 @pytest.mark.parametrize("json_too", [(), ("--json",)], ids=["lines", "json"])
@@ -189,42 +165,6 @@ def test_on_a_terminal_the_table_is_painted_in_place(
     assert (process.returncode, err) == (130, "")
 
 
-def test_more_lines_than_the_terminal_has_are_counted(
-    served: Any, start: Callable[..., subprocess.Popen[str]], screen: Screen
-) -> None:
-    names = [served.stream() for _ in range(29)]
-    process = start("watch", *names, stdin=screen.side, stdout=screen.side)
-    written = screen.read_until("lines more")
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert "and 4 lines more" in written
-
-
-def test_as_json_each_frame_is_a_line(served: Any, start: Callable[..., subprocess.Popen[str]]) -> None:
-    stream = stalled(served)
-    process = start("watch", stream, "--json")
-    assert process.stdout is not None
-    first = last = json.loads(process.stdout.readline())
-    left_ms = first["streams"][0]["held_by"][""]["released_in_ms"]
-    while last["streams"][0]["held_by"][""]["released_in_ms"] == left_ms:  # two frames may show the same status
-        last = json.loads(process.stdout.readline())
-    assert first.keys() == last.keys() == {"time", "streams", "resting"}
-    held = [frame["streams"][0]["held_by"][""] for frame in (first, last)]
-    assert [each["writer"] for each in held] == ["w1", "w1"]
-    assert held[0]["released_in_ms"] > held[1]["released_in_ms"]
-    assert first["time"] < last["time"]
-
-
-def test_a_stream_that_is_deleted_meanwhile_is_told_as_gone(
-    served: Any, start: Callable[..., subprocess.Popen[str]]
-) -> None:
-    stream = stalled(served)
-    process = start("watch", stream)
-    lines_until(process, stream)
-    served.call("DELETE", f"/v1/streams/{stream}")
-    assert lines_until(process, "the stream is gone")[-1].startswith(stream)
-
-
 def test_it_goes_on_while_the_controller_is_away(
     serve: Callable[[], Any], start: Callable[..., subprocess.Popen[str]]
 ) -> None:
@@ -239,12 +179,6 @@ def test_it_goes_on_while_the_controller_is_away(
     assert process.poll() is None
 
 
-def test_lag_is_that_of_the_controllers_clock(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = served.stream()
-    served.note(stream, "w1", served.clock() - 600_000, s0=1)
-    assert re.search(r"Z +10 min \d+ s +1 active", strandline("watch", stream, "--once").out)
-
-
 # -- exclude and include ---------------------------------------------------------------------------------------
 
 
@@ -256,13 +190,6 @@ def test_who_holds_time_back_is_excluded_and_included_again(served: Any, strandl
     assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == "excluded"
     assert strandline("include", stream, "w1").out == f"w1 counts in {stream} again\n"
     assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == "behind"
-
-
-def test_excluding_as_json_prints_the_marks_that_it_brought_about(served: Any, strandline: Callable[..., Any]) -> None:
-    stream = stalled(served)
-    printed = json.loads(strandline("exclude", stream, "w1", "--json").out)
-    assert printed["marks"] == served.call("GET", f"/v1/streams/{stream}/marks")["marks"][1:]
-    assert printed["marks"][0]["excluded"] == ["w1"]
 
 
 @pytest.mark.parametrize(
@@ -280,12 +207,6 @@ def test_at_a_terminal_it_asks_first(
     assert served.call("GET", f"/v1/streams/{stream}/writers")["writers"][0]["state"] == state
 
 
-def test_told_yes_it_does_not_ask(served: Any, start: Callable[..., subprocess.Popen[str]], screen: Screen) -> None:
-    process = start("exclude", stalled(served), "w1", "--yes", stdin=screen.side)
-    out, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (0, "") and out.startswith("w1 is excluded")
-
-
 def test_streams_in_trouble_come_first_and_alone_if_that_is_asked(
     serve: Callable[[], Any], strandline: Callable[..., Any]
 ) -> None:
@@ -301,14 +222,3 @@ def test_streams_in_trouble_come_first_and_alone_if_that_is_asked(
     alone = strandline("overview", "--trouble", "--controller", own.url)
     shown = {line.split()[0] for line in alone.out.splitlines()}
     assert alone.code == 0 and shown.isdisjoint(fine)
-
-
-def test_a_narrow_terminal_cuts_what_holds_a_stream_back_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = ("orders" * 20, "", "stalled for 27 min", "2026-11-23 15:21:57.000Z", "27 min 3 s", "3 active")
-    held = "till-2 holds, 97 s silent, times out in 3 min"
-    lines = [StreamLine((*cells, held))]
-    monkeypatch.setattr("controller.cli.stream_table.screen_columns", lambda: 100)
-    header, line = rows(lines)
-    assert line.endswith(held) and len(line) <= 100 and "TIME" not in header
-    monkeypatch.setattr("controller.cli.stream_table.screen_columns", lambda: None)
-    assert rows(lines)[1].startswith("orders" * 20)

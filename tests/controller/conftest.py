@@ -20,8 +20,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Path | str:
-    """The test's store. Modules whose tests run on each kind of store have a fixture of this name that says so."""
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """The test's store, one of each kind where the test or its module uses `store_url` or `both_stores`."""
+    for each_kind in ("store_url", "both_stores"):
+        if each_kind in request.fixturenames:
+            url: str = request.getfixturevalue(each_kind)
+            return url
     return tmp_path / "store.db"
 
 

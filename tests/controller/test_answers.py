@@ -36,3 +36,24 @@ def test_an_answer_of_another_shape_does_not_pass(answer: Any, why: str) -> None
     (health,) = [each for each in ROUTES if each.path == "/healthz"]
     with pytest.raises(AssertionError):
         check_shape(health, answer)
+
+
+def references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        found = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return found.union(*map(references, value.values()))
+    return set().union(*map(references, value)) if isinstance(value, list) else set()
+
+
+def test_the_document_has_all_that_it_refers_to_and_each_body(controller: Any) -> None:
+    document = controller.call("GET", "/openapi.json")
+    assert references(document) <= {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    changing = [
+        (f"{method} {path}", operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if method in ("put", "post", "patch")
+    ]
+    writer = "post /v1/streams/{stream}/writers/{writer}"
+    without = {call for call, operation in changing if "requestBody" not in operation}
+    assert without == {f"{writer}/idle", f"{writer}/exclude"}

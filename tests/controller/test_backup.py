@@ -332,15 +332,6 @@ def store(tmp_path: Path) -> str:
     return path
 
 
-def test_neither_a_backup_nor_a_restore_prints_a_password(
-    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kept, again = str(tmp_path / "kept"), str(tmp_path / "again")
-    assert main(["backup", kept, "--database", f"sqlite:///{store}?password=sesame"]) == 0
-    assert main(["restore", kept, "--database", f"sqlite:///{again}?password=sesame"]) == 0
-    assert "sesame" not in "".join(capsys.readouterr())
-
-
 @pytest.mark.parametrize("left", ["-wal", "-journal"])
 @pytest.mark.parametrize("made", ["a restored store", "a backup", "an empty store", "an empty store by a link"])
 def test_what_sqlite_left_beside_an_earlier_file_is_neither_put_over_the_new_one_nor_removed(

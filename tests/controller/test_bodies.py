@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from controller.http.request_bodies import BodiesRead, read_body
-from strandline.errors import BadJson, Overloaded, TooLarge, WrongMediaType
+from strandline.errors import BadJson, Overloaded, TooLarge
 
 APP = Starlette()
 APP.state.bodies = BodiesRead(MEMORY_BYTES := 20)
@@ -62,41 +62,6 @@ def test_a_body_comes_whole_within_its_limit_or_is_refused(
     else:
         with pytest.raises(expected):
             asyncio.run(read())
-
-
-@pytest.mark.parametrize(
-    ("media_type", "sent_with", "taken"),
-    [
-        (JSON, [], True),
-        (JSON, [ORIGIN, SITE], True),
-        (b"Application/JSON ; charset=utf-8", [ORIGIN], True),
-        (None, [], True),
-        (None, [ORIGIN], False),
-        (FORM, [], True),
-        (FORM, [ORIGIN], False),
-        (FORM, [SITE], False),
-        (TEXT, [], False),
-        (TEXT, [ORIGIN], False),
-        (b"multipart/form-data; boundary=x", [], False),
-        (b"", [], False),
-    ],
-)
-def test_a_body_must_be_called_json_unless_sent_like_curl(
-    media_type: bytes | None, sent_with: list[tuple[bytes, bytes]], taken: bool
-) -> None:
-    headers = [*sent_with, *([] if media_type is None else [(b"content-type", media_type)])]
-
-    def read(body: bytes) -> bytes:
-        return asyncio.run(
-            read_body(Request({**SCOPE, "headers": headers}, receiving(part(body, more=False))), as_json=True)
-        )
-
-    assert read(b"") == b""  # there is nothing to be called anything
-    if taken:
-        assert read(b"{}") == b"{}"
-    else:
-        with pytest.raises(WrongMediaType, match="Content-Type: application/json"):
-            read(b"{}")
 
 
 def test_the_bodies_of_all_callers_together_are_bounded_and_leave_no_trace() -> None:

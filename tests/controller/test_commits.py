@@ -15,7 +15,7 @@ from controller.storage.rows import StreamOrigin
 from controller.storage.save import Commit
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import CommitUnknown
-from controller.streams.loaded_stream import RECENT_MARKS, LoadedStream
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
@@ -30,7 +30,6 @@ class HeldStore:
     def __init__(self) -> None:
         self.loaded: dict[str, LoadedStream] = {}
         self.writings: list[Commit] = []
-        self.is_away = False
         self.durable: bool | None = None  # what became of a commit whose outcome was unknown
         self._ends: list[asyncio.Future[None]] = []
 
@@ -40,8 +39,6 @@ class HeldStore:
     async def lock(
         self, subjects: Collection[Subject], known: Mapping[Subject, Known], creating: Collection[Subject] = ()
     ) -> Found:
-        if self.is_away:
-            raise OSError("away")
         return Found({subject: each.head for subject, each in known.items()})
 
     async def commit(self, commit: Commit) -> None:
@@ -124,97 +121,6 @@ def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
     run(scene)
 
 
-def test_no_mark_is_shown_before_its_commit_has_ended() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live = store.stream("s")
-        listener = live.next_mark("")
-        done = call(committer, live, 1)
-        await store.begun(1)
-        assert live.chains == {} and not listener.done()
-        await store.end()
-        await done
-        assert listener.done() and live.chains[""].last_seq == 1
-
-    run(scene)
-
-
-def test_a_waiter_is_woken_at_once_when_no_mark_will_come() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live = store.stream("s")
-        listener = live.next_mark("")
-        await committer.turn(live.subject)
-        live.stream.register("w", None, 0)
-        done = committer.join(live)
-        await store.end()
-        await done
-        assert not listener.done()
-        await committer.turn(live.subject)
-        live.stream.seal({}, 0)
-        done = committer.join(live)
-        assert not live.sealed
-        await store.end()
-        await done
-        assert listener.done() and live.sealed and live.chains == {}
-
-    run(scene)
-
-
-def test_a_call_has_its_turn_when_no_commit_is_under_way() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live = store.stream("s")
-        calls = [call(committer, live, 1)]
-        await store.begun(1)
-        calls += [call(committer, live, time) for time in (2, 3)]
-        impatient = call(committer, live, 4)
-        await asyncio.sleep(0)
-        impatient.cancel()
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert live.stream.last_marks[""].time == 1 and not committer.is_turn(live.subject)
-        await store.end()
-        await store.end()
-        await asyncio.gather(*calls)
-        assert impatient.cancelled() and committer.waiting == 0
-        assert [len(commit.added.get(schema.mark, [])) for commit in store.writings] == [1, 2]
-
-    run(scene)
-
-
-def test_a_failed_commit_discards_what_it_had_and_fails_no_call_that_waits() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        failed, other = store.stream("s"), store.stream("t")
-        first = call(committer, failed, 1)
-        await store.begun(1)
-        waiting = call(committer, other, 2)
-        note(other, 1)
-        committer.keep(other)
-
-        await store.end(OSError("no room"))
-        with pytest.raises(StoreUnavailable, match="OSError"):
-            await first
-        assert failed.chains == {} and failed.discarded and not other.discarded
-        await store.end()
-        await waiting
-        assert [mark.time for mark in other.chains[""]] == [1, 2]
-
-    run(scene)
-
-
-def test_where_nothing_can_be_locked_nothing_is_discarded() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live = store.stream("s")
-        store.is_away = True
-        with pytest.raises(StoreUnavailable, match="OSError"):
-            await call(committer, live, 1)
-        store.is_away = False
-        done = call(committer, live, 2)
-        await store.end()
-        await done
-        assert [mark.time for mark in live.chains[""]] == [2]
-
-    run(scene)
-
-
 @pytest.mark.parametrize(
     ("durable", "answered"), [(True, None), (False, StoreUnavailable), (None, StoreUndecided)], ids=str
 )
@@ -232,44 +138,6 @@ def test_calls_of_a_commit_whose_outcome_is_unknown_are_answered_by_what_became_
             with pytest.raises(answered):
                 await done
         assert live.discarded  # it is loaded again in any case
-
-    run(scene)
-
-
-def test_of_very_many_marks_the_newest_stay_in_memory() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        live, count = store.stream("s"), 2 * RECENT_MARKS + 1
-        done = call(committer, live, *range(1, count + 1))
-        await store.end()
-        await done
-        assert (len(live.chains[""]), live.chains[""].last_seq) == (RECENT_MARKS, count)
-
-    run(scene)
-
-
-def test_a_durable_change_that_cannot_be_shown_is_loaded_again() -> None:
-    class Unshowable:
-        discarded = False
-        subject = Subject(Kind.STREAM, "gone")
-
-        def write(self, commit: Commit) -> Callable[[], None]:
-            return self._show
-
-        def _show(self) -> None:
-            raise RuntimeError("a fault of ours")
-
-        def discard(self) -> None:
-            self.discarded = True
-
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        kept, other = Unshowable(), store.stream("s")
-        await committer.turn(kept.subject, other.subject)
-        first = committer.join(kept)
-        note(other, 1)
-        assert committer.join(other) is first
-        await store.end()
-        await first
-        assert kept.discarded and [mark.time for mark in other.chains[""]] == [1]
 
     run(scene)
 
@@ -322,12 +190,5 @@ def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
         committer.admit()
         await store.end()
         await third
-
-    run(scene, waiting_calls=2)
-
-
-def test_more_than_the_bound_in_one_request_is_taken_when_nobody_waits() -> None:
-    async def scene(store: HeldStore, committer: Committer) -> None:
-        committer.admit(100)
 
     run(scene, waiting_calls=2)

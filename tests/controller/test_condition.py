@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from controller.records.cadence import CADENCE_PAUSES, NEW_STILL_MS, STILL_LEAST_MS, STILL_PAUSES, Cadence
+from controller.records.cadence import NEW_STILL_MS, STILL_LEAST_MS, Cadence
 from controller.status.stream_status import status_of
 from controller.storage.load import LOADED_MARKS
 from strandline.wire.status import KeyStatus, State, StreamStatus
-from tests.served import NOON, InProcess, ManualClock, OwnProcess
+from tests.served import NOON, InProcess, ManualClock
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/ask-for-status.md"
 SECOND = 1_000
@@ -167,17 +166,6 @@ def test_a_writer_that_goes_on_far_behind_the_others_makes_it_stuck(served: InPr
     assert stuck.held_since == stuck.since
 
 
-def test_a_writer_that_notes_the_same_time_for_long_makes_it_stuck(served: InProcess) -> None:
-    create(served)
-    for second in range(10):
-        served.note("w", second, {"0": second + 1})
-        served.pass_time(SECOND)
-    for offset in range(11, 30):
-        served.note("w", 9, {"0": offset})
-        served.pass_time(SECOND)
-    assert key(served).state is State.STUCK
-
-
 def test_too_few_writers_hold_a_stream_and_are_counted(served: InProcess) -> None:
     create(served, min_writers=3)
     served.note("a", 1, {})
@@ -217,8 +205,7 @@ def test_a_writer_that_wakes_after_a_long_rest_is_no_trouble(served: InProcess) 
 
 
 @pytest.mark.parametrize(
-    ("last", "state"),
-    [("dies", State.STALLED), ("closes", State.INCOMPLETE), ("is excluded", State.NO_WRITERS)],
+    ("last", "state"), [("dies", State.STALLED), ("closes", State.INCOMPLETE), ("is excluded", State.NO_WRITERS)]
 )
 def test_the_way_in_which_the_last_writer_left_decides(served: InProcess, last: str, state: State) -> None:
     create(served)
@@ -256,32 +243,6 @@ def test_a_stream_where_time_waits_for_nobody_is_fine_while_somebody_notes(serve
     assert key(served).state is State.STALLED
 
 
-def test_a_stream_that_is_marked_on_request_is_fine_while_its_writers_note(served: InProcess) -> None:
-    create(served, mark_interval_ms=None)
-    for second in range(60):
-        served.note("w", second, {"0": second + 1})
-        served.pass_time(SECOND)
-        assert key(served).state is State.FINE
-    served.pass_time(60_000)
-    assert key(served).state is State.STALLED
-
-
-def test_the_state_and_its_age_survive_a_restart(tmp_path: Path) -> None:
-    clock, states = ManualClock(), []
-    with InProcess(tmp_path / "store.db", clock) as served:
-        create(served, writer_timeout_ms=None)
-        for second in range(10):
-            served.note("w", second, {"0": second + 1})
-            served.pass_time(15 * SECOND)
-        served.pass_time(600 * SECOND)
-        states.append(key(served))
-    with InProcess(tmp_path / "store.db", clock) as served:
-        served.call("GET", "/v1/streams/s")
-        states.append(key(served))
-    before, after = ((each.state, each.state_since, each.usual_ms, each.too_long_ms) for each in states)
-    assert before == after and before[0] is State.STALLED
-
-
 def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> None:
     #   slow   10 ─────────────────────────────────────────────
     #   fast      11 (held from here) ── again, restart ── again, restart
@@ -309,63 +270,6 @@ def test_a_holder_is_known_with_its_age_after_each_restart(tmp_path: Path) -> No
             told = served.told("holding")
     assert [(each.state, each.state_since, each.held_since) for each in ages] == [(State.STUCK, began, began)] * 3
     assert [(each["details"]["writer"], each["details"]["from"]) for each in told] == [("slow", began)]
-
-
-@pytest.mark.full
-def test_a_hold_goes_on_after_the_controller_was_killed(database: Path, serve: Callable[..., OwnProcess]) -> None:
-    process = serve()
-
-    def note(writer: str, time: int) -> None:
-        body = {"writer": writer, "time": time, "position": {}}
-        assert process.client.post("/v1/streams/s/notes", json=body).status_code == 200
-
-    def told(topic: str) -> list[Any]:
-        found: list[Any] = process.client.get(f"/v1/journal?topic={topic}").json()["entries"]
-        return found
-
-    settings = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
-    assert process.client.put("/v1/streams/s", json=settings).status_code == 201
-    for writer in ("slow", "fast"):
-        note(writer, 1)
-    while not (holding := told("holding")):
-        note("fast", 2)
-        time.sleep(0.1)  # between two questions
-    process.kill()
-    process = serve()
-    note("slow", 2)
-    while not (held := told("held")):
-        note("fast", 3)
-    assert held[0]["details"]["from"] == holding[0]["details"]["from"]
-
-
-def test_a_hold_that_nobody_noted_in_again_goes_on_from_its_note(tmp_path: Path) -> None:
-    clock = ManualClock()
-    with InProcess(tmp_path / "store.db", clock) as served:
-        create(served, min_writers=2, writer_timeout_ms=None)
-        began = clock.now
-        served.note("a", 5, {})
-    clock.now += 60 * SECOND
-    with InProcess(tmp_path / "store.db", clock) as served:
-        served.call("GET", "/v1/streams/s")
-        assert (key(served).state, key(served).state_since) == (State.HELD, began)
-
-
-def test_a_hold_that_is_over_is_not_taken_up_again(tmp_path: Path) -> None:
-    clock = ManualClock()
-    with InProcess(tmp_path / "store.db", clock) as served:
-        create(served, writer_timeout_ms=None)
-        for writer, time in (("slow", 1), ("fast", 1), ("fast", 5)):
-            served.note(writer, time, {})
-        served.pass_time(NEW_STILL_MS)
-        served.note("fast", 5, {})  # the hold is in the journal
-        served.note("slow", 5, {})  # and over
-        assert served.told("holding") and served.told("held")
-    with InProcess(tmp_path / "store.db", clock) as served:
-        served.pass_time(10 * SECOND)
-        began = clock.now
-        served.note("fast", 6, {})
-        served.pass_time(10 * SECOND)
-        assert key(served).held_since is None or key(served).held_since == began
 
 
 @pytest.mark.full
@@ -415,23 +319,6 @@ def test_a_usual_pause_is_weighed_by_time_so_that_bursts_do_not_hide_it() -> Non
     assert bursty.usual_ms is not None and bursty.usual_ms > 30_000
 
 
-def test_an_outage_does_not_become_usual() -> None:
-    outage = cadence(*[1_000.0] * 100, 3_600_000)
-    assert outage.still_ms < 60_000
-    assert cadence(*[1_000.0] * 100, 3_600_000, *[1_000.0] * 120).still_ms < 2 * STILL_LEAST_MS
-
-
-def test_a_stream_that_became_slower_is_known_after_a_few_marks() -> None:
-    slower = cadence(*[1_000.0] * 100, *[60_000.0] * 6)
-    assert slower.still_ms > 60_000
-
-
 def test_time_moves_since_the_last_pause_that_was_too_long() -> None:
     assert cadence(*[1_000.0] * 5).moving_since == 0
     assert cadence(*[1_000.0] * 5, 100_000, *[1_000.0] * 5).moving_since == 105_000
-
-
-def test_marks_of_one_moment_and_clocks_set_back_teach_nothing() -> None:
-    assert cadence(1_000, 0, -500, 500).usual_ms == pytest.approx(1_000, rel=1 / CADENCE_PAUSES)
-    assert cadence(0, 0).usual_ms is None
-    assert cadence(4_000, 4_000).still_ms == STILL_PAUSES * 4_000

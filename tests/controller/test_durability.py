@@ -10,12 +10,10 @@ from sqlalchemy import create_engine, make_url, text
 
 from tests.served import OwnProcess
 
+pytestmark = pytest.mark.usefixtures("both_stores")
+
+
 CONFIG = {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
-
-
-@pytest.fixture
-def database(both_stores: str) -> str:
-    return both_stores
 
 
 @contextmanager
@@ -70,19 +68,6 @@ def test_a_restart_in_order_changes_nothing(start: Any) -> None:
     assert everything(start()) == before
 
 
-def test_tight_cuts_are_as_tight_after_a_restart(start: Any) -> None:
-    #    fast   10 at 10, 20 at 20, 30 at 30 …       slow   10, then 20: its mark needs fast's first 20, no more
-    controller = start()
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    controller.note("slow", 10, {"1": 1})
-    for moment in range(10, 60, 10):
-        controller.note("fast", moment, {"0": moment})
-
-    (mark,) = start().note("slow", 20, {"1": 2})["marks"]
-
-    assert mark["cut"] == {"0": 20, "1": 2}
-
-
 def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 1})
@@ -97,18 +82,6 @@ def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: An
         assert everything(controller) == before
 
     assert [mark["time"] for mark in controller.note("a", 666, {"0": 666})["marks"]] == [666]
-
-
-def test_a_failed_commit_leaves_other_streams_alone_afterwards(controller: Any) -> None:
-    for stream in ("s", "t"):
-        controller.call("PUT", f"/v1/streams/{stream}", CONFIG)
-    controller.note("a", 100, {"0": 1}, "t")
-
-    with failing(controller.database, "mark", "NEW.stream = 's'"):
-        controller.call("POST", "/v1/streams/s/notes", {"writer": "a", "time": 1, "position": {}}, expect=503)
-        assert controller.note("a", 200, {"0": 2}, "t")["marks"][0]["time"] == 200
-
-    assert [mark["time"] for mark in controller.marks("t")] == [100, 200]
 
 
 def test_a_stream_whose_creation_failed_does_not_exist(controller: Any) -> None:

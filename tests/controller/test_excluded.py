@@ -16,12 +16,10 @@ from controller.storage.inspection import FaultKind, Inspection, opened
 from controller.storage.load import LOADED_MARKS
 from tests.served import InProcess
 
+pytestmark = pytest.mark.usefixtures("both_stores")
+
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 0}
-
-
-@pytest.fixture
-def database(both_stores: str) -> str:
-    return both_stores
 
 
 def lose(controller: Any, *writers: str, **config: Any) -> None:
@@ -105,16 +103,6 @@ def test_what_the_oldest_mark_that_stays_names_stays_with_it(controller: Any, da
     assert {seq for seq, _ in stored(database)} == named
 
 
-def test_a_deleted_stream_takes_them_with_it(controller: Any, database: str) -> None:
-    lose(controller, "a")
-    mark(controller, 10)
-    assert stored(database)
-
-    controller.call("DELETE", "/v1/streams/s")
-
-    assert stored(database) == []
-
-
 @pytest.mark.parametrize("missing", [True, False])
 def test_a_set_that_cannot_be_read_is_named(start: Callable[..., InProcess], database: str, missing: bool) -> None:
     controller = start()
@@ -142,21 +130,3 @@ def test_a_page_of_marks_that_name_many_writers_is_short(controller: Any, monkey
 
     assert [[each["seq"] for each in page["marks"]] for page in pages] == [[1, 2, 3], [4]]
     assert [page.get("more", False) for page in pages] == [True, False]
-
-
-def test_marks_of_the_store_that_name_many_writers_come_in_short_pages(
-    start: Callable[..., InProcess], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    controller = start()
-    lose(controller, *(f"writer-{n}" for n in range(2)))
-    mark(controller, *range(10, 20 + LOADED_MARKS))
-    controller = start()
-    monkeypatch.setattr(marks, "LIGHT_CHARACTERS", 40)
-
-    seqs, after = list[int](), 0
-    while page := controller.call("GET", f"/v1/streams/s/marks?after={after}")["marks"]:
-        assert len(page) <= 3
-        seqs += [each["seq"] for each in page]
-        after = seqs[-1]
-
-    assert seqs == list(range(1, 12 + LOADED_MARKS))

@@ -65,10 +65,3 @@ def elsewhere(database: str, folder: Path, request: pytest.FixtureRequest) -> st
         return f"sqlite:///{folder / 'elsewhere.db'}"
     url: str = request.getfixturevalue("postgres").new_database()
     return url
-
-
-def test_a_store_that_is_there_keeps_its_mode(folder: Path, serve_on: Any) -> None:
-    assert main(["migrate", "--database", str(folder / "store.db")]) == 0
-    (folder / "store.db").chmod(0o640)
-    serve_on(folder / "store.db")
-    assert modes(folder)["store.db"] == 0o640

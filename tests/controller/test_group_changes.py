@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from reader_client import FromPositions, ReaderGroup
-from strandline.errors import GroupExists, InvalidConfig
 from tests.served import NOON
+
+pytestmark = pytest.mark.usefixtures("store_url")
+
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 GROUP = "/v1/reader-groups/g"
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def stream(controller: Any, name: str, time: int, **settings: object) -> None:
@@ -71,27 +66,6 @@ def test_a_stream_that_was_read_to_its_end_holds_nothing(controller: Any, writer
     assert found["streams"]["s"]["end_of_stream"]
 
 
-def test_excluding_the_writers_of_a_dead_stream_lets_the_group_go_on(group: Any) -> None:
-    assert window(group)["held_by"] == {"": "s"}
-
-    group.call("POST", "/v1/streams/s/writers/a/exclude")
-
-    found = window(group)
-    assert (found["watermarks"], found["idle"], found["complete"]) == ({"": 200}, ["s"], False)
-    group.call("DELETE", "/v1/streams/s/writers/a/exclude")
-    assert window(group)["complete"] and window(group)["held_by"] == {"": "s"}
-
-
-def test_silence_is_taken_for_idleness_from_when_it_is_asked_for(group: Any) -> None:
-    group.clock.now = NOON + 60_000
-    group.note("a", 300, {"0": 2}, "t")
-    assert window(group)["watermarks"] == {"": 100}
-
-    group.call("PATCH", GROUP, {"idle_timeout_ms": 30_000})
-
-    assert (window(group)["watermarks"], window(group)["idle"]) == ({"": 200}, ["s"])
-
-
 # -- settings ------------------------------------------------------------------------------------------------------
 
 
@@ -114,11 +88,6 @@ def test_settings_change_and_stay_changed_over_a_restart(start: Any) -> None:
     assert window(controller)["backlog"]
 
 
-def test_what_is_changed_into_itself_is_no_change(group: Any) -> None:
-    group.call("PATCH", GROUP, {"streams": ["t", "s"], "idle_timeout_ms": None})
-    assert [each for each in group.told("action", path=GROUP) if each["kind"] == "configured"] == []
-
-
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -138,11 +107,6 @@ def test_a_change_that_makes_no_sense_is_refused_and_changes_nothing(
     problem = group.call("PATCH", GROUP, changes, expect=422)
     assert problem["code"] == "invalid_config" and problem["name"] == named
     assert group.call("GET", GROUP) == before
-
-
-def test_a_group_or_a_stream_that_is_not_there_is_named(group: Any) -> None:
-    assert group.call("PATCH", "/v1/reader-groups/h", {}, expect=404)["code"] == "unknown_group"
-    assert group.call("PATCH", GROUP, {"streams": ["s", "u"]}, expect=404)["code"] == "unknown_stream"
 
 
 def test_creating_it_again_with_other_settings_is_a_conflict(group: Any) -> None:
@@ -232,22 +196,3 @@ def test_all_idle_the_watermark_jumps_where_that_is_asked_for(group: Any) -> Non
 
 
 # -- from Python ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def client(group: Any) -> Iterator[ReaderGroup]:
-    with ReaderGroup(group.connection(), "g") as found:
-        yield found
-
-
-def test_the_client_changes_a_group(group: Any, client: ReaderGroup) -> None:
-    stream(group, "u", 500)
-    begin = FromPositions({"u": {"0": 1}})
-    changed = client.change(streams=["s", "t", "u"], idle_timeout_ms=7_000, start=begin)
-
-    assert (set(changed.streams), changed.idle_timeout_ms) == ({"s", "t", "u"}, 7_000)
-    assert client.get_time_window().streams["u"].position == {"0": 1}
-    with pytest.raises(GroupExists, match="PATCH"):
-        client.create(["s", "t"])
-    with pytest.raises(InvalidConfig, match="idle_timeout_ms"):
-        client.change(idle_timeout=5)

@@ -6,48 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from controller.groups.loaded_group import LoadedGroup
-from controller.groups.membership import Membership
-from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView, StreamViews
-from controller.groups.windows import combined_of, group_window
+from controller.groups.stream_views import GroupStanding, StreamQuestion, StreamView, StreamViews
 from strandline.core.segment import SegmentGraph
-from strandline.core.window import TimeWindow
 from strandline.errors import StoreUnavailable, StoreUndecided
-from strandline.wire.groups import GroupSettings, GroupWindow
+from strandline.wire.groups import GroupSettings
 from tests.controller.world import CONFIG, World, play
-from tests.served import NOON
-
-
-def told(*streams: tuple[int | None, GroupStanding]) -> GroupWindow:
-    """The window of a group whose streams, a, b and so on, have these lower bounds and standings."""
-    views = {
-        name: StreamView(
-            identity=name,
-            graph=SegmentGraph.equal_shares(1, NOON),
-            newest=NOON,
-            place=GroupPlace({"0": 1}, {"": TimeWindow(lower, None)}, standing),
-        )
-        for name, (lower, standing) in zip("abc", streams, strict=False)
-    }
-    membership = Membership("g", GroupSettings(streams=tuple(views)))
-    loaded = LoadedGroup(membership, NOON)
-    return group_window(loaded, views, combined_of(membership, views), NOON)
-
 
 COUNTED, IDLE, SET_ASIDE, ENDED = GroupStanding
-
-
-def test_streams_that_count_give_the_watermark() -> None:
-    found = told((100, COUNTED), (200, COUNTED), (50, IDLE))
-    assert (found.watermarks, found.held_by, found.idle, found.complete) == ({"": 100}, {"": "a"}, ("c",), True)
-    assert told((None, COUNTED), (200, COUNTED)).watermarks == {"": None}
-
-
-def test_a_stream_that_was_set_aside_makes_the_window_incomplete() -> None:
-    found = told((100, COUNTED), (200, SET_ASIDE))
-    assert [found.complete, *(each.complete for each in found.streams.values())] == [False, True, False]
-    assert not found.streams["b"].keys[""].complete
-    assert told((100, COUNTED), (200, ENDED)).complete
 
 
 class Interrupted(StreamViews):

@@ -44,20 +44,6 @@ def idle(controller: Any, stream: str) -> None:
     controller.call("POST", f"/v1/streams/{stream}/writers/a/idle")
 
 
-def test_it_stays_where_it_was_when_the_last_stream_falls_asleep_too(group: Any) -> None:
-    #   s   100  idle
-    #   t   200          idle
-    #       100  200     200
-    assert watermark(group) == 100
-    idle(group, "s")
-    assert watermark(group) == 200
-
-    idle(group, "t")
-
-    window = group.call("GET", f"{GROUP}/time-window")
-    assert (window["watermarks"][""], window["idle"]) == (200, ["s", "t"])
-
-
 def test_a_stream_waking_with_an_older_time_moves_nothing_back(start: Any) -> None:
     controller = with_group(start())
     idle(controller, "s")
@@ -99,40 +85,6 @@ def test_a_stream_that_counts_is_not_told_where_the_group_stands(group: Any) -> 
     assert watermark(group) == 100
     assert note_on_s(group, 150, 2) == (False, None)
     assert group.call("PUT", "/v1/streams/t/writers/new")["floor"] == 300
-
-
-def test_offline_puts_it_back(group: Any) -> None:
-    idle(group, "s")
-    assert watermark(group) == 200
-
-    group.call("POST", f"{GROUP}/readers/r/offline", {"positions": {"t": {"0": 0}}})
-
-    assert watermark(group) is None
-
-
-def test_a_key_that_only_some_streams_know_has_no_watermark(group: Any) -> None:
-    body = {"writer": "b", "times": {"ship_time": 70}, "position": {"0": 1}}
-    group.call("POST", "/v1/streams/s/notes", body)
-    assert group.call("GET", f"{GROUP}/time-window")["watermarks"] == {"": 100, "ship_time": None}
-
-    group.call("POST", "/v1/streams/t/notes", {**body, "times": {"ship_time": 60}})
-
-    assert group.call("GET", f"{GROUP}/time-window")["watermarks"] == {"": 100, "ship_time": 60}
-
-
-def test_a_group_on_an_ingestion_stream_at_rest_follows_the_clock(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": 0})
-    now = controller.clock.now
-    controller.call("POST", "/v1/streams/s/tail", {"reporter": "tail", "time": now, "position": {"0": 5}})
-    controller.call("PUT", GROUP, {"streams": ["s"]})
-    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 5}}})
-    controller.call("POST", "/v1/streams/s/writers/tail/idle")
-
-    for waited in (20_000, 60_000):
-        controller.clock.now = now + waited
-        window = controller.call("GET", f"{GROUP}/time-window")
-        assert window["watermarks"] == {"": now + waited - 10_000}
-        assert window["streams"]["s"]["lower"] == now + waited - 10_000 and window["idle"] == ["s"]
 
 
 NAMES = ("a", "b", "c")
@@ -181,32 +133,3 @@ def test_the_stream_that_is_named_is_one_that_the_coalescer_waits_for(steps: lis
         assert (named is None) == (waited_for is None)
         if named is not None:
             assert bounds[named] == bounds[str(waited_for)] and named not in idle
-
-
-@given(STEPS, st.sets(st.integers(0, 30)))
-def test_who_looks_now_and_then_is_never_told_less_than_before(
-    steps: list[tuple[str, int | None]], looks: set[int]
-) -> None:
-    held: dict[str, int] = {}
-    told = 0
-    for number, (bounds, idle, _) in enumerate(bounds_after(steps)):
-        if number in looks:
-            watermarks, held = combine(bounds, idle, held)
-            assert (watermarks[""] or 0) >= told
-            told = watermarks[""] or 0
-
-
-def test_a_groups_journal_tells_when_its_backlog_ends(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", {"segments": 1, "mark_interval_ms": 0})
-    group = "/v1/reader-groups/behind"
-    controller.call("PUT", group, {"streams": ["s"], "backlog_threshold_ms": 1_000})
-    epoch = controller.call("PUT", f"{group}/readers/r", {"positions": {"s": {"0": 10}}})["epoch"]
-    controller.note("w", controller.clock.now - 5_000, {"0": 10})
-    assert controller.call("GET", f"{group}/time-window")["backlog"]
-    controller.note("w", controller.clock.now - 200, {"0": 20})
-    body = {"positions": {"s": {"0": 20}}, "epoch": epoch}
-    assert not controller.call("PUT", f"{group}/readers/r", body)["window"]["backlog"]
-    controller.pass_time(0)
-    told = controller.call("GET", f"{group}/journal")["entries"]
-    lags = [(entry["kind"], entry["details"]["lag_ms"]) for entry in told if "lag_ms" in entry["details"]]
-    assert lags == [("caught_up", 200)]

@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 GROUP = "/v1/reader-groups/g"
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 @pytest.fixture
@@ -47,14 +45,6 @@ def test_the_groups_window_uses_the_combined_position(group: Any) -> None:
     assert window["keys"] == {"": {"lower": 100, "upper": 300, "complete": True}}
     assert window["behind_ms"] == 200 and window["lag_ms"] == group.clock.now - 100
     assert answer["window"]["watermarks"] == {"": 100}
-
-
-def test_a_reader_without_segments_gets_the_groups_window_too(group: Any) -> None:
-    reader(group, "one", {"0": 20, "1": 20})
-
-    answer = reader(group, "spare", {})
-
-    assert answer["owned"] == {} and answer["window"]["watermarks"] == {"": 200}
 
 
 def test_reports_are_refused_from_an_old_epoch_and_of_segments_taken_over(group: Any) -> None:
@@ -113,16 +103,6 @@ def test_showing_a_group_hides_silent_owners_and_changes_nothing(group: Any) -> 
     assert owned() == [{}] and members.owned("one") == {}
 
 
-def test_offline_puts_the_window_back(group: Any) -> None:
-    reader(group, "one", {"0": 30, "1": 30})
-    assert bounds(group)[0] == 300
-
-    window = group.call("POST", f"{GROUP}/readers/one/offline", {"positions": {"s": {"0": 10}}})["window"]
-
-    assert window["watermarks"] == {"": 100}
-    assert group.call("GET", GROUP)["readers"] == []
-
-
 def test_a_successor_counts_once_all_before_it_was_read(group: Any) -> None:
     #    0 [0, .5) ── 40 ─┐
     #                     ├─ 2          one reads 0 and goes on in 2, while two is still in 1
@@ -179,11 +159,7 @@ def test_a_group_starts_at_head_time_or_given_positions(controller: Any) -> None
     for n in (10, 20):
         controller.note("a", 10 * n, {"0": n}, newest=10 * n)
     controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 4}})
-    starts = {
-        "head": "head",
-        "time": {"time": 150},
-        "told": {"positions": {"s": {"1": 7}}},
-    }
+    starts = {"head": "head", "time": {"time": 150}, "told": {"positions": {"s": {"1": 7}}}}
     for name, start in starts.items():
         controller.call("PUT", f"/v1/reader-groups/{name}", {"streams": ["s"], "start": start}, expect=201)
 
@@ -193,37 +169,6 @@ def test_a_group_starts_at_head_time_or_given_positions(controller: Any) -> None
     }
 
     assert positions == {"head": {"0": 4}, "time": {"0": 10}, "told": {"1": 7}}
-
-
-def test_several_streams_have_one_watermark_and_an_idle_one_is_left_out(controller: Any) -> None:
-    for stream, time in (("s", 100), ("t", 50)):
-        controller.call("PUT", f"/v1/streams/{stream}", CONFIG)
-        controller.note("a", time, {"0": 1}, stream)
-    controller.call("PUT", GROUP, {"streams": ["s", "t"]})
-    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 1}, "t": {"0": 1}}})
-    assert controller.call("GET", f"{GROUP}/time-window")["watermarks"] == {"": 50}
-
-    controller.call("POST", "/v1/streams/t/writers/a/idle")
-
-    window = controller.call("GET", f"{GROUP}/time-window")
-    assert window["watermarks"] == {"": 100} and window["idle"] == ["t"]
-    assert window["lag_ms"] == controller.clock.now - 100
-
-
-def test_backlog_is_told_until_the_group_caught_up_and_then_no_more(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    controller.note("a", controller.clock.now - 50, {"0": 1})
-    controller.call("PUT", GROUP, {"streams": ["s"], "backlog_threshold_ms": 100, "reader_timeout_ms": None})
-
-    def backlog() -> bool:
-        told: bool = controller.call("GET", f"{GROUP}/time-window")["backlog"]
-        return told
-
-    assert backlog()
-    reader(controller, "r", {"0": 1})
-    assert not backlog()
-    controller.clock.now += 1000
-    assert not backlog()
 
 
 def test_a_deleted_group_is_gone(group: Any) -> None:
@@ -263,23 +208,6 @@ def test_a_reader_is_told_its_even_share_of_what_can_be_read(group: Any) -> None
     assert reader(group, "three", {})["share"] == 1
     group.clock.now += 30_000
     assert reader(group, "four", {"0": 9})["share"] == 2  # nobody else was heard from
-
-
-def test_lag_is_a_time_in_each_segment_and_for_the_group(group: Any) -> None:
-    reader(group, "one", {"0": 25})
-
-    told = group.call("GET", f"{GROUP}/lag")
-
-    now = group.clock.now
-    assert told["lag_ms"] is None
-    assert told["streams"] == {
-        "s": {
-            "0": {"offset": 25, "reader": "one", "lag_ms": now - 200, "behind_ms": 100},
-            "1": {"offset": 0, "reader": None, "lag_ms": None, "behind_ms": None},
-        }
-    }
-    reader(group, "two", {"1": 12})
-    assert group.call("GET", f"{GROUP}/lag")["lag_ms"] == now - 100
 
 
 def test_a_reader_may_precede_an_open_segments_first_note(controller: Any) -> None:

@@ -8,13 +8,11 @@ import pytest
 
 from controller.records.cadence import NEW_STILL_MS, STILL_LEAST_MS
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM = "/v1/streams/s"
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def test_who_held_time_back_is_told_from_when_to_when(controller: Any) -> None:
@@ -58,26 +56,6 @@ def test_short_holds_and_quiet_streams_are_not_told(controller: Any) -> None:
         controller.note("b", 5, {"0": 5})
 
     assert controller.told("held") == []
-
-
-def test_a_writer_that_notes_seldom_is_not_told_each_time(controller: Any) -> None:
-    controller.call("PUT", STREAM, CONFIG)
-    for n in range(20):
-        controller.note("seldom", controller.clock.now, {"0": n})
-        for _ in range(10):
-            controller.note("often", controller.clock.now, {"0": n})
-            controller.pass_time(1_000)
-    assert controller.told("holding") == controller.told("held") == []
-
-    began = controller.clock.now
-    controller.note("seldom", began, {"0": 100})
-    for _ in range(31):
-        controller.note("often", controller.clock.now, {"0": 100})
-        controller.pass_time(1_000)
-    controller.note("often", controller.clock.now, {"0": 100})
-
-    (told,) = controller.told("holding")
-    assert told["details"]["writer"] == "seldom" and told["details"]["from"] >= began
 
 
 def test_a_timed_out_writers_hold_and_incomplete_marks_are_recorded(controller: Any) -> None:

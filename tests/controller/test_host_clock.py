@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,9 @@ from controller.birth import start_controller
 from strandline.core.note import Note
 from strandline.core.writer import WriterState
 from tests.served import NOON, InProcess, ManualClock
+
+pytestmark = pytest.mark.usefixtures("store_url")
+
 
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
 
@@ -58,11 +60,6 @@ class World:
 
 
 @pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
-
-
-@pytest.fixture
 def world(controller: InProcess, clock: ManualClock) -> World:
     return World(controller, clock)
 
@@ -76,17 +73,6 @@ def test_a_clock_set_back_stops_no_marks_until_both_meet(world: World, clock: Ma
     assert world.time() - clock.wall() == HOUR - 10 * SECOND
     world.controller.pass_time(2 * HOUR)
     assert world.time() == clock.wall()
-
-
-def test_a_restart_with_the_host_behind_keeps_making_marks(
-    world: World, clock: ManualClock, start: Callable[..., InProcess]
-) -> None:
-    world.run(4)
-    clock.wall_ahead_ms = -HOUR
-    for _ in range(3):
-        world.controller = start(after_ms=200)
-        world.run(5)
-    world.check(19)
 
 
 def test_a_clock_set_forward_is_followed_at_once(world: World, clock: ManualClock) -> None:

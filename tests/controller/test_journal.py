@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES, AdminAction, Journal
+from controller.records.journal import JOURNAL_REFUSALS_BURST_ENTRIES
 from controller.status.journal_reads import JOURNAL_SEARCH_ROWS
 from controller.status.journal_text import story
 from controller.storage import schema
-from controller.storage.journal import JOURNAL_ENTRIES, JOURNAL_OF_STREAM
-from controller.storage.save import Commit
+from controller.storage.journal import JOURNAL_ENTRIES
 from controller.wording import Times
 from strandline.access import Grant, Role
 
@@ -43,42 +42,13 @@ def test_administrators_actions_are_recorded_in_order_and_unattributed_without_t
 
     assert [(each["kind"], each["by"], each["at"]) for each in told] == [
         (kind, None, controller.clock.now)
-        for kind in (
-            "created",
-            "excluded",
-            "included",
-            "configured",
-            "truncated",
-            "group_deleted",
-            "scaled",
-            "sealed",
-        )
+        for kind in ("created", "excluded", "included", "configured", "truncated", "group_deleted", "scaled", "sealed")
     ]
     details = {each["kind"]: each["details"] for each in told}
     assert details["created"]["min_writers"] == 1
     assert details["excluded"] == {"writer": "a"} and details["configured"] == {"min_writers": 2}
     assert details["scaled"] == {"seal": {"0": 5}, "create": ["1"]}
     assert details["group_deleted"] == {"group": "g"}
-
-
-def test_a_dropped_segment_is_told(controller: Any) -> None:
-    controller.call("PUT", STREAM, {**CONFIG, "segments": "open"})
-    controller.note("a", 100, {"typo": 1})
-
-    controller.call("DELETE", f"{STREAM}/segments/typo")
-
-    assert controller.told("action")[-1]["details"] == {"segment": "typo"}
-
-
-def test_who_acted_is_told_where_the_caller_is_known() -> None:
-    journal = Journal(JOURNAL_OF_STREAM)
-    journal.act(AdminAction("sealed", "ops-team"), 5)
-    commit = Commit(1)
-
-    journal.write("s", commit)
-
-    ((row,),) = commit.added.values()
-    assert (row["by"], row["kind"], row["at"], row["seq"]) == ("ops-team", "sealed", 5, 1)
 
 
 @pytest.mark.one_controller
@@ -281,29 +251,6 @@ def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
     assert len(controller.told("action")) == JOURNAL_ENTRIES
 
 
-def test_an_entry_goes_with_the_commit_of_what_it_tells_of(controller: Any) -> None:
-    controller.call("PUT", STREAM, CONFIG)
-    live = controller.app.state.controller.streams.find_loaded("s")
-    commit = Commit(1)
-
-    async def change() -> None:
-        live.stream.register("a", (), live.stream.clock)
-        live.write(commit)
-
-    controller.portal.call(change)
-
-    assert (schema.journal in commit.added, schema.writer_change in commit.added) == (True, True)
-
-
-def test_nothing_is_written_for_a_note_that_changes_nothing_else() -> None:
-    journal = Journal(JOURNAL_OF_STREAM)
-    commit = Commit(1)
-
-    journal.write("s", commit)
-
-    assert commit.put == {}
-
-
 def test_a_registration_after_time_has_passed_says_how_late_it_is(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     for writer in ("a", "b"):
@@ -385,15 +332,6 @@ def test_a_long_search_of_all_journals_comes_in_pages_and_names_no_foreign_strea
 )
 def test_bad_questions_about_all_journals_are_problems(controller: Any, query: str) -> None:
     assert controller.call("GET", f"/v1/journal?{query}", expect=422)["code"] == "invalid_parameter"
-
-
-@pytest.mark.parametrize("query", ["after=-1", "after=x", "limit=0", "limit=1001"])
-def test_bad_pages_are_problems(controller: Any, query: str) -> None:
-    controller.call("PUT", STREAM, CONFIG)
-
-    assert controller.call("GET", f"{STREAM}/journal?{query}", expect=422)["code"] == "invalid_parameter"
-    assert controller.call("GET", "/v1/streams/t/journal", expect=404)["code"] == "unknown_stream"
-    assert controller.call("GET", "/v1/reader-groups/t/journal", expect=404)["code"] == "unknown_group"
 
 
 def test_a_group_has_a_journal_as_well(start: Any) -> None:

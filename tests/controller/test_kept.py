@@ -15,23 +15,11 @@ import pytest
 from controller.storage.load import LOADED_MARKS
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 MARKS = LOADED_MARKS + 5
-# A store that fails to keep a mark of the stream t.
-REFUSALS = {
-    "sqlite": [
-        "CREATE TRIGGER refusal BEFORE INSERT ON mark WHEN NEW.stream = 't' BEGIN SELECT RAISE(ABORT, 'refused'); END"
-    ],
-    "postgresql": [
-        "CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN RAISE 'refused'; END $$ LANGUAGE plpgsql",
-        "CREATE TRIGGER refusal BEFORE INSERT ON mark FOR EACH ROW WHEN (NEW.stream = 't') EXECUTE FUNCTION refuse()",
-    ],
-}
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 @pytest.fixture
@@ -84,20 +72,3 @@ def test_a_stored_unanswered_call_does_not_claim_nothing_changed(
         assert reader["owned"] == body["positions"]
     else:
         assert controller.call("GET", "/v1/streams/s")["head"] == body["head"]
-
-
-def test_many_notes_are_kept_together_or_not_at_all(
-    start: Callable[..., Any], execute: Callable[[str], None], database: str
-) -> None:
-    controller = start()
-    for stream in ("s", "t"):
-        controller.call("PUT", f"/v1/streams/{stream}", CONFIG)
-    for statement in REFUSALS[database.partition(":")[0]]:
-        execute(statement)
-
-    problem = controller.call("POST", "/v1/notes", {"notes": [note("s", 5), note("t", 5)]}, expect=503)
-
-    assert problem["code"] == "store_unavailable" and "nothing was changed" in problem["detail"]
-    assert [controller.marks(stream) for stream in ("s", "t")] == [[], []]
-    kept = controller.call("POST", "/v1/notes", {"notes": [note("s", 5)]})
-    assert [mark["time"] for mark in kept["results"][0]["marks"]] == [5]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from controller.birth import start_controller
 from controller.controller import Controller
 from controller.streams.loading import LOADED_TOGETHER
@@ -42,16 +40,3 @@ def test_streams_that_are_wanted_at_once_are_all_found(store_url: str) -> None:
 
     asyncio.run(make())
     asyncio.run(want())
-
-
-def test_a_controller_ends_while_streams_are_loading(store_url: str) -> None:
-    async def run() -> None:
-        controller = await start_controller(store_url, ManualClock(), "test", by_hand=True)
-        wanted = [asyncio.create_task(controller.streams.get(f"s{each}")) for each in range(LOADED_TOGETHER + 1)]
-        await asyncio.sleep(0)
-        await controller.stop()
-        for task in wanted:
-            with pytest.raises((asyncio.CancelledError, UnknownStream)):
-                await task
-
-    asyncio.run(run())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from controller.clock import Clock
 from controller.commit.freshness import Freshness
-from controller.commit.group_commit import FLUSH_NOTES, FLUSH_NOTES_BESIDE, Committer
+from controller.commit.group_commit import FLUSH_NOTES, Committer
 from controller.commit.store import Store
 from controller.http.request_bodies import SMALL_BODY_BYTES
 from controller.storage import schema
@@ -65,25 +64,6 @@ def test_between_portions_of_large_requests_all_others_have_their_turn(large: In
     assert large.portal.call(scene) <= PORTION_NOTES
 
 
-def test_a_single_note_waits_for_the_rest_of_one_turn_and_for_its_own(large: InProcess) -> None:
-    """Its own has notes of the large requests too, after it."""
-
-    async def scene() -> None:
-        requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each, 10_000))) for each in range(2)]
-        live = await large.app.state.controller.streams.get("s")
-        for number in range(3):
-            while live.counts.notes <= number * 3_000:
-                await asyncio.sleep(0)
-            before = live.counts.notes
-            note = {"writer": "one", "time": NOON + number, "position": {"0": 1}}
-            assert (await _post(large, "/v1/streams/other/notes", note)).status_code == 200
-            assert live.counts.notes - before < 2 * (FLUSH_NOTES_BESIDE + PORTION_NOTES)
-        assert not any(each.done() for each in requests)
-        await asyncio.gather(*requests)
-
-    large.portal.call(scene)
-
-
 def test_too_much_waiting_refuses_large_requests_and_takes_single_notes(large: InProcess) -> None:
     async def scene() -> None:
         large.app.state.controller.notes.limit_bytes = len(json.dumps(body(0))) + 1_000
@@ -111,28 +91,6 @@ def test_many_notes_results_stand_in_order_and_errors_stay_separate(large: InPro
     assert large.call("GET", "/v1/streams/s")["writers"] == {"active": MANY - 2}
 
 
-def test_refused_notes_leave_nothing_behind_that_only_a_search_for_cycles_would_free(large: InProcess) -> None:
-    good = {"writer": "w", "time": NOON, "position": {"0": 1}}
-    notes: list[dict[str, Any]] = []
-    for number in range(200):
-        notes += [{**good, "stream": f"none-{number}"}, {**good, "stream": "none"}]
-        notes += [{**good, "stream": "s", "position": {"none": 1}}, {"stream": "s", "writer": "w"}]
-    gc.collect()
-    before = count_errors()
-    gc.disable()
-    try:
-        refused = large.call("POST", "/v1/notes", {"notes": notes})["results"]
-        after = count_errors()
-    finally:
-        gc.enable()
-    assert {each["code"] for each in refused} == {"unknown_stream", "unknown_segment", "invalid_note"}
-    assert after - before < 10
-
-
-def count_errors() -> int:
-    return sum(isinstance(each, StrandlineError) for each in gc.get_objects())
-
-
 def test_a_request_that_is_sent_again_while_it_is_at_work_is_harmless(large: InProcess) -> None:
     notes = [{"writer": "w", "time": NOON + number, "position": {"0": number}} for number in range(MANY)]
 
@@ -145,22 +103,6 @@ def test_a_request_that_is_sent_again_while_it_is_at_work_is_harmless(large: InP
 
     for answer in large.portal.call(scene):
         assert [each for each in answer.json()["results"] if "code" in each] == []
-
-
-def test_who_sends_good_notes_does_not_wait_for_malformed_ones(large: InProcess) -> None:
-    """A thread reads malformed ones, one body at a time: this test holds it."""
-
-    async def scene() -> None:
-        malformed = {"notes": [1] * 100}
-        async with large.app.state.bodies._closely:
-            requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", malformed)) for _ in range(3)]
-            for each in range(2):
-                assert (await _post(large, "/v1/streams/s/notes", body(each))).status_code == 200
-            assert not any(each.done() for each in requests)
-        answers = [answer.json() for answer in await asyncio.gather(*requests)]
-        assert [{each["code"] for each in answer["results"]} for answer in answers] == [{"invalid_note"}] * 3
-
-    large.portal.call(scene)
 
 
 def test_a_body_of_very_many_names_is_judged_at_once(large: InProcess) -> None:
@@ -241,14 +183,6 @@ async def take_these(notes: Notes, given: Sequence[tuple[str, Note]]) -> list[No
     return await notes.take_all(len(given), given.__getitem__, answered, lambda error: error)
 
 
-def test_no_flush_has_more_of_a_large_request_than_its_bound(tmp_path: Path) -> None:
-    async def scene(notes: Notes, commits: FaultyCommits) -> None:
-        await take(notes, 5 * FLUSH_NOTES)
-        assert sum(commits.states) == 5 * FLUSH_NOTES and max(commits.states) < FLUSH_NOTES + PORTION_NOTES
-
-    play(tmp_path / "store.db", scene)
-
-
 def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> None:
     durable = 0
 
@@ -278,15 +212,5 @@ def test_a_later_note_is_not_done_where_an_earlier_one_was_lost(tmp_path: Path) 
         with pytest.raises(StoreUnavailable, match="OSError"):
             await take_these(notes, given)
         assert len(commits.states) == 1
-
-    play(tmp_path / "store.db", scene)
-
-
-def test_where_nothing_of_it_became_durable_the_whole_request_is_told_so(tmp_path: Path) -> None:
-    async def scene(notes: Notes, commits: FaultyCommits) -> None:
-        commits.fail_at = 1
-        with pytest.raises(StoreUnavailable, match="OSError"):
-            await take(notes, FLUSH_NOTES // 2)
-        commits.fail_at = None
 
     play(tmp_path / "store.db", scene)

@@ -1,46 +1,16 @@
 """Marks and windows over HTTP: waited for, found by time, found in the store."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.http.routes import writers
-from controller.storage.load import LOADED_MARKS
 from controller.streams import reads
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
-
-
-@pytest.mark.one_controller
-def test_a_waiting_reader_hears_the_next_mark_at_once(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    waiting = controller.request_soon("GET", "/v1/streams/s/marks?after=0&wait_ms=30000")
-
-    controller.note("a", 100, {"0": 1})
-
-    assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [100]
-
-
-def test_a_wait_without_a_mark_ends_with_an_empty_page(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-
-    assert controller.call("GET", "/v1/streams/s/marks?wait_ms=1")["marks"] == []
-
-
-@pytest.mark.one_controller
-def test_a_reader_that_waits_for_a_deleted_stream_is_told(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
-
-    controller.call("DELETE", "/v1/streams/s")
-
-    assert waiting.result(60).json()["code"] == "unknown_stream"
 
 
 def test_marks_are_paged_by_seq_and_one_to_come_is_unknown(controller: Any) -> None:
@@ -130,19 +100,6 @@ def test_windows_and_pages_of_old_marks_are_found_in_the_store(start: Any) -> No
     assert controller.call("GET", "/v1/streams/s/marks/at?time=105")["floor"]["seq"] == 10
 
 
-def test_a_window_before_the_first_mark_guesses_nothing(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    empty = {"lower": None, "upper": None, "complete": True, "end_of_stream": False, "mark_seq": None}
-    empty["identity"] = controller.call("GET", "/v1/streams/s")["identity"]
-    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {}}) == empty
-
-    controller.note("a", 100, {"0": 1})
-
-    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {}}) == {**empty, "upper": 100}
-    unknown = controller.call("POST", "/v1/streams/s/time-window", {"position": {"7": 1}}, expect=422)
-    assert unknown["code"] == "unknown_segment"
-
-
 def test_the_interval_delays_a_mark_and_time_alone_makes_it(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {**CONFIG, "mark_interval_ms": 1000})
     controller.note("a", 100, {"0": 1})
@@ -152,19 +109,6 @@ def test_the_interval_delays_a_mark_and_time_alone_makes_it(controller: Any) -> 
     controller.pass_time(1000)
 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [200]
-
-
-def test_a_silent_writer_times_out_on_time_and_not_before(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", {**CONFIG, "writer_timeout_ms": 60_000})
-    controller.note("silent", 100, {"0": 1})
-    controller.pass_time(10_000)
-    controller.note("alive", 500, {"0": 2})
-
-    controller.pass_time(49_999)
-    assert [mark["time"] for mark in controller.marks()] == [100]
-    controller.pass_time(1)
-
-    assert [(mark["time"], mark["excluded"]) for mark in controller.marks()] == [(100, []), (500, ["silent"])]
 
 
 def test_silence_does_not_count_while_nobody_served(start: Any) -> None:
@@ -246,31 +190,3 @@ def test_a_stream_has_no_end_before_its_last_marks_are_durable(controller: Any) 
 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [100]
     assert end() == (True, True)
-
-
-def test_windows_of_marks_that_are_only_stored_are_those_of_memory(start: Callable[..., Any]) -> None:
-    controller = start()
-    controller.call("PUT", "/v1/streams/s", {"segments": "open", "mark_interval_ms": 0, "max_ahead_ms": None})
-    notes = [
-        {"stream": "s", "writer": "a", "time": time, "position": {"p": time, "q": time // 3, f"r{time // 100}": 1}}
-        for time in range(1, 2 * LOADED_MARKS)
-    ]
-    controller.call("POST", "/v1/notes", {"notes": notes})
-
-    def windows() -> list[Any]:
-        positions = [{"p": at, "q": at // 4} for at in range(0, 2 * LOADED_MARKS, 7)]
-        return [controller.call("POST", "/v1/streams/s/time-window", {"position": each}) for each in positions]
-
-    before = windows()
-    controller = start()
-    assert windows() == windows() == before
-    controller.call("DELETE", "/v1/streams/s/segments/q")
-    dropped = windows()
-    assert dropped != before
-    controller = start()
-    assert windows() == dropped
-    controller.call("POST", "/v1/streams/s/truncate", {"head": {"p": 100}})
-    kept = windows()
-    assert [each["upper"] for each in kept[20:]] == [each["upper"] for each in dropped[20:]]
-    controller = start()
-    assert windows() == kept

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from controller.storage.schema import REVISION
 from tests.postgres import Fault, Postgres, Wire
 from tests.served import run_command
 
@@ -70,19 +69,6 @@ def test_nothing_is_read_while_an_unanswered_commit_is_open(controller: Any, wir
     assert [mark["time"] for mark in controller.marks()] == [100, 200, 300]
 
 
-def test_a_session_that_was_ended_is_made_anew_and_nobody_notices(
-    controller: Any, postgres: Postgres, postgres_url: str
-) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    name = postgres_url.rpartition("/")[2]
-    postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
-
-    assert controller.call("GET", "/v1/streams")["streams"] != []
-    controller.note("a", 100, {"0": 100})
-
-    assert [mark["time"] for mark in controller.marks()] == [100]
-
-
 def test_a_second_controller_serves_beside_the_first_and_no_migration_runs_then(serve: Any, postgres_url: str) -> None:
     first, second = serve(), serve()
     assert first.client.put("/v1/streams/s", json=CONFIG).is_success
@@ -92,36 +78,11 @@ def test_a_second_controller_serves_beside_the_first_and_no_migration_runs_then(
     assert "Traceback" not in ended.stderr
 
 
-def test_an_old_store_is_refused_until_it_is_migrated(postgres: Any, postgres_url: str) -> None:
-    url = postgres_url.replace("strandline@", "strandline:secret@")
-    assert "went from nothing to" in run_command("migrate", "--database", url).stdout
-    postgres.execute("UPDATE alembic_version SET version_num = '0000'", postgres_url)
-
-    ended = run_command("serve", "--database", url, "--port", "0")
-    assert ended.returncode == 1 and "strandline migrate" in ended.stderr and "Traceback" not in ended.stderr
-
-    postgres.execute(f"UPDATE alembic_version SET version_num = '{REVISION}'", postgres_url)
-    ended = run_command("migrate", "--database", url)
-    assert f"is at {REVISION} already" in ended.stdout and "secret" not in ended.stdout + ended.stderr
-
-
 def test_a_server_that_is_away_is_named() -> None:
     ended = run_command("serve", "--database", "postgresql://strandline:secret@127.0.0.1:1/none", "--port", "0")
 
     assert ended.returncode == 1 and "cannot be opened" in ended.stderr and "Traceback" not in ended.stderr
     assert "127.0.0.1:1/none" in ended.stderr and "secret" not in ended.stderr
-
-
-def test_a_store_that_fails_while_a_controller_starts_is_named(postgres: Postgres, postgres_url: str) -> None:
-    run_command("migrate", "--database", postgres_url)
-    role = "half"
-    postgres.execute(f"CREATE ROLE {role} LOGIN", postgres_url)
-    postgres.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}", postgres_url)
-    postgres.execute(f"REVOKE ALL ON token FROM {role}", postgres_url)
-
-    ended = run_command("serve", "--database", postgres_url.replace("strandline@", f"{role}@"), "--port", "0")
-
-    assert ended.returncode == 1 and "lacks a privilege" in ended.stderr.splitlines()[-1]
 
 
 class TestServer:

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM, GROUP = "/v1/streams/s", "/v1/reader-groups/g"
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def create(controller: Any, marks: int = 3) -> str:
@@ -29,18 +27,15 @@ def recreate(controller: Any) -> str:
     return create(controller)
 
 
-def test_marks_and_windows_say_of_which_stream_they_are(controller: Any) -> None:
+def test_marks_and_windows_say_of_which_stream_they_are_and_one_of_the_earlier_stream_is_refused(
+    controller: Any,
+) -> None:
     first = create(controller)
     second = recreate(controller)
     assert first != second
     window = controller.call("POST", f"{STREAM}/time-window", {"position": {"0": 2}, "identity": second})
     assert (window["lower"], window["identity"]) == (20, second)
     assert controller.call("GET", f"{STREAM}/marks")["identity"] == second
-
-
-def test_a_window_of_the_earlier_stream_is_refused(controller: Any) -> None:
-    first = create(controller)
-    second = recreate(controller)
     asked = {"position": {"0": 2}, "identity": first}
     refused = controller.call("POST", f"{STREAM}/time-window", asked, expect=409)
     assert (refused["code"], refused["identity"], refused["present"]) == ("stream_recreated", first, second)

@@ -1,11 +1,8 @@
 """`strandline serve` as a process: how it starts, what it refuses, how it ends."""
 
 import signal
-import socket
 import sqlite3
 import subprocess
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +21,9 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return run_command(*arguments, environment={"PATH": "", **environment})
 
 
-def test_serving_a_fresh_file_just_works_and_ends_in_order(serve: Any, tmp_path: Path) -> None:
-    server = serve()
-
-    assert server.client.get("/healthz").json() == {"status": "ok"}
-    assert server.client.get("/readyz").json()["status"] == "ready"
-    assert server.stop() == 0 and server.errors == ""
-    assert (tmp_path / "store.db").exists()
-
-
 def test_a_second_ctrl_c_leaves_the_store_in_order_as_well(serve: Any) -> None:
     server = serve()
     assert server.stop(signal.SIGINT, signal.SIGINT) == 130 and server.errors == ""
-
-
-def test_a_reader_that_waits_is_answered_when_it_stops(serve: Any) -> None:
-    server = serve()
-    server.client.put("/v1/streams/s", json=CONFIG)
-    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=60) as waiting:
-        waiting.sendall(b"GET /v1/streams/s/marks?wait_ms=30000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        deadline = time.monotonic() + 60
-        while "\nstrandline_waiting_readers 1.0\n" not in server.client.get("/metrics").text:
-            assert time.monotonic() < deadline
-
-        assert server.stop() == 0
-        assert b'{"marks":[],' in waiting.recv(65_536)
 
 
 def test_time_alone_lets_a_silent_writer_go(serve: Any) -> None:
@@ -60,26 +35,6 @@ def test_time_alone_lets_a_silent_writer_go(serve: Any) -> None:
     page = server.client.get("/v1/streams/s/marks", params={"after": 1, "wait_ms": 30_000}).json()
 
     assert [mark["time"] for mark in page["marks"]] == [2] and "silent" in page["marks"][0]["excluded"]
-
-
-def test_notes_that_wait_are_answered_when_it_stops(serve: Any) -> None:
-    server = serve()
-    server.client.put("/v1/streams/s", json=CONFIG)
-    body = b'{"writer": "a", "time": 7, "position": {}}'
-    head = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=60) as writer:
-        writer.sendall(head)
-        server.client.get("/healthz")
-        writer.sendall(body)
-
-        assert server.stop() == 0
-        answer = b""
-        with suppress(ConnectionResetError):  # the body came too late to be read
-            answer = writer.recv(65_536)
-
-    if answer:  # it came in before the end: then it was answered, and durable
-        assert answer.startswith(b"HTTP/1.1 200")
-        assert len(serve().client.get("/v1/streams/s/marks").json()["marks"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -103,21 +58,6 @@ def test_a_taken_port_is_named(serve: Any, tmp_path: Path) -> None:
     ended = run("serve", "--database", str(tmp_path / "other.db"), "--port", str(port))
 
     assert ended.returncode == 1 and f"port {port}" in ended.stderr and "Traceback" not in ended.stderr
-
-
-def test_a_store_that_is_served_already_is_refused(serve: Any, tmp_path: Path) -> None:
-    serve()
-
-    ended = run("serve", "--database", str(tmp_path / "store.db"), "--port", "0")
-
-    assert ended.returncode == 1 and "another controller is serving" in ended.stderr
-
-
-def test_another_address_is_refused_without_tokens(tmp_path: Path) -> None:
-    ended = run("serve", "--host", "0.0.0.0", "--database", str(tmp_path / "store.db"), "--port", "0")
-
-    assert ended.returncode == 1 and "--insecure" in ended.stderr
-    assert not (tmp_path / "store.db").exists()
 
 
 def test_an_old_store_is_refused_with_the_command_that_helps(tmp_path: Path) -> None:
@@ -145,10 +85,3 @@ def test_options_are_environment_variables_too(tmp_path: Path) -> None:
     assert "STRANDLINE_PORT" in run("serve", "--help").stdout
     bad = run("serve", STRANDLINE_PORT="http", STRANDLINE_DATABASE=path)
     assert bad.returncode == 2 and "'http' is no whole number from 0 to 65535" in bad.stderr
-
-
-@pytest.mark.parametrize("command", ["serve", "migrate"])
-def test_every_command_has_help(command: str) -> None:
-    ended = run(command, "--help")
-
-    assert ended.returncode == 0 and "--database" in ended.stdout

@@ -3,49 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from inspect import signature
-from typing import Annotated
 
-import msgspec
 import pytest
 
 from controller.dashboard.fields import FORM, changes, setting_field, with_opened
-from controller.http.bodies import GroupBody, GroupChangesBody, SettingsBody, StreamBody, settings_body
+from controller.http.bodies import GroupBody, GroupChangesBody, SettingsBody, StreamBody
 from reader_client import AsyncReaderGroup, ReaderGroup
 from reader_client.groups import CHANGEABLE
-from strandline.core.config import SETTINGS, Says, Setting, StreamConfig, settings_of
+from strandline.core.config import SETTINGS, Setting, StreamConfig
 from strandline.errors import InvalidConfig
 from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupSettings, settings_of_group
 from strandline.wire.streams import StreamReply, settings_by_name
 from tools.reference.settings import options
-
-
-class Colour(StrEnum):
-    RED = "red"
-    BLUE = "blue"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
-    grace_ms: Annotated[int | None, Says("how long", least=5, most=9)] = None
-    colour: Annotated[Colour, Says("which one", stays=True)] = Colour.RED
-
-
-def test_a_setting_that_is_declared_is_in_the_body_and_its_schema() -> None:
-    settings = settings_of(Declared)
-    assert settings["grace_ms"].or_null and settings["colour"].choices is Colour
-    body = settings_body("DeclaredBody", "Made here.", settings.values())
-    (_,), found = msgspec.json.schema_components([body], ref_template="{name}")
-    assert found["DeclaredBody"]["properties"] == {
-        "grace_ms": {"type": ["integer", "null"], "minimum": 5, "maximum": 9},
-        "colour": {"enum": ["red", "blue"]},
-    }
-    assert msgspec.json.decode(b'{"grace_ms": 7}', type=body) == body(grace_ms=7)
-    with pytest.raises(msgspec.ValidationError, match="grace"):
-        msgspec.json.decode(b'{"grace": 7}', type=body)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -5,12 +5,10 @@ The controller waits for a tenth of its usual time.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,10 +19,8 @@ from typing import Any
 
 import pytest
 
-from controller.commit.store_threads import CommitOrder, StoreThread
 from controller.limits import Limits
 from controller.storage.diagnosis import StoreSilent
-from controller.storage.session import StoreSession
 from controller.storage.worker import within
 from tests.disks import may_mount
 from tests.mute import MuteWire
@@ -230,92 +226,3 @@ class TestFrozenDisk:
         loaded_again(controller)
         controller.note("a", 200, {"0": 200})
         assert [mark["time"] for mark in controller.marks()] == [100, 200]
-
-
-class Cuts(StoreSession):
-    def __init__(self) -> None:
-        self.cuts = 0
-
-    def begin(self) -> None:
-        pass
-
-    def cut(self) -> None:
-        self.cuts += 1
-
-
-def test_a_process_ends_although_a_call_hangs() -> None:
-    script = """
-import threading
-from controller.commit.store_threads import StoreThread, exit_past_hanging_calls
-thread = StoreThread("writer", None, 0.05)
-thread.submit(threading.Event().wait)
-assert not thread.close(0.1)
-exit_past_hanging_calls(7)
-"""
-    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 7
-
-
-async def made_again(thread: StoreThread) -> None:
-    """Returns when a call is made again."""
-    while True:
-        with suppress(StoreSilent):
-            return await thread.call(60, lambda: None)
-        await asyncio.sleep(0)
-
-
-def test_an_endless_call_is_abandoned_and_others_fail_at_once() -> None:
-    async def scene() -> None:
-        session, go_on = Cuts(), threading.Event()
-        thread = StoreThread("writer", session, 0.05)
-        with pytest.raises(StoreSilent):
-            await thread.call(0.01, lambda: go_on.wait(60))
-        assert session.cuts == 1
-        with pytest.raises(StoreSilent):
-            await thread.call(60, lambda: None)
-        go_on.set()
-        await made_again(thread)
-        assert await thread.call(60, lambda: 7) == 7
-        assert thread.close(60)
-
-    asyncio.run(scene())
-
-
-def test_a_call_whose_caller_has_left_is_abandoned_in_time_all_the_same() -> None:
-    async def scene() -> None:
-        session, go_on = Cuts(), threading.Event()
-        thread = StoreThread("writer", session, 0.05)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await thread.call(0.02, lambda: go_on.wait(60))
-        while not session.cuts:
-            await asyncio.sleep(0)
-        go_on.set()
-        await made_again(thread)
-        assert thread.close(60)
-
-    asyncio.run(scene())
-
-
-def test_a_call_whose_turn_does_not_come_in_time_is_never_made() -> None:
-    async def scene() -> None:
-        thread, go_on, made = StoreThread("writer", Cuts(), 0.05), threading.Event(), list[int]()
-        first = asyncio.create_task(thread.call(60, lambda: go_on.wait(60)))
-        await asyncio.sleep(0)
-        with pytest.raises(StoreSilent):
-            await thread.call(0.01, lambda: made.append(1))
-        go_on.set()
-        await first
-        assert await thread.call(60, lambda: list(made)) == [] and thread.close(60)
-
-    asyncio.run(scene())
-
-
-def test_a_commit_is_either_given_or_withdrawn() -> None:
-    order = CommitOrder(1)
-    order.give()
-    assert not order.withdraw()
-
-    order = CommitOrder(1)
-    assert order.withdraw()
-    with pytest.raises(StoreSilent):
-        order.give()

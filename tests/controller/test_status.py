@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.clock import Clock
 from controller.records.cadence import NEW_STILL_MS
-from controller.status.memo import MEMO_MS
-from controller.status.stream_status import STATUS_EXCLUDED
-from strandline.client import calls
-from strandline.client.calls import Response
-from strandline.wire.status import StatusPage
-from tests.served import NOON, InProcess
+from controller.status.memo import MEMO_MS, Memo
+from controller.status.stream_status import StreamDetails
+from controller.status.writer_status import WriterDetails
+from controller.storage.journal import StoredEntry
+from strandline.core.writer import WriterState
+from strandline.errors import UnknownStream, UnknownWriter
+from strandline.wire.status import State
+from tests.served import NOON, InProcess, ManualClock
 
 SETTINGS = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 
@@ -143,79 +148,6 @@ def test_named_streams_are_all_that_it_tells_of(troubled: InProcess) -> None:
     assert troubled.call("GET", "/v1/status?stream=a%20b", expect=422)["code"] == "invalid_name"
 
 
-def test_the_same_as_the_description_of_the_stream(troubled: InProcess) -> None:
-    for each in status(troubled)["streams"]:
-        described = troubled.call("GET", f"/v1/streams/{each['stream']}")
-        assert {name: each[name] for name in ("writers", "held_by", "sealed", "time_domain")} == {
-            name: described[name] for name in ("writers", "held_by", "sealed", "time_domain")
-        }
-
-
-def test_a_description_is_never_of_a_moment_ago(controller: InProcess) -> None:
-    create(controller, "s")
-    for time in (NOON, NOON + 1):
-        controller.note("w", time, {})
-        described = controller.call("GET", "/v1/streams/s")
-        assert described["latest_marks"][""]["time"] == time == described["held_by"][""]["time"]
-
-
-def test_the_clients_call_reads_all_of_it(troubled: InProcess) -> None:
-    call = calls.status(["stuck"])
-    request = next(call)
-    answer = troubled.request(request.method, request.path)
-    with pytest.raises(StopIteration) as stopped:
-        call.send(Response(answer.status_code, {}, answer.content))
-    page: StatusPage = stopped.value.value
-
-    (stream,) = page.streams
-    holder = stream.held_by[""]
-    assert holder is not None and holder.writer == "slow"
-    assert (stream.trouble, stream.since, stream.keys[""].time, page.next) == ("stuck", NOON, NOON, None)
-    assert page.groups[0].group == "readers" and page.controller.ready and page.counts.streams == 1
-
-
-@pytest.mark.full
-def test_a_thousand_streams_are_paged_by_name_while_they_come_and_go(controller: InProcess) -> None:
-    every = [f"s{number:04}" for number in range(1_005)]
-    create(controller, *every)
-    found: list[str] = []
-    after = ""
-    while True:
-        told = status(controller, f"?limit=100&after={after}")
-        assert told["counts"]["streams"] == len(every) and told["unread"] == {}
-        found += names(told)
-        if told["next"] is None:
-            break
-        after = told["next"]
-        if after == "s0199":
-            controller.note("w", NOON, {"0": 1}, "s0900")  # trouble comes and goes: the order is another one
-            controller.note("v", NOON + 1, {"0": 1}, "s0900")
-            controller.pass_time(10_000)
-
-    assert found == every
-
-
-def test_writers_that_a_mark_leaves_out_are_counted_and_the_first_named(controller: InProcess) -> None:
-    create(controller, "s", late_writers="skip")
-    writers = [f"w{number:02}" for number in range(STATUS_EXCLUDED + 4)]
-    for writer in writers:
-        controller.note(writer, NOON, {})
-        controller.call("POST", f"/v1/streams/s/writers/{writer}/exclude")
-    controller.note("kept", NOON + 1, {})
-    key = status(controller)["streams"][0]["keys"][""]
-
-    assert key["excluded"] == writers[:STATUS_EXCLUDED] and key["excluded_writers"] == len(writers)
-
-
-def test_what_it_told_is_shared_for_a_second(controller: InProcess) -> None:
-    create(controller, "s")
-    before = status(controller)["streams"]
-    controller.note("w", NOON, {})
-    assert controller.call("GET", "/v1/status")["streams"] == before
-    controller.pass_time(60_000)  # what took long on a busy machine is shared for longer than a second
-    assert controller.call("GET", "/v1/status")["streams"] != before
-
-
 def test_a_stream_that_was_made_again_is_not_shown_as_it_was(controller: InProcess) -> None:
     create(controller, "s")
     controller.note("w", NOON, {})
@@ -313,3 +245,180 @@ def test_a_writer_that_keeps_up_is_not_said_to_hold_time_and_one_that_others_wai
     assert said("s") == ("fine", False)
     controller.pass_time(NEW_STILL_MS)
     assert said("s") == ("stalled", True)
+
+
+def closely(controller: InProcess, name: str = "s") -> StreamDetails:
+    """What the page of a stream shows."""
+    found: StreamDetails = controller.portal.call(controller.app.state.controller.status.of_stream, name)
+    return found
+
+
+def test_of_streams_in_equal_trouble_those_furthest_behind_come_first(controller: InProcess) -> None:
+    for name, lag_ms in (("least", 0), ("most", 9_000), ("middle", 500)):
+        create(controller, name)
+        controller.note("w", NOON - lag_ms, {}, name)
+    create(controller, "unused")
+    controller.app.state.controller.status.forget()
+    found = controller.portal.call(controller.app.state.controller.status.overview)
+    assert [(each.stream, each.lag_ms) for each in found.streams] == [
+        ("most", 9_000),
+        ("middle", 500),
+        ("least", 0),
+        ("unused", None),
+    ]
+
+
+def test_marks_a_second_and_since_when_they_leave_writers_out_go_on_over_a_restart(start: Any) -> None:
+    controller = start()
+    create(controller, "s", writer_timeout_ms=None)
+    controller.note("lost", 5, {})
+    controller.call("POST", "/v1/streams/s/writers/lost/exclude")
+    for number in range(120):
+        controller.pass_time(1_000)
+        controller.note("w", 10 + number, {})
+    before = closely(controller).stream
+    after = closely(controller := start()).stream
+    for each in (before, after):
+        assert (each.worst.marks_per_second, each.state_since) == (1, NOON + 1_000)
+        assert (each.state, each.worst.excluded) == (State.INCOMPLETE, ("lost",))
+    controller.pass_time(30_000)
+    assert closely(controller).stream.worst.marks_per_second == 0.5
+
+
+def test_the_journal_is_found_by_topic_and_by_writer(controller: InProcess) -> None:
+    def entries(**wanted: Any) -> list[StoredEntry]:
+        newest = controller.app.state.controller.journals.newest_of_stream
+        return list(controller.portal.call(lambda: newest("s", 50, **wanted)))
+
+    create(controller, "s")
+    for writer in ("w_1", "wx1", "w_1"):
+        controller.call("PUT", f"/v1/streams/s/writers/{writer}")
+    controller.note("w_1", 9, {})
+    controller.call("POST", "/v1/streams/s/notes", {"writer": "w_1", "time": 1, "position": {}}, expect=409)
+    controller.pass_time(1)  # a refusal is written with what comes next
+    told = [(each.details["writer"], each.details["epoch"]) for each in entries(topics=("registration",))]
+    assert told == [("w_1", 1), ("wx1", 2), ("w_1", 3)]
+    own = entries(writer="w_1")
+    assert {each.details["writer"] for each in own} == {"w_1"}
+    assert [each.kind for each in own if each.topic == "refusal"] == ["refused"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("passed_ms", [0, 500, 5_000, 70_000, 700_000, 4_000_000])
+def test_a_stored_status_goes_on_as_one_in_memory(start: Any, passed_ms: int) -> None:
+    controller = start()
+    settings = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
+    for name in ("calm", "stuck", "idle", "sealed", "left", "empty"):
+        controller.call("PUT", f"/v1/streams/{name}", settings)
+    controller.call("PUT", "/v1/streams/tail", {"segments": 1, "time_domain": "ingestion", "writer_timeout_ms": None})
+    controller.call("POST", "/v1/streams/tail/tail", {"reporter": "t", "time": controller.clock.now, "position": {}})
+    controller.call("POST", "/v1/streams/tail/writers/t/idle")
+    for second in range(3):
+        for name in ("calm", "stuck", "idle", "sealed", "left"):
+            controller.note("w", NOON + second * 1_000, {"0": second}, name)
+            controller.note("v", NOON + (0 if name == "stuck" else second * 1_000), {"1": second}, name)
+        controller.pass_time(1_000)
+    controller.call("POST", "/v1/streams/idle/writers/w/idle")
+    controller.call("POST", "/v1/streams/idle/writers/v/idle")
+    controller.call("POST", "/v1/streams/sealed/seal")
+    controller.call("POST", "/v1/streams/left/writers/v/exclude")
+    controller.pass_time(1_000)
+
+    controller.pass_time(passed_ms)
+    controller.app.state.controller.status.forget()
+    told = controller.call("GET", "/v1/status?limit=100")["streams"]
+    other = start()
+    found = other.call("GET", "/v1/status?limit=100")["streams"]
+
+    assert other.app.state.controller.streams.in_memory() == []
+    by_name = {each["stream"]: each for each in found}
+    assert by_name.keys() == {each["stream"] for each in told}
+    for each in told:
+        assert by_name[each["stream"]] == each
+
+
+def test_an_answer_is_shared_for_a_second_or_for_ten_times_as_long_as_it_took() -> None:
+    made: list[str] = []
+    clock = ManualClock(0)
+
+    async def make(name: str, took_ms: int) -> int:
+        await asyncio.sleep(0)
+        made.append(name)
+        clock.now += took_ms
+        return len(made)
+
+    async def story() -> None:
+        memo = Memo(Clock(clock))
+        assert await asyncio.gather(*(memo.get("dear", partial(make, "dear", 300)) for _ in range(10))) == [1] * 10
+        clock.now = 2_999
+        assert await memo.get("dear", partial(make, "dear", 300)) == 1
+        clock.now = 3_000
+        assert await memo.get("dear", partial(make, "dear", 0)) == 2
+        clock.now = 4_000
+        assert await memo.get("dear", partial(make, "dear", 0)) == 3
+
+    asyncio.run(story())
+
+
+# -- a writer
+
+
+def of_writer(controller: InProcess, writer: str, stream: str = "s") -> WriterDetails:
+    found: WriterDetails = controller.portal.call(controller.app.state.controller.status.of_writer, stream, writer)
+    return found
+
+
+def test_a_writer_shows_its_keys_notes_and_timeout(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", {**SETTINGS, "writer_timeout_ms": 60_000})
+    controller.note("slow", NOON, {"0": 1})
+    began = controller.clock.now
+    for time, offset in ((NOON + 5, 4), (NOON + 9, 7)):
+        controller.note("fast", time, {"0": offset})
+    controller.pass_time(20_000)
+    slow, fast = of_writer(controller, "slow"), of_writer(controller, "fast")
+    assert [(each.key, each.state, each.time, each.holds) for each in slow.keys] == [
+        ("", WriterState.ACTIVE, NOON, True)
+    ]
+    assert (slow.keys[0].held_since, slow.times_out_in_ms, slow.heard_at) == (began, 40_000, began)
+    assert (fast.keys[0].holds, fast.keys[0].held_since) == (False, None)
+    assert [(each.time, dict(each.position.items())) for each in fast.notes] == [
+        (NOON + 9, {"0": 7}),
+        (NOON + 5, {"0": 4}),
+    ]
+    assert fast.position == fast.notes[0].position
+
+
+def test_refused_and_late_notes_are_counted_by_writer(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", {**SETTINGS, "late_writers": "skip"})
+    controller.note("a", 50, {"0": 1})
+    controller.note("b", 20, {"0": 1})
+    controller.call("POST", "/v1/streams/s/notes", {"writer": "a", "time": 1, "position": {}}, expect=409)
+    assert [(each.late, each.refused) for each in (of_writer(controller, "a"), of_writer(controller, "b"))] == [
+        (0, 1),
+        (1, 0),
+    ]
+
+
+@pytest.mark.parametrize("what", ["exclude", "time out", "close"])
+def test_a_writer_that_does_not_count_says_so(controller: InProcess, what: str) -> None:
+    controller.call("PUT", "/v1/streams/s", {**SETTINGS, "writer_timeout_ms": 1_000})
+    controller.note("w", 5, {})
+    assert of_writer(controller, "w").counts
+    controller.note("other", 9, {})
+    if what == "exclude":
+        controller.call("POST", "/v1/streams/s/writers/w/exclude")
+    elif what == "close":
+        controller.note("w", 50, {})
+        controller.call("DELETE", "/v1/streams/s/writers/w")
+    else:
+        controller.pass_time(1_000)
+    found = of_writer(controller, "w")
+    assert (found.counts, found.excluded, found.closed) == (False, what == "exclude", what == "close")
+
+
+def test_an_unknown_writer_or_stream_has_no_status(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", SETTINGS)
+    with pytest.raises(UnknownWriter):
+        of_writer(controller, "nobody")
+    with pytest.raises(UnknownStream):
+        of_writer(controller, "w", "nothing")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.birth import start_controller
-from controller.storage.refusals import NotKnown
-from controller.storage.transaction import CommitUnknown
 from tests.disks import Disk, small_disk, without_privileges
 from tests.served import ROOT, run_command
 
@@ -38,10 +33,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def run(
-    *arguments: str,
-    before: Sequence[str] = (),
-    preexec: Callable[[], None] | None = None,
-    folder: Path | None = None,
+    *arguments: str, before: Sequence[str] = (), preexec: Callable[[], None] | None = None, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     if not before and preexec is None:
         return run_command(*arguments, folder=folder)
@@ -63,21 +55,6 @@ def refused(command: str, store: Path, **more: Any) -> str:
 
 def make(store: Path) -> None:
     assert run("migrate", "--database", str(store)).returncode == 0
-
-
-class Undecided:
-    """The clocks of a host. The one that a term begins with fails as a COMMIT does whose outcome is not known."""
-
-    def wall(self) -> int:
-        raise CommitUnknown(reason="the disk failed")
-
-    def monotonic(self) -> int:
-        return 0
-
-
-def test_a_term_of_which_it_is_not_known_whether_it_began_is_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(NotKnown, match=r"not known whether .*store\.db has changed \(the disk failed\)"):
-        asyncio.run(start_controller(str(tmp_path / "store.db"), Undecided(), "test"))
 
 
 @pytest.mark.parametrize("command", STORE)
@@ -164,21 +141,6 @@ def test_what_is_no_store_is_named_and_left_as_it_is(tmp_path: Path, command: st
     with sqlite3.connect(foreign) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {"customers", "alembic_version"}
-
-
-@pytest.mark.parametrize("command", STORE)
-def test_a_file_that_is_no_store_keeps_every_byte_and_gets_no_neighbour(tmp_path: Path, command: str) -> None:
-    text, foreign = tmp_path / "README.md", tmp_path / "customers.db"
-    text.write_text("# Read me\n" * 100)
-    with closing(sqlite3.connect(foreign)) as database:
-        database.execute("CREATE TABLE customers (name TEXT)")
-        database.commit()
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-
-    assert "not an SQLite database" in refused(command, text)
-    assert "another application" in refused(command, foreign)
-
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("command", STORE)

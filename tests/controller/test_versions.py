@@ -59,9 +59,7 @@ def test_a_version_of_another_stream_changes_nothing_and_one_that_is_none_is_ref
             assert (refused.status_code, refused.json()["code"]) == (422, "invalid_parameter"), seen
 
 
-def test_without_the_store_it_shows_what_it_has_but_nobody_is_shown_less_than_he_saw(
-    new_postgres: Any,
-) -> None:
+def test_without_the_store_it_shows_what_it_has_but_nobody_is_shown_less_than_he_saw(new_postgres: Any) -> None:
     postgres, clock = new_postgres("fsync=off"), ManualClock()
     url = postgres.new_database()
     with InProcess(url, clock) as one, InProcess(url, clock) as other:

@@ -6,12 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
+pytestmark = pytest.mark.usefixtures("store_url")
+
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": 60_000}
-
-
-@pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
 
 
 def at(controller: Any, time: int, **query: Any) -> dict[str, Any]:
@@ -41,13 +39,6 @@ def test_a_wait_ends_with_the_mark_that_reaches_the_time(controller: Any) -> Non
     found = waiting.result(60).json()
     assert (found["there"], found["complete"], found["reached"], found["held_by"]) == (True, True, 200, None)
     assert found["ceiling"]["cut"] == {"0": 3}
-
-
-def test_what_is_there_already_is_answered_at_once(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    controller.note("a", 100, {"0": 1})
-    assert at(controller, 99, wait_ms=30_000)["there"]
-    assert at(controller, 100, wait_ms=30_000)["there"]
 
 
 def test_until_it_is_there_the_answer_names_who_holds_time_back(controller: Any) -> None:
@@ -123,19 +114,3 @@ def test_an_ingestion_stream_at_rest_reaches_the_time_without_a_mark(controller:
 
     found = waiting.result(60).json()
     assert (found["there"], found["complete"], found["reached"], found["ceiling"]) == (True, True, now + 10_000, None)
-
-
-def test_each_key_is_waited_for_by_itself(controller: Any) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    note = {"writer": "a", "times": {"order_time": 500, "ship_time": 100}, "position": {"0": 1}}
-    controller.call("POST", "/v1/streams/s/notes", note)
-
-    assert at(controller, 500, key="order_time")["there"]
-    assert not at(controller, 500, key="ship_time")["there"]
-    assert not at(controller, 500)["there"]
-
-
-@pytest.mark.parametrize("wrong", ["time=x", "time=1&wait_ms=30001", "time=1&wait_ms=-1", "time=1&allow_incomplete=2"])
-def test_a_wait_that_cannot_be_is_refused(controller: Any, wrong: str) -> None:
-    controller.call("PUT", "/v1/streams/s", CONFIG)
-    assert controller.call("GET", f"/v1/streams/s/marks/at?{wrong}", expect=422)["code"] == "invalid_parameter"

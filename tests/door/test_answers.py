@@ -10,10 +10,7 @@ import pytest
 from tests.door.raw import ask
 from tests.served import OwnProcess
 
-ALWAYS = {
-    "x-content-type-options": "nosniff",
-    "cross-origin-resource-policy": "same-origin",
-}
+ALWAYS = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin"}
 NOTE = b'{"writer":"w","time":1,"position":{}}'
 REQUESTS = {
     "a note": b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 37\r\n\r\n" + NOTE,

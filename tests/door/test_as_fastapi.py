@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
-from controller import app as application
 from controller.app import create_app
 from controller.http.dependencies import get_controller
-from controller.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using .httpx. with")  # Starlette's client wants another package
 
@@ -41,11 +35,6 @@ def client(app: FastAPI) -> Iterator[TestClient]:
     with TestClient(app) as made:
         made.put(STREAM, json={"segments": 1, "max_ahead_ms": None}).raise_for_status()
         yield made
-
-
-def test_fastapis_test_client_is_served(client: TestClient) -> None:
-    assert client.post(f"{STREAM}/notes", json=NOTE).json()["late"] is False
-    assert client.get("/").status_code == 200
 
 
 def test_routes_of_ones_own_are_served_as_fastapi_serves_them(app: FastAPI, client: TestClient) -> None:
@@ -82,14 +71,6 @@ def test_a_dependency_can_be_replaced(app: FastAPI, client: TestClient) -> None:
     assert client.get(STREAM).json() == {"detail": "closed today"}
 
 
-def test_a_dependency_can_be_used_in_routes_of_ones_own(app: FastAPI, client: TestClient) -> None:
-    @app.get("/version", dependencies=[Depends(get_controller)])
-    async def version(request: Request) -> str:
-        return str(request.app.version)
-
-    assert client.get("/version").json() == app.version
-
-
 def test_it_can_be_mounted_in_another_application(app: FastAPI) -> None:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -112,21 +93,3 @@ def test_an_application_whose_lifespan_did_not_run_says_so(app: FastAPI) -> None
     outer.mount("/watermarks", app)
     with TestClient(outer) as client, pytest.raises(RuntimeError, match="lifespan_context"):
         client.get("/watermarks/healthz")
-
-
-def test_the_documentation_is_made_once_however_many_ask_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = []
-
-    def describe(_: FastAPI) -> dict[str, Any]:
-        made.append(threading.current_thread())
-        time.sleep(0.05)  # the others ask meanwhile
-        return {"info": {"title": "T"}, "paths": {}, "components": {"schemas": {}}}
-
-    monkeypatch.setattr(application, "describe", describe)
-    app = create_app(Settings(database=str(tmp_path / "store.db")))
-    with TestClient(app) as client, ThreadPoolExecutor(20) as callers:
-        paths = ["/docs", "/openapi.json"] * 20
-        assert {each.status_code for each in callers.map(client.get, paths)} == {200}
-    assert len(made) == 1 and made[0] is not threading.main_thread()

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from controller.limits import DEFAULT_LIMITS
-from strandline.limits import BODY_BYTES
 from tests.door.fuzz import memory_mib
 from tests.door.raw import Answer, Raw
 from tests.served import OwnProcess
@@ -169,10 +168,3 @@ def test_who_stops_sending_reads_why_it_was_turned_away(served: OwnProcess) -> N
             for _ in range(24):  # enough to be turned away, and less than what the kernel keeps of it
                 raw.send(next(pieces))
             assert raw.answer().status == status, what
-
-
-def test_a_body_that_is_too_large_is_refused_everywhere(served: OwnProcess) -> None:
-    body = b" " * (BODY_BYTES + 1)
-    answer = served.client.post("/v1/streams/s/notes", content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
-    assert served.client.get("/healthz").status_code == 200

@@ -48,10 +48,7 @@ def test_it_answers_to_the_names_of_its_own_machine(served: OwnProcess, host: st
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8433", "10.1.2.3", "0.0.0.0:8433", "[::2]"])
-@pytest.mark.parametrize(
-    "asked",
-    [("GET", "/v1/streams"), ("GET", "/"), ("DELETE", "/v1/streams/s"), ("GET", "/docs")],
-)
+@pytest.mark.parametrize("asked", [("GET", "/v1/streams"), ("GET", "/"), ("DELETE", "/v1/streams/s"), ("GET", "/docs")])
 def test_a_name_that_was_pointed_at_it_opens_nothing(served: OwnProcess, host: str, asked: tuple[str, ...]) -> None:
     before = state(served)
 
@@ -113,9 +110,7 @@ def own_address() -> str | None:
         return str(probe.getsockname()[0])
 
 
-def test_hosts_are_the_called_address_or_any_with_tokens(
-    serve: Callable[..., OwnProcess],
-) -> None:
+def test_hosts_are_the_called_address_or_any_with_tokens(serve: Callable[..., OwnProcess]) -> None:
     process, address = serve("--host", "0.0.0.0", "--insecure"), own_address()
 
     def status(host: str, called: str = "127.0.0.1") -> int:

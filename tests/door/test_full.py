@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import select
 import shutil
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from controller.limits import DEFAULT_LIMITS
-from controller.server import OTHER_FILES, connections_bound
+from controller.server import OTHER_FILES
 from tests.door.raw import Raw
 from tests.served import OwnProcess
 
@@ -63,13 +62,3 @@ def test_when_all_connections_are_used_a_further_one_ends_until_one_leaves(full:
     assert full.stop() == 0
     told = re.search(r"connections_full open=(\d+) limit=(\d+)", full.log)
     assert told is not None and int(told[2]) == ROOM
-
-
-def test_a_process_uses_most_file_descriptors_and_leaves_some() -> None:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DEFAULT_LIMITS.connections + OTHER_FILES
-    try:
-        assert connections_bound(DEFAULT_LIMITS) == DEFAULT_LIMITS.connections - max(0, wanted - before[1])
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == max(before[0], min(wanted, before[1]))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)

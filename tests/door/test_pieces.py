@@ -59,39 +59,12 @@ def test_pipelined_calls_are_answered_in_order(served: OwnProcess) -> None:
     assert len(results["results"]) == 1 and refused["code"] == "time_went_back"
 
 
-def test_a_note_that_comes_byte_by_byte_is_taken(served: OwnProcess) -> None:
-    with Raw(served) as raw:
-        for byte in note(20, "slow"):
-            raw.send(bytes([byte]))
-
-        assert raw.answer().json["late"] is False
-
-
 def test_what_follows_a_note_that_closes_is_not_answered(served: OwnProcess) -> None:
     with Raw(served) as raw:
         raw.send(note(40, "last", "Connection: close\r\n") + note(41, "last"))
 
         assert raw.answer().closed
     assert time_of(served, "last") == 40
-
-
-def test_a_note_of_a_foreign_page_or_another_type_is_refused(served: OwnProcess) -> None:
-    foreign, form = "Origin: http://evil.example\r\n", "Sec-Fetch-Site: same-origin\r\nContent-Type: text/plain\r\n"
-    with Raw(served) as raw:
-        raw.send(note(60, "page", foreign) + note(60, "page", form) + note(60, "page"))
-
-        assert [raw.answer().status for _ in range(3)] == [403, 415, 200]
-
-
-def test_equal_heads_with_other_bodies_are_other_notes(served: OwnProcess) -> None:
-    with Raw(served) as raw:
-        for time_ in (110, 111, 112):
-            raw.send(note(time_, "equal"))
-            assert raw.answer().json["late"] is False
-            assert time_of(served, "equal") == time_
-        raw.send(note(109, "equal"))
-
-        assert raw.answer().json["code"] == "time_went_back"
 
 
 @pytest.mark.parametrize("cut", [1, 40, -60, -5, -1])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import select
 import signal
 import socket
 import ssl
-import struct
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -16,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from controller.app import create_app
-from controller.http.connection import HttpConnection
 from controller.settings import Settings
 from tests.door.raw import PATIENCE_S, Raw
 from tests.in_thread import InThread
@@ -119,15 +116,6 @@ def test_a_handshake_that_ends_after_the_controller_began_to_end_is_not_waited_f
     assert secured.errors == "", secured.errors
 
 
-def test_half_a_body_does_not_hold_up_the_end(serve: Callable[..., OwnProcess]) -> None:
-    plain = serve(callers_s=0.3)
-    with Raw(plain) as caller:
-        caller.send(BODY + b"{")
-        assert plain.client.get("/healthz").is_success
-        assert plain.stop() == 0
-    assert "ERROR" not in plain.log and "Traceback" not in plain.log, plain.errors
-
-
 def test_a_slow_reader_over_tls_gets_a_whole_answer_before_its_connection_ends(
     tmp_path: Path, certificate: Certificate
 ) -> None:
@@ -151,25 +139,6 @@ def test_a_slow_reader_over_tls_gets_a_whole_answer_before_its_connection_ends(
         served.stop()
     head, _, body = got.partition(b"\r\n\r\n")
     assert f"content-length: {len(body)}".encode() in head, head
-
-
-def test_nothing_is_left_in_memory_of_a_connection_that_was_reset(tmp_path: Path, certificate: Certificate) -> None:
-    trusted = ssl.create_default_context(cafile=certificate.certificate)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        app = create_app(Settings(database=f"sqlite:///{tmp_path / 'store.db'}"))
-        served = InThread(app, listener, (certificate.certificate, certificate.key), trusted)
-        for _ in range(10):
-            with socket.create_connection(listener.getsockname()) as plain:
-                plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
-                with trusted.wrap_socket(plain, server_hostname="127.0.0.1") as caller:
-                    caller.sendall(HEAD + b"\r\n")
-                    assert caller.recv(1 << 16)
-        deadline = time.monotonic() + PATIENCE_S
-        while sum(isinstance(each, HttpConnection) for each in gc.get_objects()) > 1:  # the client's
-            assert time.monotonic() < deadline
-            assert served.ask("GET", "/healthz").is_success
-            gc.collect()
-        served.stop()
 
 
 def test_the_connection_of_who_is_slow_ends(serve: Callable[..., OwnProcess], certificate: Certificate) -> None:

@@ -1,7 +1,7 @@
 """The article's figures and its three edge cases (PDP-33), and PDP-26's diagram, end to end: notes, a log of each kind,
 the controller, a group's readers.
 
-`tests/seeds` has the same for the core alone.
+`tests/source_documents` has the same for the core alone.
 """
 
 from __future__ import annotations

@@ -62,10 +62,6 @@ def test_the_first_token_asks_at_a_terminal(tmp_path: Path) -> None:
     assert answered("ben", by=b"")[0] == 0  # nobody is asked again
 
 
-def test_the_first_token_is_made_without_a_question_where_yes_was_said(tmp_path: Path) -> None:
-    assert main(["token", "create", "a", "--role", "admin", "--yes", "--database", str(tmp_path / "store.db")]) == 0
-
-
 def test_json_has_what_was_made_and_what_there_is(strandline: Run) -> None:
     created = json.loads(
         strandline("token", "create", "r", "--role", "reader", "--pattern", "o-*", "--expires-in", "2d", "--json")[1]
@@ -81,14 +77,6 @@ def test_json_has_what_was_made_and_what_there_is(strandline: Run) -> None:
         ("r", "reader", "o-*", "valid"),
     ]
     assert all("token" not in each for each in listed)
-
-
-def test_the_table_shows_whose_they_are_and_whether_they_hold(strandline: Run) -> None:
-    strandline("token", "create", "anna", "--role", "admin")
-
-    header, line = strandline("token", "list")[1].splitlines()
-    assert header.split()[:5] == ["NAME", "ROLE", "PATTERN", "WRITERS", "STATE"]
-    assert line.split()[:5] == ["anna", "admin", "*", "–", "valid"]
 
 
 def test_revoking_again_is_harmless_and_a_name_stays_taken(strandline: Run) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from controller.records.log_lines import FORMATS
-from controller.settings import Settings
 from controller.storage.database import open_database
 from controller.storage.kinds import parse_url
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown
@@ -60,12 +59,6 @@ def test_a_log_line_and_its_traceback_have_no_secret(form: str) -> None:
 
     assert "ValueError: cannot use slt_… at postgresql://anna:…@host/db" in line
     assert TOKEN not in line and "sesame" not in line
-
-
-def test_settings_show_no_password() -> None:
-    settings = Settings(database="postgresql://anna:secret@host/db", ssl_keyfile_password="secret", host="h")
-
-    assert "secret" not in repr(settings) and "host='h'" in repr(settings)
 
 
 @pytest.mark.parametrize(

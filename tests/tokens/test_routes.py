@@ -127,10 +127,6 @@ def test_the_walk_knows_every_route_of_the_application(tmp_path: Path) -> None:
     assert served - {route.partition(" ")[2] for route in documented} <= OPEN  # what the document leaves out
 
 
-def test_each_route_but_the_probes_has_a_permission() -> None:
-    assert {each.path for each in ROUTES if each.permission is None} == {"/healthz", "/readyz"}
-
-
 @pytest.mark.parametrize("route", WANTED)
 def test_who_may_call(callers: Callers, route: str) -> None:
     role, about = WANTED[route]

@@ -16,7 +16,7 @@ from controller.storage.database import open_database
 from controller.storage.tokens import list_tokens, open_tokens
 from controller.tokens import Tokens
 from strandline.access import Grant, Role
-from strandline.errors import StoreUnavailable, StoreUndecided, Unauthenticated
+from strandline.errors import StoreUnavailable, StoreUndecided
 from strandline.redaction import TOKEN_PREFIX
 from tests.served import NOON, InProcess, ManualClock
 
@@ -37,15 +37,6 @@ def note(stream: str | None = None, writer: str = "w") -> dict[str, Any]:
 
 
 # -- from when until when ----------------------------------------------------------------------------------------
-
-
-def test_tokens_are_asked_for_from_the_first_one_on(keyed: Any) -> None:
-    keyed.call(None, "PUT", "/v1/streams/s", {"segments": 1})
-
-    admin = keyed.make("admin")
-
-    assert keyed.ask(None, "GET", "/v1/streams/s").status_code == 401
-    assert keyed.ask(admin, "GET", "/v1/streams/s").status_code == 200
 
 
 def test_when_all_are_revoked_nobody_is_let_in(keyed: Any, tmp_path: Path) -> None:
@@ -136,25 +127,6 @@ def test_a_token_that_was_stored_is_shown_although_the_store_is_away_then(tmp_pa
 
 
 # -- who else needs one ------------------------------------------------------------------------------------------
-
-
-def test_a_dashboard_can_check_a_token_by_itself(keyed: Any) -> None:
-    token = keyed.make("reader", "orders-*")
-    tokens = keyed.controller.app.state.controller.tokens
-
-    grant = tokens.check(token.encode())
-    assert (grant.name, grant.role, grant.pattern) == (keyed.names[token], "reader", "orders-*")
-    keyed.revoke(token)
-    assert not tokens.still_allows(grant)
-    with pytest.raises(Unauthenticated):
-        tokens.check(token.encode())
-
-
-def test_the_journal_tells_whose_token_it_was(keyed: Any, streams: str) -> None:
-    keyed.call(streams, "PATCH", "/v1/streams/payments", {"min_writers": 2})
-
-    entries = keyed.call(streams, "GET", "/v1/streams/payments/journal")["entries"]
-    assert {each["by"] for each in entries if each["kind"] == "configured"} == {keyed.names[streams]}
 
 
 def test_the_journal_of_all_streams_has_only_permitted_ones(keyed: Any, streams: str) -> None:

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from controller.storage.tokens import list_tokens, open_tokens
-from strandline.access import Grant, Role
-from strandline.errors import InvalidConfig
 from tests.served import NOON
 
 STREAM = "/v1/streams/orders"
@@ -76,14 +74,6 @@ def test_a_bound_token_does_not_speak_for_another_writer(
     assert (entry["by"], entry["details"]["writer"]) == (keyed.names[bound], "till-8")
 
 
-def test_a_bound_token_speaks_for_its_own_writers(keyed: Any, tills: tuple[str, str]) -> None:
-    _, bound = tills
-    keyed.call(bound, "PUT", f"{STREAM}/writers/till-7", {})
-    keyed.call(bound, "POST", f"{STREAM}/notes", {"writer": "till-71", **NOTE})
-    keyed.call(bound, "POST", f"{STREAM}/writers/till-71/idle")
-    keyed.call(bound, "DELETE", f"{STREAM}/writers/till-7")
-
-
 @pytest.mark.parametrize("path", [f"{STREAM}/notes", "/v1/notes"])
 def test_of_many_notes_only_those_of_other_writers_are_refused(keyed: Any, tills: tuple[str, str], path: str) -> None:
     admin, bound = tills
@@ -108,12 +98,6 @@ def test_a_bound_token_reports_only_the_tails_of_its_own_reporters(keyed: Any) -
 
     assert (answer.status_code, answer.json()["writer"]) == (403, "tail-b")
     keyed.call(bound, "POST", f"{STREAM}/tail", {"reporter": "tail-a", **report})
-
-
-@pytest.mark.parametrize("role", [Role.READER, Role.ADMIN])
-def test_only_a_writers_token_is_bound(role: Role) -> None:
-    with pytest.raises(InvalidConfig, match="only a token with the role 'writer' is bound to writers"):
-        Grant(name="t", role=role, writers="till-7*")
 
 
 def test_the_command_binds_a_token_and_shows_to_whom(strandline: Callable[..., tuple[int, str, str]]) -> None:

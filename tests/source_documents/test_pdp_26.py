@@ -8,7 +8,7 @@ import pytest
 
 from reader_client.ordering_buffer import EventTimeOrdering, Timed
 from strandline.core.event_time_lag import EventTimeLag
-from tests.seeds.stage import Stage, StagedStream
+from tests.source_documents.stage import Stage, StagedStream
 
 MINUTE = 60_000
 MAX_WATERMARK_LAG = 10_000  # "Suggested default value: 10 seconds."
@@ -69,16 +69,6 @@ def test_one_clock_counts_and_a_delayed_report_keeps_its_time(stage: Stage) -> N
     assert (mark["time"], mark["cut"], mark["created_at"]) == (before, {"0": 7}, stage.now)
     repeated = stream.tail({"0": 7}, time=before)
     assert repeated["marks"] == []
-
-
-def test_the_ingestion_clock_never_steps_back(stage: Stage) -> None:
-    stream = ingestion(stage)
-    stream.tail({"0": 1})
-    told = stage.now
-    stage.controller.clock.now -= 5_000  # somebody set the machine's clock back
-    answer = stage.controller.request("GET", stream.path)
-    stage.controller.clock.now += 5_000
-    assert int(answer.headers["strandline-time"]) >= told
 
 
 #   writes     │││ │  │       idle ┊                              ┊ woken

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.seeds.stage import Stage, StagedGroup, StagedStream
+from tests.source_documents.stage import Stage, StagedGroup, StagedStream
 
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE

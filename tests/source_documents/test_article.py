@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.seeds.stage import Stage, StagedStream
+from tests.source_documents.stage import Stage, StagedStream
 
 
 def test_figure_1_writers_set_event_time_the_controller_ingestion_time(stage: Stage) -> None:
@@ -19,9 +19,7 @@ def test_figure_1_writers_set_event_time_the_controller_ingestion_time(stage: St
 #   log         1  3  2  4  6  5  8  7  9        events 7 and 8 are out of order
 #   noted             3     5     7     9        "all of mine older than this lies to the left"
 #   read up to        ▲     ▲     ▲     ▲        there, and not one event earlier, such a window can close
-def test_figure_2_a_window_closes_after_all_older_events(
-    stage: Stage,
-) -> None:
+def test_figure_2_a_window_closes_after_all_older_events(stage: Stage) -> None:
     log = [1, 3, 2, 4, 6, 5, 8, 7, 9]
     stream = stage.stream(segments=1)
     for position in range(1, len(log) + 1):

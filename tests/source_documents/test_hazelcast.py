@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from tests.seeds.stage import Stage, StagedGroup, StagedStream
+from tests.source_documents.stage import Stage, StagedGroup, StagedStream
 
 
 class Input:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.seeds.stage import Stage
 from tests.served import InProcess, ManualClock
+from tests.source_documents.stage import Stage
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
 def shared_controller(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcess]:
-    database: Path | str = tmp_path_factory.mktemp("seeds") / "store.db"
+    database: Path | str = tmp_path_factory.mktemp("documents") / "store.db"
     if request.param == "postgresql":
         database = request.getfixturevalue("postgres").new_database()
     with InProcess(database, ManualClock()) as controller:

@@ -5,7 +5,7 @@ Numbers are those of its issues; "P" are the two steps of its aggregation that w
 
 from __future__ import annotations
 
-from tests.seeds.stage import Stage, StagedStream
+from tests.source_documents.stage import Stage, StagedStream
 
 
 def test_6510_an_empty_segment_keeps_no_reader_from_its_bound(stage: Stage) -> None:
@@ -36,39 +36,6 @@ def test_4225_no_mark_is_made_twice_and_none_is_left_out(stage: Stage) -> None:
         stream.note("a", time, {})
         stream.note("a", time, {})
     assert [(mark["seq"], mark["time"]) for mark in stream.marks()] == [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]
-
-
-def test_4291_a_commit_without_a_time_makes_no_mark(stage: Stage) -> None:
-    stream = stage.stream()
-    assert stream.refused(422, writer="a", position={"0": 1})["code"] == "invalid_note"
-    assert stream.refused(404, writer="a", times={}, position={"0": 1})["code"] == "unknown_writer"
-    assert stream.marks() == [] and stream.describe()["writers"] == {}
-
-
-def test_4228_a_slash_in_a_writers_name_is_refused(stage: Stage) -> None:
-    stream = stage.stream()
-    assert stream.refused(422, writer="a/b", time=1, position={})["code"] == "invalid_name"
-    assert stream.describe()["writers"] == {}
-
-
-def test_a_note_of_other_segments_is_judged_like_any_other(stage: Stage) -> None:
-    stream = stage.stream()
-    stream.note("a", 10, {"0": 5})
-    stream.note("a", 20, {"1": 3})
-    problem = stream.refused(409, writer="a", time=30, position={"0": 4})
-    assert (problem["code"], problem["segment"], problem["stored_offset"]) == ("position_went_back", "0", 5)
-
-
-def test_a_note_with_an_unknown_segment_is_refused_at_once(stage: Stage) -> None:
-    stream = stage.stream()
-    assert stream.refused(422, writer="a", time=10, position={"77": 1})["code"] == "unknown_segment"
-    assert [mark["time"] for mark in stream.note("a", 10, {})["marks"]] == [10]
-
-
-def test_a_time_in_the_wrong_unit_names_the_setting(stage: Stage) -> None:
-    stream = stage.stream(max_ahead_ms=86_400_000)
-    problem = stream.refused(422, writer="a", time=1_700_000_000_000_000, position={})
-    assert problem["code"] == "time_too_far_ahead" and "max_ahead_ms" in problem["detail"]
 
 
 def test_a_writer_far_ahead_drops_nobody_when_it_is_alone(stage: Stage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.seeds.stage import Stage, StagedGroup, StagedStream
+from tests.source_documents.stage import Stage, StagedGroup, StagedStream
 
 
 #   offset   0 ········ 10 ········ 20 ··········· 40        entries: (10, 100) (20, 200) (40, 300)
