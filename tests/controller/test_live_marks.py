@@ -171,6 +171,24 @@ def test_a_bad_start_is_refused_before_anything_is_streamed(
     assert controller.app.state.controller.following.readers == 0
 
 
+def test_a_stream_that_does_not_exist_cannot_be_followed(controller: Any) -> None:
+    assert controller.call("GET", LIVE, expect=404)["code"] == "unknown_stream"
+
+
+def test_a_mark_is_encoded_once_for_all_who_follow(controller: Any, follow: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    readers = [follow() for _ in range(5)]
+    for each in readers:
+        each.wait_for(lambda follower: bool(follower.text))
+
+    controller.note("a", 100, {"0": 1})
+
+    assert [each.marks(1) for each in readers] == [[1]] * 5
+    following = controller.app.state.controller.following
+    (kept,) = following._encoded.values()
+    assert list(kept) == [("", 1)]
+
+
 def test_idle_advance_is_sent_once_a_second_before_marks(controller: Any, follow: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": 0})
     now = controller.clock.now
@@ -205,6 +223,17 @@ def test_sealing_ends_the_events_and_a_reader_need_not_return(controller: Any, f
         assert parsed(each.text)[-1] == ("end", None, {"reason": "sealed"})
     assert controller.request("GET", f"{LIVE}?after=1").status_code == 204
     assert follow().marks(1) == [1]
+
+
+def test_events_end_when_their_stream_is_deleted(controller: Any, follow: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    reader = follow()
+    reader.wait_for(lambda each: bool(each.text))
+
+    controller.call("DELETE", "/v1/streams/s")
+
+    reader.ended.result(60)
+    assert parsed(reader.text)[-1] == ("end", None, {"reason": "unknown_stream"})
 
 
 def test_readers_that_stay_are_bounded_and_one_that_goes_makes_room(controller: Any, follow: Any) -> None:

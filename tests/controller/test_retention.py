@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.mark_retention import RETENTION_CHECK_MS, RETENTION_MARKS
+from controller.commit.store import Store
+from controller.mark_retention import RETENTION_CHECK_MS, RETENTION_MARKS, Retention
+from controller.streams.reads import Reads
 from strandline.errors import UnknownStream
 from tests.controller.world import World, play
 
@@ -105,6 +109,18 @@ def test_very_many_marks_go_in_steps(controller: Any) -> None:
     assert seqs(controller) == [12_001]
 
 
+def test_a_served_controller_lets_old_marks_go_by_itself(serve: Any) -> None:
+    client = serve().client
+    client.put("/v1/streams/s", json={**CONFIG, "mark_retention_ms": 1})
+    for n in (1, 2, 3):
+        client.post("/v1/streams/s/notes", json={"writer": "a", "time": n, "position": {"0": n}})
+
+    deadline = time.monotonic() + 60
+    while len(marks := client.get("/v1/streams/s/marks").json()["marks"]) > 1 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert [mark["seq"] for mark in marks] == [3]
+
+
 @pytest.mark.parametrize("heard", [True, False])
 def test_what_a_group_stands_on_stays_while_someone_reads_in_it(controller: Any, heard: bool) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
@@ -122,6 +138,53 @@ def test_what_a_group_stands_on_stays_while_someone_reads_in_it(controller: Any,
 
     lower = controller.call("GET", f"{GROUP}/time-window")["streams"]["s"]["lower"]
     assert (seqs(controller)[0], lower) == ((3, 30) if heard else (10, None))
+
+
+class Meanwhile(Store):
+    """A store in front of which something happens once, after it was read."""
+
+    def __init__(self, store: Store, happens: Callable[[], Awaitable[None]]) -> None:
+        self._real = store
+        self._happens = [happens]
+
+    async def read(self, *args: Any, **kwargs: Any) -> Any:
+        found = await self._real.read(*args, **kwargs)
+        while self._happens:
+            await self._happens.pop()()
+        return found
+
+
+def test_a_stream_that_is_created_again_meanwhile_keeps_its_marks(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        async def make(marks: int) -> None:
+            await world.streams.create("a0", 1, {"mark_interval_ms": 0, "max_ahead_ms": None, "mark_retention_ms": 1})
+            for n in range(1, marks + 1):
+                await (await world.note("a0", n))
+
+        async def make_again() -> None:
+            await world.streams.delete("a0")
+            await make(2)
+
+        await make(3)
+        world.clock.now += 10
+        reading, clock = Reads(world.streams, world.store, world.clock_of_streams), world.clock_of_streams
+        store = Meanwhile(world.store, make_again)
+        await Retention(world.streams, reading, world.groups, store, world.committer, clock).run_due()
+        await world.committer.settled()
+        assert [mark.seq for mark in (await reading.marks("a0", "", 0, 10)).marks] == [1, 2]
+
+    play(store_url, scene)
+
+
+def test_a_group_that_has_passed_no_mark_holds_none_back(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.call("PUT", GROUP, {"streams": ["s"]})
+    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 5}}})
+    marks_made(controller, 10, 10_000)
+
+    controller.pass_time(RETENTION_CHECK_MS)
+
+    assert seqs(controller) == [6, 7, 8, 9, 10]
 
 
 def test_a_read_of_a_stream_that_is_deleted_meanwhile_fails_no_call_of_others(store_url: str) -> None:
