@@ -1,7 +1,7 @@
 """The errors of the Spark side, beside those in `strandline.errors`.
 
 While a query runs, errors are raised in a Python process that Spark starts. On the driver they are the text of a
-StreamingQueryException, so every message must be clear there, and comes first: see `sentence_first`.
+StreamingQueryException, so every message must be clear there, and stands in its first line: see `sentence_first`.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class SparkMismatch(EnvironmentBroken):
 
 
 class SentenceFirst(ContextDecorator):
-    """Around what Spark calls in a Python process: the sentence of an error begins Spark's message.
+    """Around what Spark calls in a Python process: the sentence of an error is in the first line of Spark's message.
 
     Spark takes the text of a traceback, which ends with the error, and puts its own text behind it. A cause is printed
     before that, and without frames it is one line, so the cause is a copy of the error. The frames in here are left
