@@ -47,7 +47,7 @@ def stranger(topics: Kafka, process: OwnProcess, tmp_path: Path) -> Iterator[Str
 
 def writers_of(stranger: Stranger, stream: str) -> dict[str, Any]:
     found = httpx.get(f"{stranger.controller}/v1/streams/{stream}/writers").json()["writers"]
-    return {each["writer"]: (each["times"][""], each["position"]) for each in found}
+    return {each["writer"]: (each["times"].get(""), each["position"]) for each in found}
 
 
 def test_the_page_about_kafka_notes_what_it_says(stranger: Stranger) -> None:
@@ -90,10 +90,9 @@ def test_the_page_about_notes_through_kafka_relays_what_a_console_producer_says(
     with KafkaLog.connect(topics.servers, "strandline-notes") as notes:
         notes.append([Event(line.encode(), key=b"till-7")])
     until = time.monotonic() + 60
-    while "till-7" not in (found := writers_of(stranger, "orders")):
+    while (found := writers_of(stranger, "orders")).get("till-7", (None,))[0] != 1767268800000:
         assert time.monotonic() < until, found
         time.sleep(0.1)
-    assert found["till-7"][0] == 1767268800000
 
 
 def test_the_records_of_that_page_are_notes() -> None:
