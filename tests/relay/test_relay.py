@@ -117,6 +117,16 @@ def test_a_note_covers_all_that_was_acknowledged_before_it(site: Site) -> None:
     site.until(lambda writers: writers["till-7"]["state"] == "closed")
 
 
+def test_a_time_far_ahead_of_the_clock_is_said_once(site: Site) -> None:
+    site.start()
+    hour = int(time.time() * 1000) + 3_600_000
+    for number in range(3):
+        site.note("w", time=hour + number)
+        site.until(lambda writers, at=hour + number: "w" in writers and writers["w"]["times"] == {"": at})  # type: ignore[misc]
+    assert site.said().count("the time of w is 60 min 0 s ahead of the controller's clock") <= 1
+    assert "ahead of the controller's clock: look at the clock of w" in site.said()
+
+
 def test_what_is_no_note_is_named_and_the_rest_goes_on(site: Site) -> None:
     site.start()
     site.record(b"rubbish")

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from controller.cli.client import ControllerClient
 from controller.cli.relay.owed import Book, Owed, Whose
 from controller.cli.relay.records import Leaving, NotANote, read_record
+from controller.wording import span
 from strandline.client import calls
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY, Note
@@ -98,6 +99,7 @@ class Relay:
         self._threads = ThreadPoolExecutor(REGISTERED_TOGETHER, "register")
         self._book = Book()
         self._epochs: dict[Whose, int] = {}
+        self._ahead: set[Whose] = set()  # whose times were far ahead of the clock, which was said
         self._came_in: dict[Whose, int] = {}  # the partition of a writer's last record
         self._committed: dict[int, int] = {}
         self._later: dict[str, float] = {}  # streams that are not there, and when they are tried again
@@ -195,10 +197,23 @@ class Relay:
             whose = Whose(stream, writer)
             if not isinstance(result, StrandlineError):
                 self._measures.counted("late" if result.late else "noted")
+                self._check_ahead(whose, result.ahead_ms)
             elif not self._goes_on(whose, result):
                 continue
             if each.leaving is None or self._leave(whose, each.leaving):
                 self._book.settle(whose)
+
+    def _check_ahead(self, whose: Whose, ahead_ms: Mapping[str, int]) -> None:
+        """Says once when the times of a writer begin to be far ahead of the controller's clock."""
+        if ahead_ms and whose not in self._ahead:
+            by = span(max(ahead_ms.values()))
+            self._say(
+                f"{whose.stream}: the time of {whose.writer} is {by} ahead of the controller's clock: look at the clock "
+                f"of {whose.writer}"
+            )
+            self._ahead.add(whose)
+        elif not ahead_ms:
+            self._ahead.discard(whose)
 
     def _register(self, owed: Mapping[Whose, Owed]) -> None:
         """Registers those writers for which nothing was noted yet, several at a time."""
@@ -256,6 +271,7 @@ class Relay:
 
     def _forget(self, writers: Iterable[Whose]) -> None:
         for whose in list(writers):
+            self._ahead.discard(whose)
             self._epochs.pop(whose, None)
             self._came_in.pop(whose, None)
 
