@@ -208,8 +208,8 @@ class Relay:
         if ahead_ms and whose not in self._ahead:
             by = span(max(ahead_ms.values()))
             self._say(
-                f"{whose.stream}: the time of {whose.writer} is {by} ahead of the controller's clock: look at the clock "
-                f"of {whose.writer}"
+                f"{whose.stream}: the time of {whose.writer} is {by} ahead of the controller's clock: look at the "
+                f"clock of {whose.writer}"
             )
             self._ahead.add(whose)
         elif not ahead_ms:
