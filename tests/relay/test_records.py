@@ -94,6 +94,15 @@ def test_what_waits_for_a_stream_that_is_not_there_does_not_hold_the_rest() -> N
     assert book.committable({0: 5, 1: 2}) == {0: 5, 1: 2} and list(book.due(lambda _: True)) == ["nowhere"]
 
 
+def test_what_another_relay_reads_now_is_forgotten_and_the_rest_stays() -> None:
+    book = Book()
+    book.take(0, 0, Said("s", "both", {"": 1}, None))
+    book.take(1, 0, Said("s", "both", {"": 2}, None))
+    book.take(0, 1, Said("s", "gone", {"": 3}, None))
+    book.drop([0])
+    assert list(book.due(lambda _: True)["s"]) == ["both"] and book.committable({1: 4}) == {1: 0}
+
+
 RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.sampled_from([None, *Leaving])), max_size=12)
 
 

@@ -70,13 +70,13 @@ class Book:
         """What is owed in a stream is kept here, and no longer in the topic: later records need not wait for it."""
         self._parked.update(whose for whose in self._owed if whose.stream == stream)
 
-    def drop(self, partitions: Iterable[int]) -> list[Whose]:
-        """Forgets what partitions said that another relay reads now. Returns whose it was."""
+    def drop(self, partitions: Iterable[int]) -> None:
+        """Forgets what partitions said that another relay reads now."""
         gone = set(partitions)
-        dropped = [whose for whose, owed in self._owed.items() if not gone.isdisjoint(owed.firsts)]
-        for whose in dropped:
-            self.settle(whose)
-        return dropped
+        for whose, owed in list(self._owed.items()):
+            owed.firsts = {each: offset for each, offset in owed.firsts.items() if each not in gone}
+            if not owed.firsts:
+                self.settle(whose)
 
     def committable(self, positions: Mapping[int, int]) -> dict[int, int]:
         """Up to where each partition need not be read again; `positions` are where it was read to."""
