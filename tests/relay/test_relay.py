@@ -38,7 +38,7 @@ class Site:
     def __init__(self, kafka: Kafka, connection: Connection, folder: Path) -> None:
         number = next(_names)
         self.kafka, self.connection, self._folder = kafka, connection, folder
-        self.notes, self.stream, self.group = f"notes-{number}", f"orders-{number}", f"relay-{number}"
+        self.notes, self.stream, self.group = f"relayed-notes-{number}", f"relayed-{number}", f"relay-{number}"
         kafka.create_topic(self.notes, 2)
         kafka.create_topic(self.stream, 2)
         connection.run(calls.create_stream(self.stream, "open", AT_ONCE))
