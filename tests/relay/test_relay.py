@@ -150,6 +150,12 @@ def test_notes_wait_for_a_stream_that_is_made_later(site: Site) -> None:
     assert f"there is no stream '{later}'" in site.said()
     site.connection.run(calls.create_stream(later, "open", AT_ONCE))
     site.until(lambda writers: "early" in writers and writers["early"]["times"] == {"": 5}, later)
+    site.connection.run(calls.delete_stream(later))
+    site.note("early", stream=later, time=7)
+    site.note("w", time=8)
+    site.until(lambda writers: writers["w"]["times"] == {"": 8})
+    site.connection.run(calls.create_stream(later, "open", AT_ONCE))
+    site.until(lambda writers: "early" in writers and writers["early"]["times"] == {"": 7}, later)
 
 
 @pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGTERM])

@@ -80,7 +80,10 @@ def command(
         return known[stream].ends_for_notes()
 
     try:
-        measures = RelayMeasures(metrics)
+        try:
+            measures = RelayMeasures(metrics)
+        except OSError as error:
+            raise Failure(f"metrics cannot be served: {error.strerror}") from None
         records = NotesTopic(topic, relay_group, given)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves its group in order
         say(f"relays the notes in {topic} to {client.controller}; Ctrl-C ends it")
@@ -90,5 +93,3 @@ def command(
             records.close()
     except StrandlineError as error:
         raise Failure(client.explain(error)) from None
-    except OSError as error:
-        raise Failure(f"metrics cannot be served: {error.strerror}") from None

@@ -11,11 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Protocol
+from typing import Final
 
 from controller.cli.client import ControllerClient
+from controller.cli.relay.measures import RelayMeasures
 from controller.cli.relay.owed import Book, Owed, Whose
 from controller.cli.relay.records import Leaving, NotANote, read_record
+from controller.cli.relay.topic import NotesTopic, Record
 from controller.wording import span
 from strandline.client import calls
 from strandline.core.changes import Registered
@@ -40,62 +42,21 @@ UNSTORED_SAID: Final = 50  # as many commits fail during a rebalance
 SAID_AGAIN_S: Final = 60.0  # between two lines about the same trouble
 
 
-class ReadRecord(Protocol):
-    """A record as it was read."""
-
-    @property
-    def partition(self) -> int: ...
-
-    @property
-    def offset(self) -> int: ...
-
-    @property
-    def value(self) -> bytes | None: ...
-
-
-class Records(Protocol):
-    """The topic of notes."""
-
-    name: str
-    positions: dict[int, int]
-
-    def take(self) -> Iterable[ReadRecord]: ...
-
-    def is_read(self, partition: int) -> bool: ...
-
-    def gone(self) -> set[int]: ...
-
-    def commit(self, offsets: Mapping[int, int]) -> bool: ...
-
-    def behind(self) -> dict[int, int]: ...
-
-
-class Measures(Protocol):
-    """What is counted of a relay."""
-
-    def counted(self, what: str, count: int = 1) -> None: ...
-
-    def behind(self, records: Mapping[int, int], owed: int) -> None: ...
-
-
 class Relay:
     """Relays until it is told to end."""
 
     def __init__(
         self,
         client: ControllerClient,
-        records: Records,
+        records: NotesTopic,
         ends: Callable[[str], Position],
-        measures: Measures,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        measures: RelayMeasures,
     ) -> None:
         """`ends` gives where the topic of a stream ends; it raises TopicMissing and LogUnavailable."""
         self._client = client
         self._records = records
         self._ends = ends
         self._measures = measures
-        self._clock = clock
         self._threads = ThreadPoolExecutor(REGISTERED_TOGETHER, "register")
         self._book = Book()
         self._epochs: dict[Whose, int] = {}
@@ -114,17 +75,18 @@ class Relay:
 
     def round(self) -> bool:
         """Reads, and notes what can be noted. Returns whether nobody was away."""
-        for each in self._records.take():
-            self._take(each)
+        taken = self._records.take()
         gone = self._records.gone()
-        if gone:
+        if gone:  # before what is taken: a partition may be here again, from where the group has come to
             self._book.drop(gone)
             self._forget(whose for whose, partition in self._came_in.items() if partition in gone)
             self._committed = {each: offset for each, offset in self._committed.items() if each not in gone}
+        for each in taken:
+            self._take(each)
         reached = True
         if self._is_member:
             for stream, owed in self._book.due(self._records.is_read).items():
-                if self._clock() >= self._later.get(stream, 0.0):
+                if time.monotonic() >= self._later.get(stream, 0.0):
                     reached = self._relay(stream, owed) and reached
         self._commit()
         self._measures.behind(self._records.behind(), len(self._book))
@@ -132,7 +94,7 @@ class Relay:
 
     # -- records -------------------------------------------------------------------------------------------------
 
-    def _take(self, record: ReadRecord) -> None:
+    def _take(self, record: Record) -> None:
         self._measures.counted("records")
         where = f"{self._records.name}, partition {record.partition}, offset {record.offset}"
         try:
@@ -173,7 +135,7 @@ class Relay:
                 some = writers[first : first + NOTES_PER_REQUEST]
                 self._note(stream, {each: owed[each] for each in some}, ends)
         except (UnknownStream, TopicMissing) as error:
-            self._later[stream] = self._clock() + PARKED_S
+            self._later[stream] = time.monotonic() + PARKED_S
             self._book.park(stream)
             self._say(f"{stream}: {self._client.explain(error)}; what its writers said last is kept until it is there")
         except StrandlineError as error:
@@ -247,7 +209,7 @@ class Relay:
                 self._epochs.pop(whose, None)
                 self._is_member = False  # until a commit shows that it is: another relay may have its partition
                 return False
-            case Refused():
+            case Refused() if not isinstance(error, UnknownStream):
                 self._refuse(whose, error)
                 return False
             case _:
@@ -277,7 +239,7 @@ class Relay:
 
     def _say(self, text: str) -> None:
         """A line on standard error; the same one not more often than once a minute."""
-        now = self._clock()
+        now = time.monotonic()
         if now - self._said.get(text, -SAID_AGAIN_S) < SAID_AGAIN_S:
             return
         if len(self._said) > NOTES_PER_REQUEST:

@@ -27,8 +27,8 @@ class RelayMeasures:
         if address is not None:
             start_http_server(address[1], address[0], registry)
 
-    def counted(self, what: str, count: int = 1) -> None:
-        self._counts.labels(what).inc(count)
+    def counted(self, what: str) -> None:
+        self._counts.labels(what).inc()
 
     def behind(self, records: Mapping[int, int], owed: int) -> None:
         self._behind.clear()

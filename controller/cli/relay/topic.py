@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -56,13 +56,14 @@ class NotesTopic:
         )
         self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
-    def take(self) -> Iterator[Record]:
+    def take(self) -> list[Record]:
         """The next records, as soon as there are some. Raises LogUnavailable for what will not end by itself."""
         asked = [partition for partition, end in self._unread.items() if end is None]
         if asked:
             self._unread.update(
                 (int(each), end) for each, end in self._topic.ends(committed=True, partitions=asked).items()
             )
+        taken = []
         for message in self._consumer.consume(TAKEN_RECORDS, TAKEN_WITHIN_S):
             partition, offset = message.partition(), message.offset()
             error = message.error()
@@ -70,14 +71,15 @@ class NotesTopic:
                 self._fail(error, message)
             elif partition in self.positions and offset is not None:
                 self._come(partition, offset + 1)
-                yield Record(partition, offset, message.value())
+                taken.append(Record(partition, offset, message.value()))
+        return taken
 
     def is_read(self, partition: int) -> bool:
         """Whether a partition was read to its end since it was assigned."""
         return partition in self.positions and partition not in self._unread
 
     def gone(self) -> set[int]:
-        """The partitions that others read now, since the last call."""
+        """The partitions that others may have read since the last call."""
         found, self._gone = self._gone, set()
         return found
 
@@ -127,7 +129,6 @@ class NotesTopic:
         for each in places:
             self.positions[each.partition] = -1
             self._unread[each.partition] = None
-            self._gone.discard(each.partition)
 
     def _revoked(self, _: Consumer, places: Iterable[TopicPartition]) -> None:
         for each in places:
