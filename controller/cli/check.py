@@ -18,8 +18,9 @@ from strandline.logs.inspection import FAULTS_SHOWN, LOG_REMEDIES, LogInspection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
-    from controller.storage.inspection import StoreFault
+    from controller.storage.inspection import Inspection, StoreFault
     from strandline.logs.inspection import LogFault
 
 WRONG_STATUS = 1
@@ -65,7 +66,7 @@ def _check_store(database: str, as_json: bool) -> int:
         found = _Faults(as_json, REMEDIES)
         with opened(database) as connection:
             inspection = Inspection(connection)
-            with progress(lambda: f"checked {inspection.rows:,} rows of {inspection.streams:,} streams"):
+            with _progress_of(inspection):
                 for fault in inspection.faults():
                     found.add(fault)
     counts = {"streams": inspection.streams, "reader_groups": inspection.groups, "rows": inspection.rows}
@@ -81,11 +82,15 @@ def fault_of(database: str) -> str | None:
     try:
         with opened(database) as connection:
             inspection = Inspection(connection)
-            with progress(lambda: f"checked {inspection.rows:,} rows of {inspection.streams:,} streams"):
+            with _progress_of(inspection):
                 found = next(inspection.faults(), None)
     except WrongSchema:
         return None
     return None if found is None else str(found)
+
+
+def _progress_of(inspection: Inspection) -> AbstractContextManager[None]:
+    return progress(lambda: f"checked {inspection.rows:,} rows of {inspection.streams:,} streams")
 
 
 class _Faults:

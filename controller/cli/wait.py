@@ -36,7 +36,7 @@ def moment_and_form(text: str) -> tuple[int, bool]:
 @click.command(context_settings={"ignore_unknown_options": True})  # a time may be negative
 @stream_argument
 @click.argument("time", type=moment_and_form, required=False, help=WHAT_FOR)
-@option("--until", type=moment_and_form, metavar="TIME", help="the same as an option")
+@option("--until", "given", type=moment_and_form, metavar="TIME", help="the same as an option")
 @key_option
 @option(
     "--timeout",
@@ -55,7 +55,7 @@ def command(
     client: ControllerClient,
     stream: str,
     time: tuple[int, bool] | None,
-    until: tuple[int, bool] | None,
+    given: tuple[int, bool] | None,
     key: str,
     timeout_ms: int,
     allow_incomplete: bool,
@@ -68,27 +68,27 @@ def command(
     While it waits, standard error says how far the stream has come and which writer holds it back.
     """
     last: JsonObject = {}
-    given = time if time is not None else until
-    if given is None:
-        raise click.UsageError("Name the TIME that is waited for, such as 2026-01-31T12:00:00Z.")
-    moment_, is_number = given
-    unit = unit_of(moment_) if is_number else None
+    wanted = time or given
+    if wanted is None or (time and given):
+        raise click.UsageError("Name the TIME that is waited for, once, such as 2026-01-31T12:00:00Z.")
+    until, is_number = wanted
+    unit = unit_of(until) if is_number else None
 
     def ask(wait_ms: int) -> Call[MarksAt]:
-        asked = marks_at(stream, moment_, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
+        asked = marks_at(stream, until, key=key, wait_ms=wait_ms, allow_incomplete=allow_incomplete)
         answer = yield from answered(asked)
         last.update(answer.json)
-        _check_unit(stream, moment_, unit, answer.value.reached, times)
+        _check_unit(stream, until, unit, answer.value.reached, times)
         return answer.value
 
     job = wait_until_there(
         ask,
         stream=stream,
         key=key,
-        time=moment_,
+        time=until,
         timeout_ms=timeout_ms,
         allow_incomplete=allow_incomplete,
-        on_wait=None if quiet else _reporting(client, stream, moment_, unit, times),
+        on_wait=None if quiet else _reporting(client, stream, until, unit, times),
         now_ms=monotonic_ms,
     )
 
@@ -104,7 +104,7 @@ def command(
         if as_json:
             say(compact(last))
         raise Failure(_why(error, times), NOT_THERE_STATUS) from None
-    say(compact(last) if as_json else _there(stream, moment_, found, times))
+    say(compact(last) if as_json else _there(stream, until, found, times))
 
 
 def _check_unit(stream: str, until: int, unit: Unit | None, reached: int | None, times: Times) -> None:

@@ -43,4 +43,4 @@ else:
         return extras.load("strandline.testing.controller", name)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_CONTROLLER})
+        return sorted({*globals(), *_CONTROLLER} - {"TYPE_CHECKING"})

@@ -136,6 +136,7 @@ def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[...
         (("streams", "--controller", "http://user:secret@x"), "controller"),
         (("status",), "'overview' shows all streams once"),
         (("wait", "s"), "Name the TIME that is waited for"),
+        (("wait", "s", "5", "--until", "5"), "Name the TIME that is waited for, once"),
         (("wait", "s", "--until", "noon"), "'noon' is no time"),
         (("wait", "s", "--until", "1", "--timeout", "soon"), "'soon' is no span of time"),
         (("watch", "?"), "?"),
