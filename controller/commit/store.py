@@ -315,16 +315,6 @@ class Store:
         except (StoreFailed, StoreTrouble) as error:
             raise self._unavailable("read", error) from error
 
-    async def aside(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        """Calls a long function in the thread for long reads. Nothing else may use its data meanwhile.
-
-        The function must not read the store. Raises StoreUnavailable while that thread hangs in an abandoned call.
-        """
-        try:
-            return await self._loader.call(None, partial(function, *args, **kwargs))
-        except StoreSilent as error:
-            raise self._unavailable("read", error) from error
-
     async def write(
         self,
         function: Callable[Concatenate[StoreConnection, Given], Result],

@@ -66,9 +66,9 @@ class StoreThread:
         self._hangs_since = 0.0
         self._late: set[asyncio.Task[None]] = set()  # they wait for calls whose callers have left
 
-    async def call(self, seconds: float | None, function: Callable[[], Result]) -> Result:
-        """The function's result or error; StoreSilent if it does not end within `seconds` (None: no limit), and at once
-        while an earlier call hangs."""
+    async def call(self, seconds: float, function: Callable[[], Result]) -> Result:
+        """The function's result or error; StoreSilent if it does not end within `seconds`, and at once while
+        an earlier call hangs."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         if self._hangs is not None:
@@ -85,7 +85,6 @@ class StoreThread:
         if answer.done():
             return answer.result()
         await self._end(call, answer, began)
-        assert seconds is not None
         raise StoreSilent(seconds=seconds)
 
     def check(self, now: float) -> None:
@@ -113,11 +112,9 @@ class StoreThread:
             self._session.cut()
         return bool(wait([last], seconds / 2).done)
 
-    async def _wait_on(
-        self, call: Future[Any], answer: asyncio.Future[Any], began: float, seconds: float | None
-    ) -> None:
+    async def _wait_on(self, call: Future[Any], answer: asyncio.Future[Any], began: float, seconds: float) -> None:
         """The deadline holds even if the caller has left."""
-        left = None if seconds is None else max(0.0, began + seconds - asyncio.get_running_loop().time())
+        left = max(0.0, began + seconds - asyncio.get_running_loop().time())
         await asyncio.wait([answer], timeout=left)
         await self._end(call, answer, began)
 

@@ -37,7 +37,6 @@ class Presence:
         self._values = {"id": self._id, "name": name, "version": version}
         self._now = now
         self._by_hand = False
-        self._entered = False
 
     def begin(self, now: Callable[[], int], *, by_hand: bool) -> None:
         """From now on this is the clock: the controller's, which goes on if that of the store is set back. It may be
