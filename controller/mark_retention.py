@@ -73,9 +73,9 @@ class Retention:
     async def run_due(self) -> None:
         """Checks the streams that are due."""
         now = self._clock.now()
-        changed, self._streams.aging = self._streams.aging, set()
-        for name in changed - self._scheduled:
-            self._schedule(name, now)
+        for loaded in self._streams.in_memory():
+            if loaded.stream.config.mark_retention_ms is not None and loaded.name not in self._scheduled:
+                self._schedule(loaded.name, now)
         turns = 0
         while self._due and self._due[0][0] <= now and turns < RETENTION_STREAMS:
             turns += 1
@@ -93,7 +93,7 @@ class Retention:
         heappush(self._due, (until, name))
 
     async def _remove_old(self, name: str, now: int) -> int | None:
-        """Removes old marks of a stream; returns when to check again, None if only after a change of the stream."""
+        """Removes old marks of a stream; returns when to check again, None if it is not loaded or keeps all marks."""
         moments = []
         loaded = self._streams.find_loaded(name)
         if loaded is None:
@@ -115,7 +115,7 @@ class Retention:
             if seq > first:
                 loaded.prune(key, seq)
                 self._committer.keep(loaded)
-        return min(moments, default=None)
+        return min(moments, default=now + RETENTION_CHECK_MS)
 
     async def _least_needed(self, name: str, key: str, since: int) -> int | None:
         """The seq of the oldest mark that bounds a group with a reader heard since then."""

@@ -404,8 +404,10 @@ class Committer:
 
     async def _write(self, turn: Turn, began: float) -> None:
         try:
-            commit = Commit(new_stamp())
-            written = [(each, each.write(commit)) for each in turn.unwritten.values() if not each.discarded]
+            commit, written = Commit(new_stamp()), list[tuple[Unwritten, Callable[[], None]]]()
+            for each in turn.unwritten.values():
+                if not each.discarded:
+                    written.append((each, each.write(commit)))
         except Exception as error:  # a bug: whatever it was about is loaded again
             log.exception("changes could not be written")
             await self._store.release()

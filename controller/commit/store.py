@@ -105,7 +105,7 @@ class Store:
             try:
                 return lock_and_look(self._database.writer, subjects, known, creating)
             except BaseException as error:
-                self._transaction.undo()
+                self._undo_open()
                 if not isinstance(error, StoreFailed) or time.monotonic() > until:
                     raise
                 if error.connection_invalidated and not reconnected:
@@ -136,9 +136,7 @@ class Store:
     def _commit(self, commit: Commit, order: CommitOrder) -> None:
         if not self._is_locked:
             self._undo_open()
-            self._transaction = Transaction(self._database.writer)
-        begun = self._transaction
-        assert begun is not None
+        begun, self._transaction = self._transaction or Transaction(self._database.writer), None
         try:
             write_rows(self._database.writer, commit)
             order.give()
@@ -155,8 +153,7 @@ class Store:
     async def release(self) -> None:
         """Ends the transaction, in which nothing was changed. It does not wait."""
         if self._is_locked:
-            assert self._transaction is not None
-            self._writer.submit(self._transaction.undo)
+            self._writer.submit(self._undo_open)
         self._writing.release()
 
     async def serve(self, beat: Callable[[StoreConnection], Service]) -> Service:
@@ -218,9 +215,10 @@ class Store:
         self._database.check_files()
 
     def _undo_open(self) -> None:
-        """Ends a transaction whose caller has given up while it was being locked."""
-        if self._transaction is not None and self._transaction.is_open:
-            self._transaction.undo()
+        """Ends a transaction whose caller has given up while it was being locked, or that changed nothing."""
+        if self._transaction is not None:
+            begun, self._transaction = self._transaction, None
+            begun.undo()
 
     # -- reads ---------------------------------------------------------------------------------------------------
 

@@ -69,8 +69,8 @@ class WriterLog:
         changed: Collection[str],
         forgotten: Collection[str],
         commit: Commit,
-    ) -> None:
-        """Adds the changes to the log, and removes its oldest rows if it is too long.
+    ) -> int:
+        """Adds the changes to the log, and removes its oldest rows if it is too long. Returns the newest seq.
 
         A writer that was forgotten and came back is in both `forgotten` and `changed`.
         """
@@ -78,12 +78,12 @@ class WriterLog:
         for name in forgotten:
             commit.remove(schema.writer_state, {"stream": self._stream, "name": name})
         gone, names = sorted(forgotten), sorted(changed)
-        old_until = log.old_until
+        old_until = log.rows[len(log.rows) // 4][0] if log.rows else 0  # the oldest quarter
         for start in range(0, max(1, len(gone) + len(names)), LOG_ROW_STATES):
             gone_of_part = gone[start : start + LOG_ROW_STATES]
             first, end = start - len(gone), start - len(gone) + LOG_ROW_STATES
             part = names[max(first, 0) : max(end, 0)]
-            documents, whole = [forgotten_document(name) for name in gone_of_part], []
+            documents, whole = list(map(forgotten_document, gone_of_part)), []
             for name in part:
                 document, is_whole = document_of(writers[name], whole=log.first.get(name, log.seq) <= old_until)
                 documents.append(document)
@@ -94,6 +94,7 @@ class WriterLog:
         bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(log.newest))
         if log.states > bound:
             self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, commit)
+        return log.seq
 
     def adopt(self, changes: Iterable[StoredChange], first_seq: int) -> None:
         """Follows rows that others added, in order, and their removal of all rows before `first_seq`.

@@ -105,7 +105,6 @@ class Groups:
 
         Raises what `get` raises, and Overloaded.
         """
-        check_name("group", name)
         self._committer.admit()
         loaded: LoadedGroup = await self._committer.in_turn(Subject(Kind.GROUP, name), self._load_for_call)
         return loaded

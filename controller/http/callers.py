@@ -19,7 +19,7 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import Depends, Request, params
 
 from controller.controller import Controller
-from controller.tokens import NONE_SHOWN, NOT_KNOWN, Tokens
+from controller.tokens import NONE_SHOWN, NOT_KNOWN
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, Unauthenticated, UnknownGroup
 
@@ -91,9 +91,11 @@ class Permission:
     async def check(self, request: Request) -> None:
         """Lets the caller in, who is in `request.state.caller` from then on. Raises Unauthenticated or Forbidden."""
         controller: Controller = request.app.state.controller
-        caller = request.state.caller = identified(request, controller.tokens)
-        if caller.grant is None:
+        if not controller.tokens.required:
+            request.state.caller = ANYBODY
             return
+        grant = controller.tokens.check(shown_token(request))
+        caller = request.state.caller = Caller(f"{request.method} {request.scope['path']}", grant)
         caller.check_role(self.role)
         names = request.path_params
         if self.over is Over.STREAM:
@@ -102,21 +104,13 @@ class Permission:
                 caller.check_writer(names["stream"], names["writer"])
         elif self.over is Over.GROUP:
             await check_group(caller, controller, names["group"])
-        elif self.over is Over.EVERY and not caller.grant.allows_every_stream:
-            raise caller.refused(caller.grant, self.role, EVERYTHING)
+        elif self.over is Over.EVERY and not grant.allows_every_stream:
+            raise caller.refused(grant, self.role, EVERYTHING)
 
 
 def permit(role: Role, over: Over = Over.STREAM) -> list[params.Depends]:
     """The dependencies of a route that takes a role."""
     return [Depends(Permission(role, over).check)]
-
-
-def identified(request: Request, tokens: Tokens) -> Caller:
-    """Who calls. Raises Unauthenticated if the store has tokens, and the caller shows none that is valid."""
-    if not tokens.required:
-        return ANYBODY
-    scope = request.scope
-    return Caller(f"{scope['method']} {scope['path']}", tokens.check(shown_token(request)))
 
 
 def shown_token(request: Request) -> bytes:

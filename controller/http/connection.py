@@ -91,10 +91,6 @@ class HttpConnection(HttpToolsProtocol):
             self._send_by = now + self._limits.body_s  # what we do not read is not the caller's fault
         return min(self._send_by, self._read_by)
 
-    def _exceeds(self) -> bool:
-        bytes_exceed = self._bytes > self._limits.head_bytes or self._unwanted_bytes > self._limits.unwanted_bytes
-        return bytes_exceed or len(self.pipeline) > self._limits.pipelined_requests
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
         now = self.loop.time()
@@ -119,7 +115,8 @@ class HttpConnection(HttpToolsProtocol):
             piece = data[start : start + limits.head_bytes]
             self._bytes += len(piece)
             super().data_received(piece)
-            if self._exceeds():
+            bytes_exceed = self._bytes > limits.head_bytes or self._unwanted_bytes > limits.unwanted_bytes
+            if bytes_exceed or len(self.pipeline) > limits.pipelined_requests:
                 self.end()
         if self._send_by == NEVER and (self._answering is None or self.cycle.response_complete):
             # uvicorn waits for the next request no longer, although what came began none.

@@ -37,7 +37,7 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
         body = await read_call(request)
         if len(body) > SMALL_BODY_BYTES:
             notes.check_room(len(body))
-        given: NoteBody | list[NoteBody | StrandlineError] | None = read_well_made(body)
+        given: NoteBody | list[NoteBody | StrandlineError] | None = well_made(_body, body, count_names)
         if given is None:  # a closer check takes up to a second for many malformed notes: good ones do not wait for it
             bodies: BodiesRead = request.app.state.bodies
             given = await bodies.read_closely(read_closely, body)
@@ -56,11 +56,6 @@ async def take_notes(stream: str | None, request: Request) -> bytes:
     caller.check_writer(stream, note.writer)
     noted = await notes.take(stream, note, by=caller.name)
     return to_json(note_reply(noted.answer, noted.graph, noted.held_by, noted.ahead_ms, keyed=given.times is not UNSET))
-
-
-def read_well_made(body: bytes) -> NoteBody | None:
-    """The content of a body if its shape is right; None if that takes a closer check."""
-    return well_made(_body, body, count_names)
 
 
 def read_closely(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:

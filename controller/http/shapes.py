@@ -189,7 +189,8 @@ class _Plain:
             span.set_attribute("http.route", self._route.path)
         request = Request(scope, receive)
         await self._permission.check(request)
-        check_parameters(request, ())
+        if scope["query_string"]:
+            check_parameters(request, ())
         response = await self._handler(request)
         await response(scope, receive, send)
 
@@ -201,15 +202,14 @@ async def check_query(request: Request) -> None:
         return
     route: ShapedRoute = request.scope["route"]
     known = [each.alias for each in route.dependant.query_params]
-    check_parameters(request, known)
+    if request.scope["query_string"]:
+        check_parameters(request, known)
     if route.body is None:
         _check_no_body(request, known)
 
 
 def check_parameters(request: Request, known: Collection[str]) -> None:
     """Raises InvalidParameter for one that a call does not take, or gets twice."""
-    if not request.scope["query_string"]:
-        return
     given = set()
     for name, value in parse_qsl(request.url.query, keep_blank_values=True):
         if name not in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -15,7 +15,6 @@ from controller.storage.presence import check_nobody_serves
 from controller.storage.refusals import shown
 from controller.storage.schema import REVISION
 from controller.storage.session import Sessions
-from controller.storage.sqlite import ServedFiles
 from controller.storage.transaction import refusing, transaction
 
 
@@ -32,12 +31,7 @@ class Database:
     _open: ExitStack
     fresh: bool  # opening it created its schema
     sessions: Sessions
-    files: ServedFiles | None = None  # SQLite only
-
-    def check_files(self) -> None:
-        """Raises StoreMoved if the store is a file that was moved, removed or replaced."""
-        if self.files is not None:
-            self.files.check()
+    check_files: Callable[[], None]  # raises StoreMoved if the store is a file that was moved, removed or replaced
 
     def close(self) -> None:
         self._open.close()
@@ -67,7 +61,7 @@ def open_database(url: str) -> Database:
             kind.reserve(writer, ["schema"])  # several controllers may begin at once
             fresh = _make_if_empty(writer, parsed)
         reader = opened.enter_context(engines.reading.connect())
-        files = kind.files(parsed)
+        files = kind.file_check(parsed)
         return Database(writer, reader, engines.loading, opened.pop_all(), fresh, engines.sessions, files)
 
 

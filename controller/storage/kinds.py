@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -16,7 +16,7 @@ from controller.storage.postgresql import PostgresqlStore
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused, shown
 from controller.storage.rows import Columns
 from controller.storage.session import Engines
-from controller.storage.sqlite import ServedFiles, SqliteStore
+from controller.storage.sqlite import SqliteStore
 
 
 class StoreKind(Protocol):
@@ -45,8 +45,8 @@ class StoreKind(Protocol):
     def check(self, connection: Connection, url: URL) -> None:
         """Raises StoreRefused for what must not be served."""
 
-    def files(self, url: URL) -> ServedFiles | None:
-        """The files of a served store that nobody may move."""
+    def file_check(self, url: URL) -> Callable[[], None]:
+        """What raises StoreMoved if the files of a served store, which nobody may move, are not in place."""
 
     def refusal(self, url: URL, error: DBAPIError) -> StoreRefused:
         """The refusal for a database that failed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -184,8 +184,8 @@ class PostgresqlStore:
     def check(self, connection: Connection, url: URL) -> None:
         """Nothing stands in the way of serving it."""
 
-    def files(self, url: URL) -> None:
-        return None
+    def file_check(self, _url: URL) -> Callable[[], None]:
+        return lambda: None
 
     def refusal(self, url: URL, error: DBAPIError) -> StoreRefused:
         reason = redact((str(error.orig).strip().splitlines() or [type(error).__name__])[0])

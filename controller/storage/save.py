@@ -49,7 +49,7 @@ class Commit:
     def put_head(self, subject: Subject, head: Head) -> None:
         """Writes the head that a stream or a group has with this commit."""
         self.versions[subject] = head.version
-        self.put_row(schema.head, head_values(subject, head))
+        self.put.setdefault(schema.head, []).append(head_values(subject, head))
 
     def remove(self, table: Table, key: Values) -> None:
         """Removes the rows with these values: a primary key, or the first columns of one."""
@@ -136,7 +136,8 @@ def write_rows(connection: Connection, commit: Commit) -> None:
     adding, putting = _ADDING[kind.name], _PUTTING[kind.name]
     for table in _TABLES:
         if table in commit.put:
-            connection.execute(putting[table], kind.rows(_last_of_each(table, commit.put[table])))
+            rows = commit.put[table]
+            connection.execute(putting[table], kind.rows(rows if len(rows) == 1 else _last_of_each(table, rows)))
         if table in commit.added:
             connection.execute(adding[table], kind.rows(commit.added[table]))
     for journal, of_topic in commit.shortened:
@@ -145,8 +146,6 @@ def write_rows(connection: Connection, commit: Commit) -> None:
 
 def _last_of_each(table: Table, rows: list[Values]) -> list[Values]:
     """Of rows with the same key the last one: one statement of PostgreSQL overwrites no row twice."""
-    if len(rows) == 1:
-        return rows
     key = table.primary_key.columns.keys()
     return list({tuple([row[name] for name in key]): row for row in rows}.values())
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -230,8 +230,8 @@ class SqliteStore:
     def check(self, connection: Connection, url: URL) -> None:
         check_no_backup(connection, str(url.database))
 
-    def files(self, url: URL) -> ServedFiles | None:
-        return ServedFiles(str(url.database))
+    def file_check(self, url: URL) -> Callable[[], None]:
+        return ServedFiles(str(url.database)).check
 
     def refusal(self, url: URL, error: DBAPIError) -> StoreRefused:
         return unusable(str(url.database), error)

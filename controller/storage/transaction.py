@@ -9,7 +9,7 @@ from sqlalchemy import URL, Connection
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage.diagnosis import StoreTrouble
-from controller.storage.kinds import kind_of
+from controller.storage.kinds import KINDS, kind_of
 from controller.storage.refusals import NotKnown, StoreAway, shown
 from strandline.redaction import redact
 
@@ -28,11 +28,6 @@ class Transaction:
         self._connection = connection
         self._begun = connection.begin()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether neither of these has ended it."""
-        return self._begun.is_active
-
     def undo(self) -> None:
         """Rolls it back. If that fails, the connection is made again when it is next needed."""
         try:
@@ -44,7 +39,7 @@ class Transaction:
     def commit(self) -> None:
         """Raises CommitUnknown if COMMIT was sent and its outcome is unknown; with any other exception nothing was
         changed."""
-        kind = kind_of(self._connection)
+        kind = KINDS[self._connection.dialect.name]
         with kind.warnings(self._connection) as warnings:
             try:
                 self._begun.commit()

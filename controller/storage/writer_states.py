@@ -139,11 +139,6 @@ class StoredLog:
     states: int = 0  # the documents in all rows; a row without any counts as one
     seq: int = 0  # the greatest of any row
 
-    @property
-    def old_until(self) -> int:
-        """The seq up to which rows are in the oldest quarter."""
-        return self.rows[len(self.rows) // 4][0] if self.rows else 0
-
     def add(
         self,
         seq: int,

@@ -234,7 +234,7 @@ class LoadedStream:
             self._write_segments(changes, commit, everything)
         for mark in changes.marks:
             commit.add_row(schema.mark, mark_values(self.name, mark, self._write_excluded(mark, commit)))
-        self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
+        version = self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
         spans = recorded(self.spans, changes, self.stream, self.chains, self.counts, self.journal)
         has_new_spans = spans is not self.spans
         if has_new_spans:
@@ -248,7 +248,7 @@ class LoadedStream:
             commit.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self.find_deadline()
         head = self.head.next(
-            self.log.seq,
+            version,
             commit.stamp,
             structural=changes.structural or bool(pruned),  # no news tells of marks that are gone
             clock=self.stream.clock,

@@ -82,7 +82,6 @@ class Streams:
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
         self.damaged: set[str] = set()  # whose rows could not be read
-        self.aging: set[str] = set()  # loaded streams with a `mark_retention_ms`
 
     # -- finding -------------------------------------------------------------------------------------------------
 
@@ -116,11 +115,11 @@ class Streams:
 
         Raises what `get` raises, and Overloaded.
         """
-        check_name("stream", name)
         self._committer.admit()
-        known = self.find_loaded(name)
-        if known is not None and not self._freshness.is_fresh(known, NEARLY_FRESH_S):
-            await self._freshness.compare([known.subject])  # so that little is left to be taken in under the lock
+        if self._store.is_shared:
+            known = self.find_loaded(name)
+            if known is not None and not self._freshness.is_fresh(known, NEARLY_FRESH_S):
+                await self._freshness.compare([known.subject])  # so that little is left to be taken in under the lock
         loaded: LoadedStream = await self._committer.in_turn(Subject(Kind.STREAM, name), self._load_for_call)
         return loaded
 
@@ -202,7 +201,7 @@ class Streams:
             if stored is None:
                 return None
             with self._store.made_of_rows(stream=name):
-                loaded = LoadedStream.loaded(stored, self._watch, self._status, self._counts_of(name))
+                loaded = LoadedStream.loaded(stored, self.timers.watch, self._status, self._counts_of(name))
         except StoreCorrupt:
             self.damaged.add(name)
             raise
@@ -210,7 +209,7 @@ class Streams:
         loaded.compared_at = began
         loaded.stream.rest_margin_ms = self._rest_margin_ms
         loaded.find_deadline()
-        self._watch(loaded)
+        self.timers.watch(loaded)
         return loaded
 
     async def _advance(self, name: str) -> None:
@@ -259,12 +258,6 @@ class Streams:
         awaited = [each.subject for each in self._cache.items() if each.is_awaited]
         if awaited:
             await self._freshness.compare(awaited)
-
-    def _watch(self, loaded: LoadedStream) -> None:
-        """Updates the timers of a stream, and the set of streams with aging marks."""
-        self.timers.watch(loaded)
-        if loaded.stream.config.mark_retention_ms is not None:
-            self.aging.add(loaded.name)
 
     def settle(self) -> None:
         """Before an orderly end: makes the next commit write everything, also what may otherwise be written later."""
@@ -397,7 +390,8 @@ class Streams:
         origin = StreamOrigin(identity=secrets.token_hex(8), created_at=now, segments=ranges)
         stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
         stream.epochs, stream.rest_margin_ms = epochs, self._rest_margin_ms
-        loaded = LoadedStream(stream, origin, watch=self._watch, status=self._status, counts=self._counts_of(name))
+        watch, counts = self.timers.watch, self._counts_of(name)
+        loaded = LoadedStream(stream, origin, watch=watch, status=self._status, counts=counts)
         loaded.journal.act(AdminAction("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)

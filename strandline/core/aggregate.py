@@ -195,10 +195,10 @@ class Aggregate:
         time = writer.key_states[self.key].time
         if time is None or not writer.position.row:
             return
-        if self._sharing.can_be_overtaken(writer.position):
+        if self._sharing.shared and self._sharing.can_be_overtaken(writer.position):
             if self._overtaken is None or time > self._overtaken:
                 self._overtaken = time
-        elif self._sharing.any_shared or self.remainder.writers:
+        elif self._sharing.shared or self.remainder.writers:
             self._unsure.add(writer.name)
         if fewer and time == self._overtaken:
             self._overtaken_known = False
@@ -311,8 +311,10 @@ class Aggregate:
 
     def next_time(self) -> int | None:
         """The time of a mark that could be made now; None if a writer holds time back or time has not advanced."""
-        least = self.least()
-        if not self.enough_have_noted or (least is not None and least[0] == BEFORE_ALL):
+        least = self._counted.first()
+        if self._have_noted + self.remainder.noted < self.config.min_writers:
+            return None
+        if least is not None and least[0] == BEFORE_ALL:
             return None
         time = least[0] if least is not None else self.peak()
         if time is None or (self.last is not None and time <= self.last.time):
@@ -347,7 +349,7 @@ class Aggregate:
 
     @property
     def enough_have_noted(self) -> bool:
-        return self.have_noted >= self.config.min_writers
+        return self._have_noted + self.remainder.noted >= self.config.min_writers
 
     def held_by(self, served: int) -> Holder | None:
         """The holder at a served time; None if the next mark waits only for its interval, or no writer counts."""

@@ -16,7 +16,7 @@ class SharedSegments:
     keep the names of all would take several times the memory.
     """
 
-    __slots__ = ("_counts", "_free", "_graph", "_names", "_shared", "_sums")
+    __slots__ = ("_counts", "_free", "_graph", "_names", "_sums", "shared")
 
     def __init__(self, graph: SegmentGraph) -> None:
         self._graph = graph
@@ -24,7 +24,7 @@ class SharedSegments:
         self._free: list[int] = []  # numbers of writers that left
         self._counts: dict[str, int] = {}  # of its writers, by segment
         self._sums: dict[str, int] = {}  # of their numbers
-        self._shared = 0  # how many segments have more than one writer
+        self.shared = 0  # how many segments have more than one writer
 
     def enter(self, writer: StreamWriter, before: Cut) -> set[str]:
         """Adds a writer to the segments that its position reaches, and did not before; returns the writers that were
@@ -39,7 +39,7 @@ class SharedSegments:
             count = counts.get(segment, 0)
             if count == 1:
                 alone.add(self._names[sums[segment]])
-                self._shared += 1
+                self.shared += 1
             counts[segment] = count + 1
             sums[segment] = sums.get(segment, 0) + number
         return alone
@@ -65,7 +65,7 @@ class SharedSegments:
             sums[segment] -= number
             if counts[segment] == 1:
                 alone.add(self._names[sums[segment]])
-                self._shared -= 1
+                self.shared -= 1
             elif not counts[segment]:
                 del counts[segment], sums[segment]
         self._free.append(number)
@@ -74,17 +74,12 @@ class SharedSegments:
 
     def drop(self, segment: str) -> None:
         """Removes a segment that the log does not have."""
-        self._shared -= self._counts.pop(segment, 0) > 1
+        self.shared -= self._counts.pop(segment, 0) > 1
         self._sums.pop(segment, None)
-
-    @property
-    def any_shared(self) -> bool:
-        """Whether some segment has more than one writer."""
-        return self._shared > 0
 
     def can_be_overtaken(self, position: Cut) -> bool:
         """Whether a writer with this position shares a segment in which it has not reached the end."""
-        if self._shared:
+        if self.shared:
             for segment in position.shape.names:
                 if self._counts[segment] > 1:
                     final = self._graph[segment].final_offset
@@ -104,6 +99,6 @@ class SharedSegments:
             offset = covered(segment, 0)
             if reached.get(segment, 0) > offset:
                 return False
-            if self._shared and self._counts[segment] > 1 and self._graph[segment].final_offset != offset:
+            if self.shared and self._counts[segment] > 1 and self._graph[segment].final_offset != offset:
                 return False
         return True

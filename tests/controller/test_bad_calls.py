@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.http.notes import read_closely, read_well_made
+from controller.http.bodies import NoteBody
+from controller.http.notes import count_names, read_closely
+from controller.http.request_bodies import well_made
 from strandline.errors import BadJson
+from strandline.wire.shapes import decoder_of
 
 STREAM, GROUP = "/v1/streams/s", "/v1/reader-groups/g"
 NOTES, WINDOW, READER = f"{STREAM}/notes", f"{STREAM}/time-window", f"{GROUP}/readers/r"
@@ -125,11 +128,11 @@ def test_a_name_that_stands_twice_is_always_found_and_nothing_else_is(
         text = text[:-1] + ', "writer": ' + json.dumps(writer) + "}"
     body = text.encode()
     if repeated:
-        assert read_well_made(body) is None
+        assert well_made(decoder_of(NoteBody), body, count_names) is None
         with pytest.raises(BadJson, match="stands twice"):
             read_closely(body)
     else:
-        assert (read_well_made(body) or read_closely(body)) == read_closely(body)
+        assert (well_made(decoder_of(NoteBody), body, count_names) or read_closely(body)) == read_closely(body)
 
 
 NUMBERS: st.SearchStrategy[Any] = st.sampled_from([

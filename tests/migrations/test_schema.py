@@ -227,11 +227,10 @@ def test_an_sqlite_file_has_one_lock_under_all_its_names(tmp_path: Path) -> None
 def test_the_log_beside_the_real_file_is_watched_under_all_its_names(tmp_path: Path, served: str) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
     with open_database(str(tmp_path / served)) as database:
-        assert database.files
-        database.files.check()
+        database.check_files()
         (tmp_path / "store.db-wal").unlink()
         with pytest.raises(StoreMoved):
-            database.files.check()
+            database.check_files()
 
 
 def test_a_database_that_is_not_there_is_named_without_its_password(postgres: Any) -> None:
