@@ -62,6 +62,7 @@ PARTS: Final = (
     Part("marks", 100, "--seconds 1 --rounds 1 --postgres 0"),
     Part("stops", 90, "--writers 100 --many 200 --rounds 1", "--rounds 2"),
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1", "--rounds 2"),
+    Part("controllers", 300, None),
     Part("cold", 120, "--streams 50 --together 8 --writers 50"),
     Part("growth", 300, "--most 100 --streams 1 --marks 1000 --rounds 1"),
     Part("disorder", 60, "--rounds 1 --events 60"),

@@ -1,0 +1,221 @@
+"""Durable notes that two and three controllers of one PostgreSQL take, beside one: with each stream's writers at one of
+them, and at all of them. Then the same with a slow way to PostgreSQL. And how long a note waits that is repeated at
+another controller, after the one that it was sent to first was killed, or stopped, in the midst of commits.
+
+    python -m benchmarks.controllers [--seconds 3] [--rounds 2] [--connections 32] [--delay-ms 5] [--stops 5]
+
+Controllers, PostgreSQL and wrk share all cores, so the rates say less than the CPU time of a note. The slow way is a
+proxy on the loopback interface that holds back what comes, half of the delay in each direction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import httpx
+
+from benchmarks.figures import Figure, Report, arguments, median, run
+from benchmarks.servers import (
+    WITHOUT_POSTGRES,
+    RunningServer,
+    cpu_s,
+    running,
+    running_postgres,
+    scratch,
+    without_wrk,
+)
+
+STREAMS: Final = 12  # which two and three controllers can share
+WRITERS: Final = 1_000  # of all streams, at each controller
+MOST: Final = 3
+ROUND_NOTES: Final = 10_000_000  # more than can be made in a round: times go up from round to round
+AT_ONE, AT_ALL = "each stream at one", "each stream at all"
+HAMMERING: Final = 8  # callers of the controller that ends
+SCRIPT: Final = """
+local made = 0
+local headers = {["content-type"] = "application/json"}
+function request()
+  made = made + 1
+  local stream = made * STEP % 12
+  local writer = made % 1000
+  local body = string.format(
+    '{"writer":"wWHOSE-%d","time":%d,"position":{"%d":%d}}', writer, START + made, writer % 4, START + made)
+  return wrk.format("POST", "/v1/streams/s" .. (stream + OFFSET) % 12 .. "/notes", headers, body)
+end
+"""
+
+
+class Noted(NamedTuple):
+    """What all controllers took together."""
+
+    per_second: float
+    cpu_us: float  # of all controllers, for one note
+    p99_ms: float  # of the slowest controller
+
+
+@contextmanager
+def delayed(port: int, delay_ms: int) -> Iterator[int]:
+    """A proxy to a port of this machine, whose answers take so much longer; its own port."""
+    loop = asyncio.new_event_loop()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                loop.call_later(delay_ms / 2_000, writer.write, data)
+        loop.call_later(delay_ms / 2_000, writer.close)
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pass_on(reader, back), pass_on(there, writer))
+
+    server = loop.run_until_complete(asyncio.start_server(connect, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
+def controller_of(database: str) -> Sequence[str]:
+    return "-m", "controller", "serve", "--port", "0", "--database", database
+
+
+def load(
+    servers: Sequence[RunningServer], how: str, round_: int, folder: Path, connections: int, seconds: int
+) -> Noted:
+    """Lets a wrk for each controller note as fast as it is answered."""
+    count = len(servers)
+    commands = []
+    for number, server in enumerate(servers):
+        step, offset = (count, number) if how == AT_ONE else (1, 0)
+        text = SCRIPT.replace("STEP", str(step)).replace("OFFSET", str(offset)).replace("WHOSE", str(number))
+        path = folder / f"{number}.lua"
+        path.write_text(text.replace("START", str(round_ * ROUND_NOTES)))
+        each = max(1, connections // count)
+        command = ["wrk", "-t1", f"-c{each}", f"-d{seconds}s", "--latency", "--timeout", "20s", "-s", str(path)]
+        commands.append([*command, server.url])
+    before = sum(cpu_s([each.process.pid for each in servers]).values())
+    asking = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in commands]
+    said = [each.communicate()[0] for each in asking]
+    spent = sum(cpu_s([each.process.pid for each in servers]).values()) - before
+    if any("Non-2xx" in each or "Socket errors" in each for each in said):
+        raise SystemExit(f"some notes were refused:\n{''.join(said)}")
+    rates = [float(found[1]) for each in said if (found := re.search(r"Requests/sec:\s*([\d.]+)", each))]
+    notes = [int(found[1]) for each in said if (found := re.search(r"(\d+) requests in", each))]
+    late = [found for each in said if (found := re.search(r"99%\s+([\d.]+)(us|ms|s)\b", each))]
+    p99 = max(float(each[1]) * {"us": 0.001, "ms": 1, "s": 1_000}[each[2]] for each in late)
+    return Noted(sum(rates), 1e6 * spent / sum(notes), p99)
+
+
+def make_streams(url: str) -> None:
+    with httpx.Client(base_url=url, timeout=30) as client:
+        for number in range(STREAMS):
+            settings = {"segments": 4, "max_ahead_ms": None, "max_writers": MOST * WRITERS}
+            client.put(f"/v1/streams/s{number}", json=settings).raise_for_status()
+
+
+def measure_notes(options: argparse.Namespace, database: str, folder: Path, way: str, report: Report) -> None:
+    runs: dict[tuple[int, str], list[Noted]] = {}
+    with ExitStack() as opened:
+        servers = [opened.enter_context(running(*controller_of(database))) for _ in range(MOST)]
+        make_streams(servers[0].url)
+        kinds = [(1, AT_ONE), *((count, how) for count in range(2, MOST + 1) for how in (AT_ONE, AT_ALL))]
+        numbers = iter(range(1, sys.maxsize))
+        for round_ in range(options.rounds + 1):
+            for count, how in kinds:
+                seconds = options.seconds if round_ else 1
+                found = load(servers[:count], how, next(numbers), folder, options.connections, seconds)
+                if round_:
+                    runs.setdefault((count, how), []).append(found)
+    middle = {kind: Noted(*(median(values) for values in zip(*taken, strict=True))) for kind, taken in runs.items()}
+    alone = middle[1, AT_ONE]
+    print(f"\nPostgreSQL{way}: {options.connections} connections, {options.rounds} runs of {options.seconds} s")
+    for (count, how), found in middle.items():
+        print(f"{count}, {how:20} {found.per_second:8,.0f}/s {found.cpu_us:7.1f} µs {found.p99_ms:8.2f} ms (p99)")
+        if count > 1:
+            what = f"{count} controllers on PostgreSQL{way}, {how}"
+            add = report.figures.append
+            add(Figure.of(f"durable notes, {what}", found.per_second, "one controller", alone.per_second, "a second"))
+            add(Figure.of(f"CPU of a note, {what}", found.cpu_us, "one controller", alone.cpu_us, "µs"))
+            add(Figure.of(f"p99 of a note, {what}", found.p99_ms, "one controller", alone.p99_ms, "ms"))
+
+
+def until_noted_elsewhere(database: str, how: signal.Signals) -> float:
+    """Seconds until a note is answered at a second controller, once the first has ended in the midst of commits."""
+    ended, times = threading.Event(), iter(range(1, sys.maxsize))
+    with running(*controller_of(database)) as first, running(*controller_of(database)) as second:
+        path = "/v1/streams/taken-over"
+        settings = {"segments": 1, "max_ahead_ms": None}
+        httpx.put(f"{first.url}{path}", json=settings, timeout=30).raise_for_status()
+
+        def note(url: str, writer: str) -> None:
+            at = next(times)
+            body = {"writer": writer, "time": at, "position": {"0": at}}
+            httpx.post(f"{url}{path}/notes", json=body, timeout=20).raise_for_status()
+
+        def hammer(number: int) -> None:
+            with suppress(httpx.HTTPError):
+                while not ended.is_set():
+                    note(first.url, f"h{number}")
+
+        threads = [threading.Thread(target=hammer, args=(number,)) for number in range(HAMMERING)]
+        for each in threads:
+            each.start()
+        note(second.url, "repeated")
+        time.sleep(0.5)
+        first.process.send_signal(how)
+        begun = time.perf_counter()
+        while True:
+            with suppress(httpx.HTTPError):
+                note(second.url, "repeated")
+                break
+        waited = time.perf_counter() - begun
+        ended.set()
+        first.process.kill()
+        for each in threads:
+            each.join()
+    return waited
+
+
+def measure(options: argparse.Namespace) -> Report:
+    lacking = without_wrk()
+    if lacking is not None:
+        return Report(missing=[lacking])
+    report = Report()
+    with ExitStack() as opened:
+        folder = opened.enter_context(scratch())
+        postgres = running_postgres(opened)
+        if postgres is None:
+            return Report(missing=[WITHOUT_POSTGRES])
+        measure_notes(options, postgres.new_database(), folder, "", report)
+        with delayed(postgres.port, options.delay_ms) as through:
+            far = postgres.new_database().replace(f":{postgres.port}/", f":{through}/")
+            measure_notes(options, far, folder, f" {options.delay_ms} ms away", report)
+        for name, how in (("kill -9", signal.SIGKILL), ("SIGSTOP", signal.SIGSTOP)):
+            waited = [until_noted_elsewhere(postgres.new_database(), how) for _ in range(options.stops)]
+            what = f"a repeated note answered by another controller on PostgreSQL, after {name}"
+            longest = f"longest of {options.stops}: {max(waited):.2f} s"
+            report.figures.append(Figure(what, f"{median(waited):.2f} s", longest, "", "≤ 2.5 s"))
+    return report
+
+
+def main() -> None:
+    parser = arguments(__doc__, seconds=3, rounds=2, connections=32, delay_ms=5, stops=5)
+    run(measure, parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()
