@@ -84,6 +84,39 @@ def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: An
     assert [mark["time"] for mark in controller.note("a", 666, {"0": 666})["marks"]] == [666]
 
 
+CHANGES = (
+    ("POST", "/notes", {"writer": "a", "time": 200, "position": {}}),
+    ("PUT", "/writers/b", {}),
+    ("POST", "/writers/a/idle", None),
+    ("DELETE", "/writers/a", None),
+    ("POST", "/writers/a/exclude", None),
+    ("DELETE", "/writers/x/exclude", None),
+    ("POST", "/marks", None),
+    ("PATCH", "", {"min_writers": 2}),
+    ("POST", "/scale", {"seal": {"0": 9}, "create": [{"id": "3", "low": 0, "high": 1 / 3}]}),
+    ("POST", "/truncate", {"head": {"0": 1}}),
+    ("POST", "/seal", {"final": {"0": 9, "1": 9, "2": 9}}),
+)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CHANGES)
+def test_no_call_that_changes_a_stream_is_answered_before_its_commit(
+    controller: Any, method: str, path: str, body: object
+) -> None:
+    controller.call("PUT", "/v1/streams/s", {**CONFIG, "mark_interval_ms": None})
+    controller.note("a", 100, {"0": 1})
+    controller.note("x", 150, {"0": 1})
+    controller.call("POST", "/v1/streams/s/writers/x/exclude")
+    before = everything(controller)
+
+    with failing(controller.database, "head", "true"):
+        controller.call(method, f"/v1/streams/s{path}", body, expect=503)
+        assert everything(controller) == before
+
+    controller.call(method, f"/v1/streams/s{path}", body)
+    assert everything(controller) != before
+
+
 def test_a_stream_whose_creation_failed_does_not_exist(controller: Any) -> None:
     with failing(controller.database, "segment", "true"):
         controller.call("PUT", "/v1/streams/s", CONFIG, expect=503)

@@ -297,6 +297,10 @@ def test_the_journals_of_all_streams_are_one_newest_first(controller: Any) -> No
     )
     assert found(controller, "topic=refusal&topic=action&stream=t") == [("t", "refused"), ("t", "created")]
     assert found(controller, "stream=s_*") == [everything[2], everything[5]]
+    controller.call("PUT", "/v1/streams/T", CONFIG)
+    assert found(controller, "stream=t*") == [everything[0], everything[3]] and found(controller, "stream=T") == [
+        ("T", "created")
+    ]
     assert found(controller, "search=TILL-7+sx1") == [("sx1", "refused")]
     assert found(controller, "search=till_7") == found(controller, "search=100%25") == []
 

@@ -233,6 +233,19 @@ def test_a_waiter_is_refused_when_its_token_is_revoked(keyed: Any, streams: str)
     assert waiting.result(timeout=60).status_code == 401
 
 
+def test_a_waiter_is_refused_when_its_token_expires(keyed: Any, streams: str) -> None:
+    reader = keyed.make("reader", expires_at=NOON + 1_000)
+    shown = {"Authorization": f"Bearer {reader}"}
+    waiting = keyed.controller.request_soon("GET", "/v1/streams/payments/marks?wait_ms=30000", headers=shown)
+    keyed.call(reader, "GET", "/v1/streams")  # asked after the other was let in
+
+    keyed.controller.clock.now = NOON + 1_000
+    keyed.call(streams, "POST", "/v1/streams/payments/notes", note())
+    keyed.call(streams, "POST", "/v1/streams/payments/marks")
+
+    assert waiting.result(timeout=60).status_code == 401
+
+
 def test_marks_as_they_are_made_end_when_the_token_is_revoked(keyed: Any, streams: str) -> None:
     reader = keyed.make("reader")
     keyed.call(streams, "PATCH", "/v1/streams/payments", {"mark_interval_ms": 0})
