@@ -8,12 +8,13 @@ from functools import partial
 from typing import Final
 
 import click
+from click import IntRange
 
 from controller.cli.client import Answered, ControllerClient, calls_controller
-from controller.cli.options import ENTRIES_SHOWN, Whole, json_option, key_option, option, stream_argument, times_option
-from controller.cli.screen import table
+from controller.cli.options import ENTRIES_SHOWN, json_option, key_option, option, stream_argument, times_option
+from controller.cli.screen import MARK_HEADER, listing, mark_line, mark_row
 from controller.terminal import say
-from controller.wording import MARK_HEADER, Times, compact, indented, mark_line, mark_row
+from controller.wording import Times, compact, indented
 from strandline.client.calls import describe, marks
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.streams import MarksPage
@@ -25,9 +26,17 @@ FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
 @click.command
 @stream_argument
 @key_option
-@option("--after", type=Whole(0, TIME_BOUND_MS - 1), metavar="SEQ", help="from the mark after this seq, not the newest")
 @option(
-    "--limit", type=Whole(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help="so many marks, before those that are followed"
+    "--after",
+    type=IntRange(0, TIME_BOUND_MS - 1),
+    metavar="SEQ",
+    help="from the mark after this seq, not the newest",
+)
+@option(
+    "--limit",
+    type=IntRange(1, PAGE_ENTRIES),
+    default=ENTRIES_SHOWN,
+    help="so many marks, before those that are followed",
 )
 @option(
     "--follow",
@@ -53,13 +62,14 @@ def command(
     if follow:
         for marked in _follow(client, stream, key, page, start):
             for mark, as_it_came in zip(marked.value.marks, marked.json["marks"], strict=True):
-                say(compact(as_it_came) if as_json else mark_line(mark_row(mark, times)))
+                say(compact(as_it_came) if as_json else mark_line(mark, times))
     elif as_json:
         say(indented(page.json))
     else:
-        nothing = "no mark after that" if after else "no mark yet"
-        rows = [mark_row(mark, times) for mark in page.value.marks]
-        say("\n".join([*(table(MARK_HEADER, rows) if rows else [nothing]), *_rest(page.value, times)]))
+        none = "no mark after that" if after else "no mark yet"
+        resting = page.value.resting
+        rest = [] if resting is None else [f"at rest: time has reached {times.show(resting)}"]
+        say(*listing(MARK_HEADER, [mark_row(mark, times) for mark in page.value.marks], none=none), *rest)
 
 
 def _before_the_newest(client: ControllerClient, stream: str, key: str, limit: int) -> int:
@@ -85,7 +95,3 @@ def _follow(
 
 def _next(client: ControllerClient, stream: str, key: str, after: int) -> Answered[MarksPage]:
     return client.ask(marks(stream, key=key, after=after, wait_ms=FOLLOW_WAIT_MS))
-
-
-def _rest(page: MarksPage, times: Times) -> list[str]:
-    return [] if page.resting is None else [f"at rest: time has reached {times.show(page.resting)}"]

@@ -24,7 +24,7 @@ def command(client: ControllerClient, trouble: bool, as_json: bool, times: Times
         say(indented(frame(seen)))
         return
     lines = all_lines(seen, times)
-    say("\n".join(rows(lines)) if lines else "no stream is in trouble" if trouble else "there is no stream yet")
+    say(*(rows(lines) or ["no stream is in trouble" if trouble else "there is no stream yet"]))
     if seen.known > len(seen.names):
         say(f"and {seen.known - len(seen.names)} more: `strandline streams NAME` shows one")
     if seen.partial:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
+from controller.cli.screen import table
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
-from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, span, table
+from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, span
 from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
@@ -140,6 +141,8 @@ def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
 def rows(lines: Sequence[StreamLine]) -> list[str]:
     """The table. The keys' column is left out where all are the default one. Where a terminal has too little room, the
     time goes first, which the lag tells as well, and what holds a stream back is cut last."""
+    if not lines:
+        return []
     keyed = any(line.cells[1] not in (key_name(DEFAULT_KEY), NOTHING) for line in lines)
     places = [place for place in range(len(HEADER)) if keyed or HEADER[place] != "key"]
     columns = screen_columns()

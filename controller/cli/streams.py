@@ -8,21 +8,10 @@ import click
 
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.options import json_option, name_of, times_option
-from controller.cli.screen import table
+from controller.cli.screen import MARK_HEADER, fields, listing, mark_row, settings
 from controller.cli.stream_table import STREAMS_SHOWN, all_lines, ask_streams, rows, state_text
 from controller.terminal import say
-from controller.wording import (
-    MARK_HEADER,
-    NOTHING,
-    Times,
-    counts,
-    fields,
-    holding,
-    indented,
-    key_name,
-    mark_row,
-    yes,
-)
+from controller.wording import Times, counts, holding, indented, key_name
 from strandline.client.calls import describe, list_streams
 from strandline.wire.status import KeyStatus, StreamStatus
 from strandline.wire.streams import StreamDescription, settings_by_name
@@ -48,7 +37,7 @@ def command(client: ControllerClient, stream: str | None, as_json: bool, times: 
         say(indented(described.json))
         return
     status = ask_streams(client, [stream]).streams.get(stream)
-    say("\n".join(_page(stream, described.value, status, times)))
+    say(*_page(stream, described.value, status, times))
 
 
 def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
@@ -57,7 +46,7 @@ def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
         return
     seen = ask_streams(client, limit=STREAMS_SHOWN)
     lines = all_lines(seen, times, sorted(seen.names))
-    say("\n".join(rows(lines)) if lines else "there is no stream yet")
+    say(*(rows(lines) or ["there is no stream yet"]))
     if seen.known > len(seen.names):
         say(f"and {seen.known - len(seen.names)} more: --json names all, `strandline streams NAME` describes one")
 
@@ -69,23 +58,24 @@ def _page(name: str, stream: StreamDescription, status: StreamStatus | None, tim
     held = [
         (
             f"held by{f' in {key}' if key else ''}",
-            NOTHING if stream.sealed else holding(stream.held_by.get(key) if each.held_back else None),
+            None if stream.sealed else holding(stream.held_by.get(key) if each.held_back else None),
         )
         for key, each in keys.items()
     ]
     marks = [(key_name(key), *mark_row(mark, times)) for key, mark in sorted(stream.latest_marks.items())]
     resting = [each.resting for each in keys.values() if each.resting is not None]
+    shown = {name: value for name, value in settings_by_name(stream.config).items() if name != "time_domain"}
     top = [
         ("stream", name),
-        ("time domain", str(stream.config.time_domain)),
+        ("time domain", stream.config.time_domain),
         *(("state" + (f" of {key}" if key else ""), _state(each, seen_at)) for key, each in keys.items()),
-        ("sealed", yes(stream.sealed)),
+        ("sealed", stream.sealed),
         ("writers", counts(stream.writers)),
         *held,
         *(("at rest", f"time has reached {times.show(time)}") for time in resting),
-        *_settings(stream),
+        *settings(shown),
     ]
-    latest = table(("key", *MARK_HEADER), marks) if marks else ["no mark yet"]
+    latest = listing(("key", *MARK_HEADER), marks, none="no mark yet")
     return [*fields(top), "", "Latest marks", *latest, "", "Segments", *_segments(stream, times)]
 
 
@@ -93,22 +83,16 @@ def _state(key: KeyStatus, seen_at: int) -> str:
     return f"{state_text(key, seen_at)}: {key.reason}"
 
 
-def _settings(stream: StreamDescription) -> list[tuple[str, str]]:
-    shown = {name: value for name, value in settings_by_name(stream.config).items() if name != "time_domain"}
-    return [(name, "null" if value is None else str(value)) for name, value in shown.items()]
-
-
 def _segments(stream: StreamDescription, times: Times) -> list[str]:
     header = ("id", "range", "predecessors", "final offset", "last noted")
     rows = [
         (
             each.segment.id,
-            NOTHING if each.segment.low is None else f"{each.segment.low:g} to {each.segment.high:g}",
-            ", ".join(each.segment.predecessors) or NOTHING,
-            NOTHING if each.segment.final_offset is None else str(each.segment.final_offset),
+            None if each.segment.low is None else f"{each.segment.low:g} to {each.segment.high:g}",
+            each.segment.predecessors,
+            each.segment.final_offset,
             times.show(each.last_noted_at),
         )
-        for each in stream.segments[:SEGMENTS_SHOWN]
+        for each in stream.segments
     ]
-    more = len(stream.segments) - len(rows)
-    return [*table(header, rows), *([f"and {more} more: --json shows all"] if more else [])]
+    return listing(header, rows, none="no segment yet", most=SEGMENTS_SHOWN)

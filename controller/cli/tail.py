@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click import IntRange
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import Whole, json_option, kafka_settings_option, name_of, option, settings_file
+from controller.cli.options import json_option, kafka_settings_option, name_of, option, settings_file
 from controller.cli.tail_loop import Tail, TailedLog, TailedReader
 from controller.terminal import Failure
 from strandline.errors import StrandlineError, not_installed
@@ -44,7 +45,7 @@ def own_name() -> str:
 )
 @option(
     "--interval-ms",
-    type=Whole(TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_BOUND_MS),
+    type=IntRange(TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_BOUND_MS),
     default=TAIL_INTERVAL_MS,
     help="how often it reports, and how long after the clock the end offsets are read",
 )

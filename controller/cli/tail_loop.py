@@ -6,12 +6,11 @@ showed T, since a broker shows an append only when its replicas have it.
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Protocol
 
 from controller.cli.client import ControllerClient
-from controller.terminal import Failure, say
+from controller.terminal import Failure, remark, say
 from controller.wording import compact
 from strandline.client.calls import describe, tail
 from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
@@ -163,5 +162,4 @@ class Tail:
         self._away = away
 
     def _warn(self, text: str) -> None:
-        sys.stderr.write(f"strandline tail: {text}\n")
-        sys.stderr.flush()
+        remark(f"strandline tail: {text}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from time import sleep
 from typing import Final
@@ -11,7 +10,7 @@ import click
 
 from controller.cli.client import ControllerClient, answered, calls_controller
 from controller.cli.options import duration, json_option, key_option, moment, option, stream_argument, times_option
-from controller.terminal import NOT_THERE_STATUS, Failure, say
+from controller.terminal import NOT_THERE_STATUS, Failure, remark, say
 from controller.wording import Times, compact, holding, is_epoch, named, offsets
 from strandline.client.calls import Call, marks_at
 from strandline.client.http import monotonic_ms
@@ -136,8 +135,7 @@ def _reporting(
         now = monotonic_ms()
         if what != before[0] or now - before[1] >= WAIT_PRINTED_MS:
             before = what, now
-            sys.stderr.write(f"waiting for {times.show(until)}: {text}\n")
-            sys.stderr.flush()
+            remark(f"waiting for {times.show(until)}: {text}")
 
     return report
 

@@ -52,7 +52,7 @@ def command(
             _paint(client.controller, _table(named, seen, away, times))
         else:
             lines = [line for line, _ in _table(named, seen, away, times)]
-            say("\n".join(lines if once else [*lines, ""]))
+            say(*lines, *([] if once else [""]))
         if once:
             return
         due = max(due + REFRESH_MS / 1000, time.monotonic())
@@ -75,7 +75,8 @@ def _table(named: Sequence[str], seen: StreamsSeen, away: str | None, times: Tim
     """The lines of the table, and whether each stands out."""
     lines = all_lines(seen, times, named)
     stands_out = [False, *(line.stands_out for line in lines)]
-    table = list(zip(rows(lines), stands_out, strict=True)) if lines else [("there is no stream to show", False)]
+    shown = rows(lines) or ["there is no stream to show"]
+    table = list(zip(shown, stands_out, strict=True))
     if not named and seen.known > len(seen.names):
         table.append((f"and {seen.known - len(seen.names)} more: name those to watch", False))
     if away is not None:

@@ -119,9 +119,9 @@ def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[...
     [
         (("marks",), "Missing argument 'STREAM'"),
         (("marks", "a/b"), "a/b"),
-        (("marks", "s", "--after", "-1"), "'-1' is no whole number from 0"),
-        (("marks", "s", "--after", "²"), "is no whole number"),
-        (("marks", "s", "--limit", "0"), "'0' is no whole number from 1 to 1000"),
+        (("marks", "s", "--after", "-1"), "-1 is not in the range"),
+        (("marks", "s", "--after", "²"), "'²' is not a valid integer"),
+        (("marks", "s", "--limit", "0"), "0 is not in the range 1<=x<=1000"),
         (("marks", "s", "--key", "a b"), "a b"),
         (("writers", "s", "--state", "asleep"), "'asleep' is not one of 'joined', 'active'"),
         (("window", "s", "--position", "5"), "0=5,1=7"),
