@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from strandline.core.note import check_position
@@ -23,6 +25,8 @@ EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
 EPOCH_END_MS: Final = 4_102_444_800_000  # the beginning of 2100
 AHEAD_NAMED_MS: Final = 300_000  # a date that is so far ahead of the controller's clock is named
 POSITION_SEGMENTS_SHOWN: Final = 8  # of a position on one line; the others are counted
+
+DURATION_CHARACTERS: Final = 60  # of one that is entered
 
 NOTHING = "–"
 ZONE: Final[ContextVar[tzinfo]] = ContextVar("zone", default=UTC)  # of the times that are shown: pages have a choice
@@ -135,6 +139,48 @@ def read_time(text: str, *, up: bool = False) -> int:
     if not -TIME_BOUND_MS < number < TIME_BOUND_MS:
         raise ValueError(f"{text[:200]!r} is no time: it has to lie within ±{TIME_BOUND_MS - 1}")
     return number
+
+
+UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1_000, "ms": 1}
+_UNIT_NAMES: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), "min"),
+    **dict.fromkeys(("h", "hour", "hours"), "h"),
+    **dict.fromkeys(("d", "day", "days"), "d"),
+}
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d{1,3})?)\s*([a-z]+)\s*", re.ASCII)
+
+
+def duration_text(milliseconds: int | None) -> str:
+    """A duration in its largest units, without rounding, as it is entered; empty for None."""
+    if milliseconds is None:
+        return ""
+    parts, rest = [], milliseconds
+    for unit, size in UNITS_MS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 s"
+
+
+def read_duration(text: str, *, unit: str = "") -> int:
+    """The milliseconds of a duration such as `15min`, `1 h 30 min` or `1.5 h`; of a number alone in `unit`, if there
+    is one. Raises ValueError with a sentence for whoever wrote it."""
+    given = text.strip().lower()
+    shown = repr(text[:80])
+    if re.fullmatch(r"\d+(\.\d+)?", given, re.ASCII):
+        if not unit and given != "0":
+            raise ValueError(f"{shown} of which unit? Write 15 min, 30 s or 500 ms")
+        given += unit or "s"
+    parts = _DURATION_PART.findall(given)
+    rest = _DURATION_PART.sub("", given)
+    if rest or not parts or len(given) > DURATION_CHARACTERS or any(name not in _UNIT_NAMES for _, name in parts):
+        raise ValueError(f"{shown} is no duration: write 15 min, 1 h 30 min, 30 s or 500 ms")
+    total = sum(Decimal(number) * UNITS_MS[_UNIT_NAMES[name]] for number, name in parts)
+    if total % 1:
+        raise ValueError(f"{shown} is not a whole number of milliseconds")
+    return int(total)
 
 
 def key_name(key: str) -> str:

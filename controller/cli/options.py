@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from controller.terminal import Failure
-from controller.wording import Times, read_offsets, read_time
+from controller.wording import Times, read_duration, read_offsets, read_time
 from strandline.errors import InvalidName, StrandlineError
 from strandline.names import check_name
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 
 ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
 LONGEST_SETTING_MS: Final = 100 * 365 * 86_400_000
-_SPAN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(ms|s|min|m|h|d)?")
 _SEGMENTS: Final = 'give 2=0:0.25,3=0.25:0.5, or JSON such as [{"id": "2", "low": 0, "high": 0.25}]'
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -64,13 +61,13 @@ def moment(text: str, *, up: bool = False) -> int:
 
 
 def duration(bound_ms: int, *, least_ms: int = 0) -> Callable[[str], int]:
-    """Reads a span of time, in milliseconds: a number of seconds, or one with a unit."""
+    """Reads a duration, in milliseconds: a number of seconds, or with units."""
 
     def read(text: str) -> int:
-        found = _SPAN.fullmatch(text.strip())
-        if found is None:
-            raise click.BadParameter(f"{text[:80]!r} is no span of time: give seconds, or 90s, 15min, 2h or 1d")
-        milliseconds = round(float(found[1]) * _UNITS_MS[found[2] or "s"])
+        try:
+            milliseconds = read_duration(text, unit="s")
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
         if milliseconds > bound_ms:
             raise click.BadParameter(f"{text[:80]!r} is too long: the most is {bound_ms // 1000} seconds")
         if milliseconds < least_ms:

@@ -138,7 +138,7 @@ def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[...
         (("wait", "s"), "Name the TIME that is waited for"),
         (("wait", "s", "5", "--until", "5"), "Name the TIME that is waited for, once"),
         (("wait", "s", "--until", "noon"), "'noon' is no time"),
-        (("wait", "s", "--until", "1", "--timeout", "soon"), "'soon' is no span of time"),
+        (("wait", "s", "--until", "1", "--timeout", "soon"), "'soon' is no duration"),
         (("watch", "?"), "?"),
         (("marks", "s", "--folow"), "No such option '--folow'. Did you mean '--follow'?"),
         (("journal",), "--group"),

@@ -102,7 +102,7 @@ def test_what_is_not_there_is_told(strandline: Run, tmp_path: Path) -> None:
         (("create", "w", "--role", "boss"), "one of 'writer', 'reader', 'admin'"),
         (("create", "w", "--role", "reader", "--pattern", "a?"), "* stands for any characters"),
         (("create", "a b", "--role", "reader"), "token name 'a b' is not allowed"),
-        (("create", "w", "--role", "reader", "--expires-in", "soon"), "is no span of time"),
+        (("create", "w", "--role", "reader", "--expires-in", "soon"), "is no duration"),
         (("create", "w", "--role", "reader", "--expires-in", "0d"), "is too short"),
         (("list", "slt_Zm9vYmFyZm9vYmFyZm9vYmFy"), "unexpected extra argument (slt_…)"),
         ((), "create"),
