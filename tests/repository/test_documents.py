@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/benchmarks.md", "docs/growth.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/benchmarks.md"]
 READERS = "docs/readers.md"  # has commands that make up its tables
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 README_STREAM = "tests/readme/test_readme.py::test_the_readme_creates_a_stream_and_its_writer_notes"
@@ -97,7 +97,6 @@ RUN = {
     "docs/how-to/writers-that-come-and-go.md": (TASKS,),
     "docs/how-to/what-a-delay-loses.md": (TASKS,),
     "docs/how-to/windows-that-survive.md": (TASKS,),
-    "docs/growth.md": (BENCHMARKS,),
     "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),
     "docs/metrics.md": ("tests/operations/test_rules.py::test_the_documented_scrape_is_valid_and_its_files_exist",),
     "docs/quickstart.md": (
