@@ -61,7 +61,7 @@ def delays(text: str) -> tuple[int, ...]:
     metavar="NAME",
     help="the field with an event's time, or . for the whole value; without it, the time of a log's record",
 )
-@option("--arrived", metavar="NAME", help="in files: the field with the time at which an event arrived")
+@option("--arrived", metavar="NAME", help="the field with the time of an event's arrival; without it, a log's own")
 @option("--partition", metavar="NAME", help="the field with the partition; without it, a log's own")
 @option("--key", metavar="NAME", help="the field with the key; without it, a log's own")
 @option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")

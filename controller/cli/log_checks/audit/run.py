@@ -20,7 +20,7 @@ import msgspec
 
 from controller.cli.client import ControllerClient
 from controller.cli.log_checks.audit.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
-from controller.cli.log_checks.event_sources import EventFields, NoTime, ReadableLog, stamped
+from controller.cli.log_checks.event_sources import EventFields, NoTime, ReadableLog
 from controller.terminal import Failure, progress
 from strandline.client import calls
 from strandline.core.config import TimeDomain
@@ -195,14 +195,15 @@ class AuditRun:
         audit = self._current = SegmentAudit(segment, start, self._entries(segment, start), self._is_left_out)
         for event in reader.rows(segment, start, end):
             try:
-                at, writer = stamped(event, self._fields)
+                found = self._fields.of(event)
             except NoTime as error:
                 audit.skip(event.offset)
                 self.unreadable_example = f"segment {segment}, offset {event.offset}: {error}"
             else:
+                at = found.time
                 self._oldest = at if self._oldest is None else min(at, self._oldest)
                 self._newest = at if self._newest is None else max(at, self._newest)
-                late = audit.check(event.offset, at, appended_at=event.appended_at, writer=writer)
+                late = audit.check(event.offset, at, appended_at=event.appended_at, writer=found.writer)
                 if late is not None:
                     self._keep(late, settled=audit.is_settled(event.offset))
             self._read += 1
