@@ -298,12 +298,6 @@ def test_a_stalled_stream_says_what_happens_next(served: Served) -> None:
     assert "Nothing moves until a writer notes." in served.page("/streams/s").by_id("holder").text
 
 
-def test_a_head_has_no_hidden_arrow(served: Served) -> None:
-    """L12: hidden arrows of heads that can be sorted by wrapped to a line of their own."""
-    stuck(served)
-    assert {each.text for each in served.page("/").by_id("streams-table").all("th")} >= {"Lag", "Marks/s", "State"}
-
-
 # -- the parts of a stream's page --------------------------------------------------------------------------------------
 
 

@@ -278,19 +278,19 @@ def test_the_environment_is_made_again_when_a_pin_changes_and_only_then(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(root / "tools" / "requirements", copy / "tools" / "requirements")
-    before = environment.requirements_fingerprint(copy)
+    before = environment.requirements_fingerprint(copy, "build", "dev")
     (copy / "README.md").write_text("another file")
     os.utime(copy / "tools" / "requirements" / "dev.txt", (0, 0))
-    assert environment.requirements_fingerprint(copy) == before
+    assert environment.requirements_fingerprint(copy, "build", "dev") == before
     with (copy / "tools" / "requirements" / "dev.txt").open("a") as file:
         file.write("one-more==1.0\n")
-    assert environment.requirements_fingerprint(copy) != before
+    assert environment.requirements_fingerprint(copy, "build", "dev") != before
 
 
 def test_an_environment_that_was_moved_is_made_again(environment: ModuleType, root: Path, tmp_path: Path) -> None:
     shutil.copytree(root / "tools" / "requirements", tmp_path / "a" / "tools" / "requirements")
     shutil.copytree(root / "tools" / "requirements", tmp_path / "b" / "tools" / "requirements")
-    fingerprints = {environment.requirements_fingerprint(tmp_path / name) for name in "ab"}
+    fingerprints = {environment.requirements_fingerprint(tmp_path / name, "dev") for name in "ab"}
     assert len(fingerprints) == 2
 
 
@@ -304,8 +304,7 @@ def test_a_link_to_the_environment_of_another_checkout_is_not_followed(
     (another / "kept").touch()
     (copy / ".venv").symlink_to(another)
     monkeypatch.setattr(environment, "ROOT", copy)
-    monkeypatch.setattr(environment, "run", lambda _, *command: (copy / ".venv").mkdir(exist_ok=True))
-    monkeypatch.setattr(environment, "install_requirements", lambda _: None)
+    monkeypatch.setattr(environment, "run", lambda *_, **__: (copy / ".venv").mkdir(exist_ok=True))
     assert environment.set_up()
     assert not (copy / ".venv").is_symlink() and [each.name for each in another.iterdir()] == ["kept"]
 
