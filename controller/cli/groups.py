@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import json_option, name_of, times_option
-from controller.cli.screen import fields, listing, settings
-from controller.terminal import say
-from controller.wording import Times, indented, is_epoch, key_name, offsets, span
+from controller.cli.options import name_of
+from controller.cli.screen import Output, fields, listing, prints, settings
+from controller.wording import Times, is_epoch, key_name, offsets, span
 from strandline.client.calls import status
 from strandline.client.group_calls import describe_group, group_window, list_groups
 from strandline.limits import PAGE_ENTRIES
@@ -24,34 +23,28 @@ GROUPS_SHOWN: Final = 50
 @click.command
 @click.argument("group", required=False, type=name_of("group"), help="the reader group to describe")
 @calls_controller
-@json_option
-@times_option
-def command(client: ControllerClient, group: str | None, as_json: bool, times: Times) -> None:
+@prints
+def command(client: ControllerClient, group: str | None, output: Output) -> None:
     """List the reader groups, or describe one.
 
     The description has its watermarks, its streams with their positions, its readers and what each of them owns.
     """
     if group is None:
-        _list(client, as_json, times)
-        return
-    described = client.ask(describe_group(group))
-    if as_json:
-        say(indented(described.json))
-        return
-    window = client.run(group_window(group))
-    say(*_page(group, described.value, window, times))
+        names = client.every(list_groups, "groups")
+        output.show({"groups": names, "next": None}, lambda: _table(client, names, output.times))
+    else:
+        described = client.ask(describe_group(group))
+        output.show(
+            described.json, lambda: _page(group, described.value, client.run(group_window(group)), output.times)
+        )
 
 
-def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
-    names = client.every(list_groups, "groups")
-    if as_json:
-        say(indented({"groups": names, "next": None}))
-        return
+def _table(client: ControllerClient, names: Sequence[str], times: Times) -> list[str]:
     seen = {each.group: each for each in client.run(status(limit=PAGE_ENTRIES)).groups} if names else {}
     header = ("group", "streams", "readers", "watermark", "lag", "backlog", "held by")
     rows = [_row(name, seen.get(name), times) for name in names]
     more = "--json names all, `strandline groups NAME` describes one"
-    say(*listing(header, rows, none="there is no reader group yet", most=GROUPS_SHOWN, more=more))
+    return listing(header, rows, none="there is no reader group yet", most=GROUPS_SHOWN, more=more)
 
 
 def _row(name: str, group: GroupStatus | None, times: Times) -> tuple[object, ...]:

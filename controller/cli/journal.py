@@ -11,19 +11,10 @@ import click
 from click import IntRange
 
 from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
-from controller.cli.options import (
-    ENTRIES_SHOWN,
-    group_option,
-    json_option,
-    name_of,
-    one_of,
-    option,
-    times_option,
-)
-from controller.cli.screen import GAP, cell, listing
+from controller.cli.options import ENTRIES_SHOWN, group_option, name_of, one_of, option
+from controller.cli.screen import GAP, Output, cell, listing, prints
 from controller.status.journal_text import folded, story
-from controller.terminal import say
-from controller.wording import Times, compact, indented
+from controller.wording import Times
 from strandline.client.calls import journal, journals
 from strandline.client.group_calls import group_journal
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
@@ -54,8 +45,7 @@ Page: TypeAlias = dict[str, Any]
 )
 @option("--follow", is_flag=True, help="go on with each new entry until Ctrl-C; with --json one a line")
 @calls_controller
-@json_option
-@times_option
+@prints
 def command(
     client: ControllerClient,
     stream: str | None,
@@ -66,8 +56,7 @@ def command(
     after: int | None,
     limit: int,
     follow: bool,
-    as_json: bool,
-    times: Times,
+    output: Output,
 ) -> None:
     """Show what happened to a stream, a reader group, or all streams.
 
@@ -84,13 +73,12 @@ def command(
         page, new = _of_one(client, stream, group, topic, after, limit)
     if not follow:
         none = "there is no such entry" if topic or search or after is not None else "nothing was told yet"
-        say(*([indented(page)] if as_json else _lines(page, of_all, none, times)))
+        output.show(page, lambda: _lines(page, of_all, none, output.times))
         return
     entries = page["entries"]
     while True:
         for each in entries:
-            row = _row(each.get("stream"), convert(each, JournalEntry), "", times)
-            say(compact(each) if as_json else GAP.join(map(cell, row)))
+            output.show_line(each, partial(_line, each, output.times))
         time.sleep(REFRESH_MS / 1000)
         entries = client.until_answered(new)
 
@@ -151,6 +139,10 @@ def _lines(page: Page, of_all: bool, none: str, times: Times) -> list[str]:
     header = ("at", "stream", "topic", "by", "what") if of_all else ("seq", "at", "topic", "by", "what")
     omitted = ", ".join(f"{count} {name}" for name, count in sorted(page.get("omitted", {}).items()))
     return [*listing(header, rows, none=none), *(["", f"came too fast to be told: {omitted}"] if omitted else [])]
+
+
+def _line(entry: dict[str, Any], times: Times) -> str:
+    return GAP.join(map(cell, _row(entry.get("stream"), convert(entry, JournalEntry), "", times)))
 
 
 def _row(stream: str | None, entry: JournalEntry, often: str, times: Times) -> tuple[object, ...]:

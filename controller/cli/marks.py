@@ -11,10 +11,9 @@ import click
 from click import IntRange
 
 from controller.cli.client import Answered, ControllerClient, calls_controller
-from controller.cli.options import ENTRIES_SHOWN, json_option, key_option, option, stream_argument, times_option
-from controller.cli.screen import MARK_HEADER, listing, mark_line, mark_row
-from controller.terminal import say
-from controller.wording import Times, compact, indented
+from controller.cli.options import ENTRIES_SHOWN, key_option, option, stream_argument
+from controller.cli.screen import MARK_HEADER, Output, listing, mark_line, mark_row, prints
+from controller.wording import Times
 from strandline.client.calls import describe, marks
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.streams import MarksPage
@@ -44,17 +43,9 @@ FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
     help="go on with each new mark, until the stream's end or Ctrl-C; with --json one a line",
 )
 @calls_controller
-@json_option
-@times_option
+@prints
 def command(
-    client: ControllerClient,
-    stream: str,
-    key: str,
-    after: int | None,
-    limit: int,
-    follow: bool,
-    as_json: bool,
-    times: Times,
+    client: ControllerClient, stream: str, key: str, after: int | None, limit: int, follow: bool, output: Output
 ) -> None:
     """Show marks of a stream, the newest or those after a seq, and with --follow each new one as it is made."""
     start = _before_the_newest(client, stream, key, limit) if after is None else after
@@ -62,14 +53,16 @@ def command(
     if follow:
         for marked in _follow(client, stream, key, page, start):
             for mark, as_it_came in zip(marked.value.marks, marked.json["marks"], strict=True):
-                say(compact(as_it_came) if as_json else mark_line(mark, times))
-    elif as_json:
-        say(indented(page.json))
+                output.show_line(as_it_came, partial(mark_line, mark, output.times))
     else:
-        none = "no mark after that" if after else "no mark yet"
-        resting = page.value.resting
-        rest = [] if resting is None else [f"at rest: time has reached {times.show(resting)}"]
-        say(*listing(MARK_HEADER, [mark_row(mark, times) for mark in page.value.marks], none=none), *rest)
+        output.show(
+            page.json, lambda: _lines(page.value, "no mark after that" if after else "no mark yet", output.times)
+        )
+
+
+def _lines(page: MarksPage, none: str, times: Times) -> list[str]:
+    rest = [] if page.resting is None else [f"at rest: time has reached {times.show(page.resting)}"]
+    return [*listing(MARK_HEADER, [mark_row(mark, times) for mark in page.marks], none=none), *rest]
 
 
 def _before_the_newest(client: ControllerClient, stream: str, key: str, limit: int) -> int:

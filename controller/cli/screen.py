@@ -3,11 +3,13 @@ character."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
 
-from controller.terminal import screen_columns
-from controller.wording import NOTHING, Times, offsets, yes
+from controller.cli.options import json_option, times_option
+from controller.terminal import say, screen_columns
+from controller.wording import NOTHING, Times, compact, indented, offsets, yes
 
 if TYPE_CHECKING:
     from strandline.wire.streams import WireMark
@@ -16,6 +18,33 @@ GAP: Final = "  "  # between the columns of a table
 CELL_LEAST: Final = 8  # characters of a cell that are shown in the narrowest terminal
 MARK_HEADER: Final = ("seq", "time", "upper", "newest", "complete", "without", "cut")
 WHERE_ALL_ARE: Final = "--json has all"
+
+
+class Output:
+    """What a command prints: JSON, as the HTTP API has it, or lines for people, in which all times are shown alike."""
+
+    def __init__(self, as_json: bool, times: Times) -> None:
+        self.as_json = as_json
+        self.times = times
+
+    def show(self, value: Any, lines: Callable[[], Iterable[str]]) -> None:
+        say(*([indented(value)] if self.as_json else lines()))
+
+    def show_line(self, value: Any, text: Callable[[], str]) -> None:
+        """The same as one line of many."""
+        say(compact(value) if self.as_json else text())
+
+
+def prints(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Adds `--json` and `--plain-times`: the command gets its Output as `output`."""
+
+    @json_option
+    @times_option
+    @wraps(command)
+    def run(*given: object, as_json: bool, times: Times, **options: object) -> int | None:
+        return command(*given, output=Output(as_json, times), **options)
+
+    return run
 
 
 def listing(

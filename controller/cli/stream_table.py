@@ -156,6 +156,12 @@ def _table(lines: Sequence[StreamLine], places: Sequence[int], columns: int | No
     return table([HEADER[place] for place in places], cells, columns, spared=len(places) - 1)
 
 
+def others(seen: StreamsSeen, how: str) -> list[str]:
+    """How many streams there are besides, and how to see them."""
+    more = seen.known - len(seen.names)
+    return [f"and {more:,} more: {how}"] if more > 0 else []
+
+
 def in_calls(names: Iterable[str]) -> list[list[str]]:
     """Names, as many in a call as there is room for in its path."""
     calls, room = list[list[str]](), 0

@@ -7,13 +7,12 @@ from typing import Final
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import json_option, name_of, times_option
-from controller.cli.screen import MARK_HEADER, fields, listing, mark_row, settings
-from controller.cli.stream_table import STREAMS_SHOWN, all_lines, ask_streams, rows, state_text
-from controller.terminal import say
-from controller.wording import Times, counts, holding, indented, key_name
+from controller.cli.options import name_of
+from controller.cli.screen import MARK_HEADER, Output, fields, listing, mark_row, prints, settings
+from controller.cli.stream_table import STREAMS_SHOWN, all_lines, ask_streams, others, rows, state_text
+from controller.wording import Times, counts, holding, key_name
 from strandline.client.calls import describe, list_streams
-from strandline.wire.status import KeyStatus, StreamStatus
+from strandline.wire.status import KeyStatus
 from strandline.wire.streams import StreamDescription, settings_by_name
 
 SEGMENTS_SHOWN: Final = 50
@@ -22,37 +21,29 @@ SEGMENTS_SHOWN: Final = 50
 @click.command
 @click.argument("stream", required=False, type=name_of("stream"), help="the stream to describe")
 @calls_controller
-@json_option
-@times_option
-def command(client: ControllerClient, stream: str | None, as_json: bool, times: Times) -> None:
+@prints
+def command(client: ControllerClient, stream: str | None, output: Output) -> None:
     """List the streams, or describe one.
 
     The description has its segments, its writers by state, its latest marks, and who holds time back.
     """
     if stream is None:
-        _list(client, as_json, times)
-        return
-    described = client.ask(describe(stream))
-    if as_json:
-        say(indented(described.json))
-        return
-    status = ask_streams(client, [stream]).streams.get(stream)
-    say(*_page(stream, described.value, status, times))
+        names = client.every(list_streams, "streams") if output.as_json else []
+        output.show({"streams": names, "next": None}, lambda: _table(client, output.times))
+    else:
+        described = client.ask(describe(stream))
+        output.show(described.json, lambda: _page(client, stream, described.value, output.times))
 
 
-def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
-    if as_json:
-        say(indented({"streams": client.every(list_streams, "streams"), "next": None}))
-        return
+def _table(client: ControllerClient, times: Times) -> list[str]:
     seen = ask_streams(client, limit=STREAMS_SHOWN)
-    lines = all_lines(seen, times, sorted(seen.names))
-    say(*(rows(lines) or ["there is no stream yet"]))
-    if seen.known > len(seen.names):
-        say(f"and {seen.known - len(seen.names)} more: --json names all, `strandline streams NAME` describes one")
+    lines = rows(all_lines(seen, times, sorted(seen.names))) or ["there is no stream yet"]
+    more = "--json names all, `strandline streams NAME` describes one"
+    return [*lines, *others(seen, more)]
 
 
-def _page(name: str, stream: StreamDescription, status: StreamStatus | None, times: Times) -> list[str]:
-    """`status` is None where the stream was deleted just now."""
+def _page(client: ControllerClient, name: str, stream: StreamDescription, times: Times) -> list[str]:
+    status = ask_streams(client, [name]).streams.get(name)  # None where the stream was deleted just now
     keys = status.keys if status is not None else {}
     seen_at = status.seen_at if status is not None else 0
     held = [

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from controller.cli.options import confirm, duration, json_option, name_of, option, times_option, yes_option
-from controller.cli.screen import listing
+from controller.cli.options import confirm, duration, json_option, name_of, option, yes_option
+from controller.cli.screen import Output, listing, prints
 from controller.cli.store import database_option, store_failures
 from controller.terminal import Failure, remark, say
 from controller.wording import NOTHING, Times, indented
@@ -149,22 +149,21 @@ def _make(
 
 @command.command("list")
 @database_option
-@json_option
-@times_option
+@prints
 @in_time
-def list_(database: str, as_json: bool, times: Times) -> None:
+def list_(database: str, output: Output) -> None:
     """Show the tokens: whose they are, what they are for, and when they were used last, to within a minute."""
     from controller.storage.tokens import list_tokens, open_tokens
 
     with open_tokens(database) as connection:
         found = list_tokens(connection)
     now = _now()
-    if as_json:
-        say(indented({"tokens": [_token_json(each, now) for each in found]}))
-        return
     header = ("name", "role", "pattern", "writers", "state", "created", "expires", "last used")
     none = "there is no token: who reaches the controller may call"
-    say(*listing(header, [_row(each, now, times) for each in found], none=none))
+    output.show(
+        {"tokens": [_token_json(each, now) for each in found]},
+        lambda: listing(header, [_row(each, now, output.times) for each in found], none=none),
+    )
 
 
 @command.command

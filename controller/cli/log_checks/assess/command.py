@@ -22,10 +22,10 @@ from controller.cli.log_checks.event_sources import (
     Source,
     log_at,
 )
-from controller.cli.options import duration, json_option, kafka_settings_option, option, times_option
-from controller.cli.screen import listing
-from controller.terminal import Failure, progress, say
-from controller.wording import NOTHING, Times, indented, span
+from controller.cli.options import duration, kafka_settings_option, option
+from controller.cli.screen import Output, listing, prints
+from controller.terminal import Failure, progress
+from controller.wording import NOTHING, Times, span
 from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 
@@ -90,8 +90,7 @@ def delays(text: str) -> tuple[int, ...]:
 @option("--fast", metavar="NAME", help="that partition; without it, the one with most events")
 @option("--limit", type=IntRange(1, 10**12), help="look at so many events at most: a log's newest, the first of files")
 @option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="write a picture of it to this file")
-@json_option
-@times_option
+@prints
 def command(
     *,
     files: tuple[Path, ...],
@@ -112,8 +111,7 @@ def command(
     fast: str | None,
     limit: int | None,
     svg: Path | None,
-    as_json: bool,
-    times: Times,
+    output: Output,
 ) -> int:
     """Say what a watermark of greatest time less a delay loses: of a topic, an embedded log, or files.
 
@@ -144,7 +142,7 @@ def command(
             svg.write_text(picture(name, found.arrived, found.replayed, found.fast, skew), encoding="utf-8")
         except OSError as error:
             raise Failure(f"{svg} cannot be written: {error.strerror}") from None
-    say(*([indented(_json(found, skew))] if as_json else _lines(name, found, skew, times)))
+    output.show(_json(found, skew), lambda: _lines(name, found, skew, output.times))
     return INTERRUPTED_STATUS if found.stopped else 0
 
 

@@ -16,17 +16,15 @@ from controller.cli.log_checks.audit.promises import AuditCounts, LateEvent, Not
 from controller.cli.log_checks.audit.run import AUDIT_WRITERS, AuditedStream, AuditRun
 from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, log_at
 from controller.cli.options import (
-    json_option,
     kafka_settings_option,
     key_option,
     option,
     position,
     stream_argument,
-    times_option,
 )
-from controller.cli.screen import listing
-from controller.terminal import Failure, say
-from controller.wording import NOTHING, Times, indented, key_name, named, offsets, span
+from controller.cli.screen import Output, listing, prints
+from controller.terminal import Failure
+from controller.wording import NOTHING, Times, key_name, named, offsets, span
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph
@@ -71,8 +69,7 @@ NAMES_IN_A_CELL = 3
 @option("--most", type=IntRange(0, AUDIT_NAMED_BOUND), default=AUDIT_NAMED, help="name so many late events")
 @option("--strict", is_flag=True, help="exit with 1 also if only writers that marks leave out were late")
 @calls_controller
-@json_option
-@times_option
+@prints
 def command(
     client: ControllerClient,
     stream: str,
@@ -89,8 +86,7 @@ def command(
     state: Path | None,
     most: int,
     strict: bool,
-    as_json: bool,
-    times: Times,
+    output: Output,
 ) -> int:
     """Compare a stream's log with its marks: did every writer keep its word? Nothing is changed.
 
@@ -108,7 +104,7 @@ def command(
     _check_segments(audited, log.name, run)
     run.run()
     found = _AuditFindings(run, _suspects(client, audited, run), _seqs(client, audited, run))
-    say(*([indented(_json(audited, found))] if as_json else _lines(audited, found, state, times)))
+    output.show(_json(audited, found), lambda: _lines(audited, found, state, output.times))
     if run.stopped:
         return INTERRUPTED_STATUS
     return BROKEN_STATUS if found.total.broken or (strict and found.total.left_out) else 0
