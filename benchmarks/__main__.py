@@ -3,7 +3,7 @@
     python -m benchmarks [--only notes,marks] [--quick] [--record]
 
 Each part is a program of its own (`python -m benchmarks.notes --help`), runs for itself, and is ended when its time is
-over; all of them together take 25 minutes on two quiet cores. `--quick` runs those that need neither
+over; all of them together take 20 minutes on two quiet cores. `--quick` runs those that need neither
 Spark nor PostgreSQL for a moment, and as many at once as there are cores: that shows that they work, and its figures
 say nothing.
 `--record` keeps what was measured in docs/measured.json, and writes the tables of the pages that are made from it.
@@ -64,7 +64,6 @@ PARTS: Final = (
     Part("cold", 120, "--streams 50 --together 8 --writers 50"),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 900, None, "--only own --only kafka"),
-    Part("spark_attach", 300, None),
     Part("spark_delay", 150, None),
     Part("spark_exactness", 200, None, "--events 300 --steps 15 --replays 0"),
 )
