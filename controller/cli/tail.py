@@ -74,7 +74,7 @@ def command(
         log = _log(path, servers, topic or stream, settings)
     except StrandlineError as error:
         raise Failure(str(error)) from None
-    Tail(client, log, stream=stream, reporter=reporter, interval_ms=interval_ms, once=once, as_json=as_json).run()
+    Tail(client, log, stream, reporter, interval_ms, once, as_json).run()
 
 
 def _log(path: Path | None, servers: str | None, topic: str, settings: Path | None) -> TailedLog:

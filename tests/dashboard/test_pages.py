@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +134,36 @@ def test_a_stream_that_was_made_again_has_no_lag_of_the_one_before(served: Serve
     served.stream("s")
     served.pass_time(2 * MINUTE)
     assert lag() == "–"
+
+
+class SlowReading:
+    """What reads marks, and gives no times until it is released."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.released = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def times_at(self, *asked: Any) -> Any:
+        await self.released.wait()
+        return await self._inner.times_at(*asked)
+
+
+def test_the_lag_of_streams_that_takes_long_to_read_holds_no_page_up(served: Served) -> None:
+    served.stream("s")
+    served.note("w", NOON, {"0": 1})
+    served.pass_time(5 * MINUTE)
+    controller = served.app.state.controller
+    controller.reading = slow = SlowReading(controller.reading)
+
+    def page() -> Element:
+        return read(served.request("GET", "/lag?range=15min").text)  # `served.page` would share nothing
+
+    assert "takes a while to read" in page().text and page().rows("streams")[0]["Stream"] == "s"
+    served.portal.call(slow.released.set)
+    assert page().rows("streams")[0]["Peak"] == "5 min 0 s" and "takes a while" not in page().text
 
 
 def test_one_bad_clock_does_not_flatten_all_other_lines(served: Served) -> None:
