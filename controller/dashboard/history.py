@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from controller.controller import Controller
 from controller.dashboard.charts import MadeMark, Point
@@ -21,15 +21,14 @@ from controller.dashboard.limits import (
     LAGS_WAIT_S,
     PAST_REFRESH_MS,
     SETTLED_MS,
-    TOKENS_READ_MS,
 )
 from controller.dashboard.ranges import Range, moments_between
+from controller.status.memo import Memo
 from controller.storage.journal import StoredEntry, Wanted
 from controller.storage.tokens import StoredToken
 from controller.wording import is_epoch
 from strandline.wire.status import StreamStatus
 
-T = TypeVar("T")
 StreamEntry: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream
 _SPARSE: Final = 3  # with fewer points it is asked when the marks begin
 
@@ -42,12 +41,6 @@ class Marks(NamedTuple):
     sampled: bool
     since: int
     begin: int | None
-
-
-@dataclass(slots=True)
-class _Read:
-    task: asyncio.Future[Any]
-    until: int | None = None  # None while it is read
 
 
 class Lags(NamedTuple):
@@ -64,7 +57,9 @@ class History:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._now = controller.clock.now
-        self._read: dict[Hashable, _Read] = {}
+        self._shared = Memo(
+            controller.clock, least_ms=PAST_REFRESH_MS, rest=HISTORY_REST, longest_ms=math.inf, most=HISTORY_SHARED
+        ).get
         self._lags: dict[Hashable, Lags] = {}
 
     async def marks(self, stream: str, key: str, over: Range) -> Marks:
@@ -93,7 +88,7 @@ class History:
 
     async def lags(self, streams: Sequence[StreamStatus], over: Range) -> Lags | None:
         """The lags of all streams, as they were read last where reading them takes long; None the first time."""
-        reading = asyncio.ensure_future(self._shared(("lags", over.key), lambda: self._read_lags(streams, over)))
+        reading = asyncio.create_task(self._shared(("lags", over.key), lambda: self._read_lags(streams, over)))
         done, _ = await asyncio.wait([reading], timeout=LAGS_WAIT_S)
         if not done:
             reading.cancel()  # the wait for it: what others share goes on
@@ -145,26 +140,7 @@ class History:
 
     async def tokens(self) -> Sequence[StoredToken]:
         tokens = self._controller.tokens
-        return await self._shared(("tokens", tokens.state), tokens.stored, TOKENS_READ_MS)
-
-    async def _shared(self, of: Hashable, read: Callable[[], Awaitable[T]], refresh_ms: int = PAST_REFRESH_MS) -> T:
-        """What is read, once for all who ask for it while it is fresh."""
-        known = self._read.get(of)
-        if known is None or (known.until is not None and self._now() >= known.until):
-            began = self._now()
-            self._read.pop(of, None)
-            known = self._read[of] = _Read(asyncio.ensure_future(read()))
-
-            def over(task: asyncio.Future[Any], known: _Read = known) -> None:
-                failed = task.cancelled() or task.exception() is not None
-                now = self._now()
-                known.until = began if failed else now + max(refresh_ms, HISTORY_REST * (now - began))
-
-            known.task.add_done_callback(over)
-            while len(self._read) > HISTORY_SHARED:
-                del self._read[next(iter(self._read))]
-        found: T = await asyncio.shield(known.task)
-        return found
+        return await self._shared(("tokens", tokens.state), tokens.stored)
 
 
 def _lags_at(moments: Sequence[int], of_keys: Sequence[Sequence[int | None]]) -> list[Point]:

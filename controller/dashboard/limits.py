@@ -32,7 +32,6 @@ JOURNALS_READ: Final = 2_000  # the newest entries of all streams that fit a sea
 JOURNAL_SHOWN: Final = 60  # of those, the newest
 GROUP_JOURNAL_READ: Final = 500  # entries, to find the changes of backlog among them
 INCOMPLETE_SHOWN: Final = 40  # the newest incomplete marks
-TOKENS_READ_MS: Final = 10_000  # how old the page of the tokens may be where none was made or revoked
 NOTES_SHOWN: Final = 30  # the newest of a writer
 NAMED_WRITERS: Final = 5  # in one cell
 ATTENTION_STREAMS: Final = 2  # of one cause that have a card each, above the table; more have one together
