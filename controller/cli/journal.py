@@ -8,16 +8,15 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import click
-from click import IntRange
 
 from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
-from controller.cli.options import ENTRIES_SHOWN, group_option, name_of, one_of, option
+from controller.cli.options import after_option, group_option, limit_option, name_of, one_of, option
 from controller.cli.screen import GAP, Output, cell, listing, prints
 from controller.status.journal_text import folded, story
 from controller.wording import Times
 from strandline.client.calls import journal, journals
 from strandline.client.group_calls import group_journal
-from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
+from strandline.limits import PAGE_ENTRIES
 from strandline.wire.journal import TOPICS, JournalEntry
 from strandline.wire.shapes import convert
 
@@ -31,18 +30,8 @@ Page: TypeAlias = dict[str, Any]
 @option("--all", "of_all", is_flag=True, help="of all streams, in place of one")
 @option("--search", metavar="WORDS", help="with --all: only entries with these words, in any order")
 @option("--topic", type=click.Choice(TOPICS), help="only entries on this")
-@option(
-    "--after",
-    type=IntRange(0, TIME_BOUND_MS - 1),
-    metavar="SEQ",
-    help="from the entry after this seq, not the newest",
-)
-@option(
-    "--limit",
-    type=IntRange(1, PAGE_ENTRIES),
-    default=ENTRIES_SHOWN,
-    help="so many, before those that are followed",
-)
+@after_option("entry")
+@limit_option("so many, before those that are followed")
 @option("--follow", is_flag=True, help="go on with each new entry until Ctrl-C; with --json one a line")
 @calls_controller
 @prints

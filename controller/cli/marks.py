@@ -8,14 +8,12 @@ from functools import partial
 from typing import Final
 
 import click
-from click import IntRange
 
 from controller.cli.client import Answered, ControllerClient, calls_controller
-from controller.cli.options import ENTRIES_SHOWN, key_option, option, stream_argument
+from controller.cli.options import after_option, key_option, limit_option, option, stream_argument
 from controller.cli.screen import MARK_HEADER, Output, listing, mark_line, mark_row, prints
 from controller.wording import Times
 from strandline.client.calls import describe, marks
-from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.streams import MarksPage
 
 FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
@@ -25,22 +23,10 @@ FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
 @click.command
 @stream_argument
 @key_option
+@after_option("mark")
+@limit_option("so many marks, before those that are followed")
 @option(
-    "--after",
-    type=IntRange(0, TIME_BOUND_MS - 1),
-    metavar="SEQ",
-    help="from the mark after this seq, not the newest",
-)
-@option(
-    "--limit",
-    type=IntRange(1, PAGE_ENTRIES),
-    default=ENTRIES_SHOWN,
-    help="so many marks, before those that are followed",
-)
-@option(
-    "--follow",
-    is_flag=True,
-    help="go on with each new mark, until the stream's end or Ctrl-C; with --json one a line",
+    "--follow", is_flag=True, help="go on with each new mark, until the stream's end or Ctrl-C; with --json one a line"
 )
 @calls_controller
 @prints

@@ -13,6 +13,7 @@ import click
 from controller.terminal import Failure
 from controller.wording import Times, read_duration, read_offsets, read_time
 from strandline.errors import InvalidName, StrandlineError
+from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.names import check_name
 
 if TYPE_CHECKING:
@@ -193,6 +194,17 @@ times_option = option(
     help="show every time as a number, and none as a date",
 )
 yes_option = option("--yes", is_flag=True, help="do not ask for confirmation")
+
+
+def after_option(what: str) -> Callable[[Command], Command]:
+    """Where a list of numbered things begins."""
+    says = f"from the {what} after this seq, not the newest"
+    return option("--after", type=click.IntRange(0, TIME_BOUND_MS - 1), metavar="SEQ", help=says)
+
+
+def limit_option(says: str) -> Callable[[Command], Command]:
+    """How many of a list are shown."""
+    return option("--limit", type=click.IntRange(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help=says)
 
 
 def confirm(question: str, *, yes: bool, for_good: bool = False) -> None:

@@ -15,12 +15,12 @@ import click
 from click import IntRange
 
 from controller.cli.options import (
-    ENTRIES_SHOWN,
     check_known,
     confirm,
     group_option,
     json_option,
     key_option,
+    limit_option,
     moment,
     name_of,
     new_segments,
@@ -36,7 +36,7 @@ from controller.cli.screen import fields, listing, mark_line
 from controller.terminal import say
 from controller.wording import Times, compact, holding, indented, offsets
 from strandline.core.time_units import unit_of
-from strandline.limits import OFFSET_BOUND, PAGE_ENTRIES
+from strandline.limits import OFFSET_BOUND
 
 if TYPE_CHECKING:
     from controller.cli.client import ControllerClient
@@ -236,7 +236,7 @@ ROWS: Final = {
                 default=0,
                 help="begin with the entry at this offset, or below",
             ),
-            option("--limit", type=IntRange(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help="so many entries"),
+            limit_option("so many entries"),
             key_option,
         ],
         _index_words,
