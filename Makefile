@@ -11,7 +11,7 @@ BIN := .venv/bin
 # Python keeps what it has compiled, whatever the user's environment says: tests start hundreds of controllers and commands.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help servers environment jars demo bench growth pictures soak chaos test full versions quick coverage lowest check reference site format lock release clean
+.PHONY: help servers environment jars demo bench pictures soak chaos test full versions quick coverage lowest check reference site format lock release clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -32,11 +32,8 @@ jars: ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the test
 demo: environment ## Watch an exact watermark beside Spark's own; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo --spark $(KNOBS)
 
-bench: servers environment ## Measure everything beside its ceiling or rival, in half an hour; BENCH="--only notes,marks" measures some of it
+bench: servers environment ## Measure everything beside its ceiling or rival, in 20 minutes; BENCH="--only notes,marks" measures some of it
 	$(BIN)/python -m benchmarks $(BENCH)
-
-growth: servers environment ## Measure how costs grow, and draw the pictures of docs/growth.md, in five minutes
-	$(BIN)/python -m benchmarks --only growth --record
 
 pictures: servers environment ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures

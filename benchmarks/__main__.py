@@ -3,7 +3,7 @@
     python -m benchmarks [--only notes,marks] [--quick] [--record]
 
 Each part is a program of its own (`python -m benchmarks.notes --help`), runs for itself, and is ended when its time is
-over; all of them together take half an hour on two quiet cores. `--quick` runs those that need neither
+over; all of them together take 20 minutes on two quiet cores. `--quick` runs those that need neither
 Spark nor PostgreSQL for a moment, and as many at once as there are cores: that shows that they work, and its figures
 say nothing.
 `--record` keeps what was measured in docs/measured.json, and writes the tables of the pages that are made from it.
@@ -49,7 +49,6 @@ class Part:
 PARTS: Final = (
     Part("core", 60, "--most 200 --notes 100 --rounds 1"),
     Part("noting", 60, "--notes 500 --rounds 1"),
-    Part("clients", 60, "--milliseconds 50 --rounds 1"),
     Part("calls", 30, "--notes 3"),
     Part("notes", 120, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --postgres 0", "--seconds 2"),
     Part("batches", 60, "--seconds 1 --rounds 1 --writers 1000 --connections 1 --postgres 0", "--seconds 2"),
@@ -64,10 +63,8 @@ PARTS: Final = (
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1", "--rounds 2"),
     Part("controllers", 300, None),
     Part("cold", 120, "--streams 50 --together 8 --writers 50"),
-    Part("growth", 300, "--most 100 --streams 1 --marks 1000 --rounds 1"),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 900, None, "--only own --only kafka"),
-    Part("spark_attach", 300, None),
     Part("spark_delay", 150, None),
     Part("spark_exactness", 200, None, "--events 300 --steps 15 --replays 0"),
 )

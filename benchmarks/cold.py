@@ -21,9 +21,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.figures import Figure, Report, arguments, run
+from benchmarks.figures import Figure, Report, arguments, number, run
 from benchmarks.raw_http import RawConnection
-from benchmarks.servers import RunningServer, pinned, scratch, serving_controller
+from benchmarks.servers import RunningServer, pinned, resident_mib, scratch, serving_controller
 
 SETTINGS: Final = json.dumps({"segments": 4, "max_ahead_ms": None, "mark_interval_ms": 0}).encode()
 NOTE: Final = json.dumps({"writer": "w", "time": 1, "position": {"0": 1, "1": 1}}).encode()
@@ -67,16 +67,19 @@ async def all_of(server: RunningServer, streams: Sequence[str], together: int, w
     return 1000 * took / len(streams)
 
 
-def asked(database: Path, streams: Sequence[str], together: int) -> tuple[list[float], list[float]]:
-    """The milliseconds of a first and of a second call, and the CPU time of each in the controller."""
+def asked(database: Path, streams: Sequence[str], together: int) -> tuple[list[float], list[float], float]:
+    """The milliseconds of a first and of a second call, the CPU time of each in the controller, and by how many KiB a
+    stream in memory makes it larger."""
     times, cpus = [], []
     with ExitStack() as opened:
         server = serving_controller(opened, database)
+        empty_mib = resident_mib(server.process.pid)
         for _ in range(2):
             before = server.cpu_s
             times.append(asyncio.run(all_of(server, streams, together, ask)))
             cpus.append(1000 * (server.cpu_s - before) / len(streams))
-    return times, cpus
+        stream_kib = 1024 * (resident_mib(server.process.pid) - empty_mib) / len(streams)
+    return times, cpus, stream_kib
 
 
 async def beside_notes(url: str, path: str) -> tuple[float, float]:
@@ -133,12 +136,16 @@ def measure(options: argparse.Namespace) -> Report:
         opened.enter_context(pinned(-1))
         with ExitStack() as first:
             asyncio.run(all_of(serving_controller(first, database), streams, options.together, make))
+        stream_kib = 0.0
         print(f"{'ms a call':20} {'first':>8} {'CPU':>8} {'second':>8} {'CPU':>8}")
         for together, name in ((1, "one after another"), (options.together, f"{options.together} at a time")):
-            times, cpus = asked(database, streams, together)
+            times, cpus, stream_kib = asked(database, streams, together)
             print(f"{name:20} {times[0]:8.3f} {cpus[0]:8.3f} {times[1]:8.3f} {cpus[1]:8.3f}")
             what = f"the first call to each of {options.streams:,} streams, {name}"
             report.figures.append(Figure.of(what, times[0], "the second", times[1], "ms", "≤ 0.3 ms"))
+        name = "memory of a loaded stream"
+        report.figures.append(Figure(name, f"{number(stream_kib)} KiB", "", "", "", stream_kib))
+        print(f"{name}: {number(stream_kib)} KiB")
         print(f"{'ms':60} {'answer':>8} {'a note':>8}")
         for what, took, waited in listed(database, streams, options.together, options.writers):
             print(f"{what:60} {took:8.1f} {waited:8.1f}")

@@ -28,7 +28,10 @@ FEW: Final = 10  # writers
 SEGMENTS: Final = 16
 NOTES_A_MS: Final = 10
 NOTES_A_FLUSH: Final = 64
+WIDE_SEGMENTS: Final = 1_024
+WIDE_WRITERS: Final = 100
 SEGMENTS_OF_MEMORY: Final = 4
+WIDE_NOTES: Final = 2_000
 WRITERS_OF_MEMORY: Final = 20_000
 PIECE: Final = 100  # notes made at once, where memory counts
 NOTES_OF_MEMORY: Final = 4  # of each writer
@@ -105,6 +108,12 @@ def measure(options: argparse.Namespace) -> Report:
         print(f"{writers:>9,} writers in {SEGMENTS} segments: {us:6.2f} µs a note")
         name = f"a note in the core, {SEGMENTS} segments, {writers:,} writers"
         report.figures.append(Figure.of(name, us, f"{FEW} writers", found[FEW], "µs", "≤ 5 µs"))
+    wide = Crowd(WIDE_WRITERS, WIDE_SEGMENTS, mark_interval_ms=None)
+    for _ in range(2):
+        wide.all_note()
+    us = median(wide.note_us(min(options.notes, WIDE_NOTES)) for _ in range(options.rounds))
+    name = f"a note in the core, {WIDE_SEGMENTS:,} segments, {WIDE_WRITERS} writers"
+    report.figures.append(Figure.of(name, us, f"{SEGMENTS} segments", found[FEW], "µs"))
     name = f"memory of a writer in {SEGMENTS_OF_MEMORY} segments"
     report.figures.append(Figure(name, f"{each:,.0f} bytes", "", "", "≤ 1,024", each))
     return report

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -45,28 +44,10 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """How something grows: what was measured at each size, in the picture of that name."""
-
-    picture: str
-    what: str
-    unit: str
-    against: str
-    points: list[tuple[int, float]]
-
-    @property
-    def exponent(self) -> float:
-        """The power of the size that fits best: the slope of a straight line through the points on log-log axes."""
-        sizes, costs = ([math.log(point[at]) for point in self.points] for at in (0, 1))
-        return statistics.linear_regression(sizes, costs).slope
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """What a benchmark found, and what it could not measure: why, and how to get it."""
 
     figures: list[Figure] = field(default_factory=list)
-    curves: list[Curve] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     failed: bool = False  # it did not come to its end
 
@@ -80,8 +61,7 @@ class Report:
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Self:
         """What JSON has of one."""
-        curves = [Curve(**{**each, "points": [(x, y) for x, y in each["points"]]}) for each in found["curves"]]
-        return cls([Figure(**each) for each in found["figures"]], curves, found.get("missing", []))
+        return cls([Figure(**each) for each in found["figures"]], found.get("missing", []))
 
 
 def number(value: float) -> str:

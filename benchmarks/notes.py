@@ -3,7 +3,7 @@
     python -m benchmarks.notes [--seconds 3] [--rounds 3] [--connections 64]
 
 Every caller has a token. A thousand writers note in one stream, or in ten. The bare application takes the same requests
-and does nothing; a service as one writes it by hand only stores each writer's last note. Kinds take turns, the first
+and does nothing. Kinds take turns, the first
 round is not counted, and the medians are printed. Machines differ and are shared: the ratios are what to look at, and
 that of the CPU time before that of the rate.
 """
@@ -27,14 +27,12 @@ from benchmarks.servers import (
     middle,
     new_token,
     scratch,
-    serving,
     serving_bare,
     serving_controller,
     stores,
     without_wrk,
 )
 
-BY_HAND: Final = "a service by hand"
 STREAMS, WRITERS = 10, 1_000
 NOTES_A_ROUND: Final = 10_000_000  # more than can be made in one: times go up from round to round
 SCRIPT: Final = """
@@ -92,7 +90,6 @@ def measure(options: argparse.Namespace) -> Report:
     report = Report()
     with ExitStack() as opened:
         folder = opened.enter_context(scratch())
-        by_hand = serving(opened, "-m", "benchmarks.by_hand", str(folder / "by_hand.db"))
         kinds = {BARE: Service(serving_bare(opened), STREAMS, "as-long-as-a-token-of-ours-is-for-the-controllers")}
         for store, database in stores(opened, folder, report.missing, postgres=bool(options.postgres)).items():
             token = new_token(database)
@@ -100,8 +97,6 @@ def measure(options: argparse.Namespace) -> Report:
             for streams, name in ((1, "one stream"), (STREAMS, f"{STREAMS} streams")):
                 make_streams(server.url, streams, token)
                 kinds[f"{store}, {name}"] = Service(server, streams, token)
-        # Last: the disk is busy for a while after it, and the bare application needs none.
-        kinds[BY_HAND] = Service(by_hand, STREAMS, None)
         runs: dict[str, list[Load]] = {name: [] for name in kinds}
         for number in range(options.rounds + 1):
             seconds = options.seconds if number else options.warm_up
@@ -116,7 +111,7 @@ def show(options: argparse.Namespace, runs: Mapping[str, list[Load]], report: Re
     print(f"{options.connections} connections, {options.rounds} runs of {options.seconds} s")
     print(f"{'':24} {'notes/s':>9} {'lowest–highest':>16} {'of bare':>8} {'CPU µs':>7} {'of bare':>8} {'p50 ms':>7} "
           f"{'p99 ms':>7}")  # fmt: skip
-    bare, by_hand = middle(runs[BARE]), middle(runs[BY_HAND])
+    bare = middle(runs[BARE])
     for kind, taken in runs.items():
         found = middle(taken)
         rate, between = found.per_second, spread([each.per_second for each in taken])
@@ -124,15 +119,9 @@ def show(options: argparse.Namespace, runs: Mapping[str, list[Load]], report: Re
               f"{bare.cpu_us / found.cpu_us:8.0%} {found.median_ms:7.2f} {found.p99_ms:7.2f}")  # fmt: skip
         if kind == BARE:
             continue
-        if kind == BY_HAND:
-            report.figures.append(
-                Figure.of("a service by hand, notes a second", rate, BARE, bare.per_second, "a second")
-            )
-            continue
         what = f"durable notes, {kind}"
         of_kind = [
             Figure.of(f"{what}, a second", rate, BARE, bare.per_second, "a second", "ratio ≥ 0.18"),
-            Figure.of(f"{what}, a second", rate, BY_HAND, by_hand.per_second, "a second", "ratio ≥ 6"),
             Figure.of(f"{what}, CPU of one", found.cpu_us, BARE, bare.cpu_us, "µs"),
             Figure.of(f"{what}, p99", found.p99_ms, BARE, bare.p99_ms, "ms", "ratio ≤ 5"),
         ]

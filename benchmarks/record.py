@@ -1,9 +1,9 @@
-"""What was measured last, kept in docs/measured.json, and the tables and pictures of the pages that are made from it.
+"""What was measured last, kept in docs/measured.json, and the tables of the pages that are made from it.
 
     python -m benchmarks.record
 
-writes and draws them again, after a formula or the way that they look was changed; `python -m benchmarks --record`
-keeps what it measured, and does the same.
+writes them again, after a formula or the way that they look was changed; `python -m benchmarks --record` keeps what it
+measured, and does the same.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from benchmarks import scale
-from benchmarks.figures import Curve, Figure, Report, markdown, number
-from benchmarks.pictures import draw
+from benchmarks.figures import Figure, Report, markdown
 from benchmarks.servers import ROOT
 
 FILE: Final = Path("docs/measured.json")
-PAGES: Final = (Path("docs/benchmarks.md"), Path("docs/growth.md"), Path("docs/scale.md"))
+PAGES: Final = (Path("docs/benchmarks.md"), Path("docs/scale.md"))
 TABLE: Final = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -38,15 +37,14 @@ class Record:
         return cls({name: (part["measured"], Report.of(part)) for name, part in found.items()})
 
     def write(self, root: Path = ROOT) -> None:
-        """Writes the file, the tables of all pages, and the pictures."""
+        """Writes the file, and the tables of all pages."""
         found = {
-            name: {"measured": day, "figures": _all(report.figures), "curves": _all(report.curves)}
+            name: {"measured": day, "figures": [asdict(each) for each in report.figures]}
             for name, (day, report) in self.parts.items()
         }
         (root / FILE).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
         for page in PAGES:
             (root / page).write_text(with_tables((root / page).read_text(), self))
-        draw(self.curves, root)
 
     def with_part(self, name: str, report: Report, day: str, order: Sequence[str]) -> Self:
         """The record with this report in place of an earlier one of the part; parts are in this order."""
@@ -57,19 +55,11 @@ class Record:
     def figures(self) -> list[Figure]:
         return [figure for _, report in self.parts.values() for figure in report.figures]
 
-    @property
-    def curves(self) -> list[Curve]:
-        return [curve for _, report in self.parts.values() for curve in report.curves]
-
 
 def keep(name: str, report: Report, order: Sequence[str]) -> None:
     """Keeps what a part reports, unless it lacks something."""
     if not report.missing:
         Record.read().with_part(name, report, time.strftime("%Y-%m-%d"), order).write()
-
-
-def _all(values: Iterable[Figure | Curve]) -> list[dict[str, object]]:
-    return [asdict(each) for each in values]
 
 
 def with_tables(page: str, record: Record) -> str:
@@ -86,35 +76,18 @@ def results(record: Record) -> Iterator[str]:
     yield from markdown(record.figures)
     yield ""
     days: dict[str, list[str]] = {}
-    for name, (day, report) in record.parts.items():
-        if report.figures:
-            days.setdefault(day, []).append(f"`{name}`")
+    for name, (day, _) in record.parts.items():
+        days.setdefault(day, []).append(f"`{name}`")
     for day, names in sorted(days.items()):
         yield f"- Measured on {day}: {', '.join(names)}."
 
 
-def growth(record: Record) -> Iterator[str]:
-    """All curves: the first and the last point, and the exponent."""
-    yield "| what | against | from | to | exponent |"
-    yield "|---|---|---|---|--:|"
-    for curve in record.curves:
-        first, last = (
-            f"{cost}, {size:,}" for cost, size in ((_cost(curve, at), curve.points[at][0]) for at in (0, -1))
-        )
-        yield f"| {curve.what} | {curve.against} | {first} | {last} | {curve.exponent:.2f} |"
-
-
-def _cost(curve: Curve, at: int) -> str:
-    return f"{number(curve.points[at][1])} {curve.unit}"
-
-
 def _scale(rows: Callable[[scale.Units], Iterator[scale.Row]]) -> Callable[[Record], Iterator[str]]:
-    return lambda record: scale.table(rows(scale.Units.of(record.figures, record.curves)))
+    return lambda record: scale.table(rows(scale.Units.of(record.figures)))
 
 
 TABLES: Final[Mapping[str, Callable[[Record], Iterable[str]]]] = {
     "results": results,
-    "growth": growth,
     "units": _scale(scale.units),
     "many-writers": _scale(scale.many_writers),
     "many-segments": _scale(scale.many_segments),

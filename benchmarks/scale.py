@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from benchmarks.figures import Curve, Figure, number
+from benchmarks.core import WIDE_SEGMENTS, WIDE_WRITERS
+from benchmarks.figures import Figure, number
 from controller.streams.loaded_stream import RECENT_MARKS
 
 BUSY: Final = 0.6  # of a core at most: with more, waiting grows faster than the rate
@@ -25,8 +26,7 @@ class Units:
 
     note_us: float  # of the controller's CPU, a call each, on PostgreSQL
     batched_note_us: float  # a hundred in a request
-    wide_note_us: float  # in the core, with as many segments as the widest stream that was measured
-    wide_segments: int
+    wide_note_us: float  # in the core, in WIDE_SEGMENTS
     window_us: float
     writer_bytes: float
     stream_kib: float
@@ -34,7 +34,7 @@ class Units:
     mark_stop_ms: float  # of 100 000 writers
 
     @classmethod
-    def of(cls, figures: Sequence[Figure], curves: Sequence[Curve]) -> Self:
+    def of(cls, figures: Sequence[Figure]) -> Self:
         values = {each.what: each.value for each in figures}
 
         def value(what: str) -> float:
@@ -42,38 +42,33 @@ class Units:
             assert found is not None, what
             return found
 
-        (wide,) = (each for each in curves if each.picture == "note" and each.against == "segments")
-        segments, wide_us = wide.points[-1]
-        (loaded,) = (each for each in curves if each.picture == "memory" and each.against == "streams")
-        streams, streams_mib = loaded.points[-1]
         return cls(
             note_us=value("durable notes, PostgreSQL, 10 streams, CPU of one"),
             batched_note_us=value("CPU of a note, 100 in a request, 10,000 writers, PostgreSQL"),
-            wide_note_us=wide_us,
-            wide_segments=segments,
+            wide_note_us=value(f"a note in the core, {WIDE_SEGMENTS:,} segments, {WIDE_WRITERS} writers"),
             window_us=1e6 / value("windows a second over HTTP, the newest marks"),
             writer_bytes=value("memory of a writer in 4 segments"),
-            stream_kib=streams_mib * 1024 / streams,
+            stream_kib=value("memory of a loaded stream"),
             mark_segment_bytes=value("memory of 1,000,000 marks") * MEBIBYTE / 1_000_000 / 16,
             mark_stop_ms=value("longest stop of everything else, a mark of 100,000 writers that have all noted"),
         )
 
     def wide_us(self, segments: int) -> float:
         """A durable note that names so many segments: its cost in the core instead of a small share of it."""
-        return self.note_us + self.wide_note_us * segments / self.wide_segments
+        return self.note_us + self.wide_note_us * segments / WIDE_SEGMENTS
 
 
 def units(costs: Units) -> Iterator[Row]:
     yield "a durable note, a call each", "`notes`, PostgreSQL", f"{number(costs.note_us)} µs"
     yield "a durable note, 100 in a request", "`batches`, PostgreSQL", f"{number(costs.batched_note_us)} µs"
     yield (
-        f"a note that names {costs.wide_segments:,} segments, in the core",
-        "`growth`",
+        f"a note that names {WIDE_SEGMENTS:,} segments, in the core",
+        "`core`",
         f"{number(costs.wide_note_us)} µs",
     )
     yield "a window among the newest marks", "`windows`", f"{number(costs.window_us)} µs"
     yield "a writer in memory", "`core`, 4 segments", f"{number(costs.writer_bytes)} bytes"
-    yield "a stream in memory", "`growth`", f"{number(costs.stream_kib)} KiB"
+    yield "a stream in memory", "`cold`", f"{number(costs.stream_kib)} KiB"
     yield "a segment of a mark in memory", "`windows`, 16 segments", f"{number(costs.mark_segment_bytes)} bytes"
     yield "a segment of a mark in the store", "its JSON", f"{stored_segment_bytes()} bytes"
 

@@ -15,13 +15,12 @@ import argparse
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from benchmarks.figures import Figure, Report, arguments, median, number, run
-from benchmarks.spark_attach import TRIGGER, began_ms, wait_for
 from benchmarks.spark_exactness import Stage
 from benchmarks.spark_throughput import (
     ATTACHED,
@@ -33,7 +32,7 @@ from benchmarks.spark_throughput import (
     stage_with_kafka,
     took_ms,
 )
-from spark_integration.listener import ReportListener, listen, watermark_of
+from spark_integration.listener import ReportListener, epoch_ms, listen, watermark_of
 from spark_integration.positions import KafkaPositions
 from strandline.client import calls
 from strandline.core.config import StreamConfig
@@ -64,7 +63,23 @@ STEPS: Final = {
     "closing": "until the batch after it ends, which emits the window",
 }
 
+TRIGGER: Final = "1 second"
+POLL_S: Final = 0.1
+DEADLINE_S: Final = 120
+
 Value = TypeVar("Value")
+
+
+def began_ms(report: StreamingQueryProgress) -> int:
+    return epoch_ms(report.timestamp)
+
+
+def wait_for(happened: Callable[[], bool], what: str) -> None:
+    deadline, quiet = time.monotonic() + DEADLINE_S, threading.Event()
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {DEADLINE_S} s: {what}")
+        quiet.wait(POLL_S)
 
 
 @dataclass(frozen=True, slots=True)

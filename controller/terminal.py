@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from strandline.redaction import redact
+
 PROGRESS_S: Final = 3.0  # between two lines that say how far long work is
 WRONG_COMMAND_LINE_STATUS: Final = 2  # as click has it
 NOT_THERE_STATUS: Final = 3  # the exit status of `wait` if its time ran out: the command may be run again
@@ -32,10 +34,10 @@ def screen_columns() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def say(text: str) -> None:
-    """Writes one line to standard output and flushes it; raises Failure if that fails, as on a full disk."""
+def say(*lines: str) -> None:
+    """Writes lines to standard output and flushes them; raises Failure if that fails, as on a full disk."""
     try:
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe has ended
         raise
@@ -43,6 +45,12 @@ def say(text: str) -> None:
         # Python would flush it again at exit, and report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise Failure(f"cannot write to standard output ({error.strerror})") from None
+
+
+def remark(text: str) -> None:
+    """Writes one line to standard error, beside the data, and no secret in it."""
+    sys.stderr.write(f"{redact(text)}\n")
+    sys.stderr.flush()
 
 
 @contextmanager
@@ -55,8 +63,7 @@ def progress(says: Callable[[], str], every_s: float = PROGRESS_S) -> Iterator[N
 
     def say_now_and_then() -> None:
         while not ended.wait(every_s):
-            sys.stderr.write(f"{says()}\n")
-            sys.stderr.flush()
+            remark(says())
 
     thread = threading.Thread(target=say_now_and_then, name="progress", daemon=True)
     thread.start()

@@ -1,13 +1,15 @@
-"""Values as text for people: times, spans, positions, tables, and holders of time; and times and positions back."""
+"""Values as text for people: times, spans, positions, and holders of time; and times and positions back."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from strandline.core.note import check_position
@@ -17,17 +19,17 @@ from strandline.limits import TIME_BOUND_MS
 
 if TYPE_CHECKING:
     from strandline.core.aggregate import Holder
-    from strandline.wire.streams import HolderReply, WireMark
+    from strandline.wire.streams import HolderReply
 
 EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
 EPOCH_END_MS: Final = 4_102_444_800_000  # the beginning of 2100
 AHEAD_NAMED_MS: Final = 300_000  # a date that is so far ahead of the controller's clock is named
 POSITION_SEGMENTS_SHOWN: Final = 8  # of a position on one line; the others are counted
 
+DURATION_CHARACTERS: Final = 60  # of one that is entered
+
 NOTHING = "–"
 ZONE: Final[ContextVar[tzinfo]] = ContextVar("zone", default=UTC)  # of the times that are shown: pages have a choice
-GAP: Final = "  "  # between the columns of a table
-CELL_LEAST: Final = 8  # characters of a cell that are shown in the narrowest terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,48 @@ def read_time(text: str, *, up: bool = False) -> int:
     return number
 
 
+UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1_000, "ms": 1}
+_UNIT_NAMES: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), "min"),
+    **dict.fromkeys(("h", "hour", "hours"), "h"),
+    **dict.fromkeys(("d", "day", "days"), "d"),
+}
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d{1,3})?)\s*([a-z]+)\s*", re.ASCII)
+
+
+def duration_text(milliseconds: int | None) -> str:
+    """A duration in its largest units, without rounding, as it is entered; empty for None."""
+    if milliseconds is None:
+        return ""
+    parts, rest = [], milliseconds
+    for unit, size in UNITS_MS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 s"
+
+
+def read_duration(text: str, *, unit: str = "") -> int:
+    """The milliseconds of a duration such as `15min`, `1 h 30 min` or `1.5 h`; of a number alone in `unit`, if there
+    is one. Raises ValueError with a sentence for whoever wrote it."""
+    given = text.strip().lower()
+    shown = repr(text[:80])
+    if re.fullmatch(r"\d+(\.\d+)?", given, re.ASCII):
+        if not unit and given != "0":
+            raise ValueError(f"{shown} of which unit? Write 15 min, 30 s or 500 ms")
+        given += unit or "s"
+    parts = _DURATION_PART.findall(given)
+    rest = _DURATION_PART.sub("", given)
+    if rest or not parts or len(given) > DURATION_CHARACTERS or any(name not in _UNIT_NAMES for _, name in parts):
+        raise ValueError(f"{shown} is no duration: write 15 min, 1 h 30 min, 30 s or 500 ms")
+    total = sum(Decimal(number) * UNITS_MS[_UNIT_NAMES[name]] for number, name in parts)
+    if total % 1:
+        raise ValueError(f"{shown} is not a whole number of milliseconds")
+    return int(total)
+
+
 def key_name(key: str) -> str:
     return key or '""'
 
@@ -189,66 +233,6 @@ def named(names: Sequence[str], most: int, count: int | None = None) -> str:
 
 def yes(flag: bool) -> str:
     return "yes" if flag else "no"
-
-
-def table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], columns: int | None = None, *, spared: int | None = None
-) -> list[str]:
-    """Lines with aligned columns, and the header in capitals. If they are wider than `columns`, cells of the widest
-    ones are cut, and end with "…", those of the column `spared` last."""
-    lines = [[each.upper() for each in header], *map(list, rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
-    if columns is not None:
-        widths = fitting(widths, columns, spared)
-    return [
-        GAP.join(shortened(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-
-
-def fitting(widths: Sequence[int], columns: int, spared: int | None = None) -> list[int]:
-    """The widths of a table's columns, the widest ones lessened until a line has room, but none below CELL_LEAST; that
-    of the column `spared` is lessened last."""
-    if spared is not None:
-        others = [width for place, width in enumerate(widths) if place != spared]
-        others = fitting(others, columns - len(GAP) - widths[spared])
-        widths = [*others[:spared], widths[spared], *others[spared:]]
-    room = columns - len(GAP) * (len(widths) - 1)
-    most = max(widths, default=0)
-    while most > CELL_LEAST and sum(min(width, most) for width in widths) > room:
-        most -= 1
-    return [min(width, most) for width in widths]
-
-
-def shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def fields(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Lines with a name and a value each."""
-    pairs = list(pairs)
-    width = max(len(name) for name, _ in pairs)
-    return [f"{name.ljust(width)}  {value}".rstrip() for name, value in pairs]
-
-
-MARK_HEADER = ("seq", "time", "upper", "newest", "complete", "without", "cut")
-
-
-def mark_row(mark: WireMark, times: Times) -> tuple[str, ...]:
-    return (
-        str(mark.seq),
-        times.show(mark.time),
-        times.show(mark.upper),
-        times.show(mark.newest),
-        yes(mark.complete),
-        ", ".join(mark.excluded) or NOTHING,
-        offsets(mark.cut),
-    )
-
-
-def mark_line(row: Sequence[str]) -> str:
-    """A mark as one line with names, for output that comes line by line."""
-    return "  ".join(f"{name} {cell}" for name, cell in zip(MARK_HEADER, row, strict=True) if cell != NOTHING)
 
 
 def indented(value: Any) -> str:

@@ -35,7 +35,7 @@ class SetupError(Exception):
 def requirements_fingerprint(root: Path, *names: str) -> str:
     """Changes with the pinned requirements, the Python and the path of the checkout, which scripts contain."""
     digest = hashlib.sha256(f"{root}\0{sys.version}\0{os.path.realpath(sys.executable)}".encode())
-    for name in names or OF_THE_WORKSHOP:
+    for name in names:
         file = root / "tools" / "requirements" / f"{name}.txt"
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -82,39 +82,19 @@ def run(what: str, *command: str | Path, total: int = 0) -> None:
         raise SetupError(f"{what} failed with status {process.returncode}; its last output:\n{tail}")
 
 
-def install_requirements(python: Path) -> None:
-    """Installs what the compiled files pin: first the build tools, which the other packages may need."""
-    install: list[str | Path] = [python, "-I", "-u", "-m", "pip", "install", "--progress-bar", "off"]
-    install += ["--require-hashes", "--no-build-isolation"]
-    for number, name in enumerate(("build", "dev"), start=2):
-        file = ROOT / "tools" / "requirements" / f"{name}.txt"
-        total = pinned(file)
-        say(f"[{number}/4] installing the {total} packages pinned in tools/requirements/{name}.txt")
-        if name == "dev":
-            say("    the first time this downloads them, mostly Spark, and takes some minutes")
-        run(f"installing tools/requirements/{name}.txt", *install, "-r", file, total=total)
-
-
 def set_up() -> bool:
     """Updates .venv; returns whether there was anything to do."""
     environment = ROOT / ".venv"
     if environment.is_symlink():
         environment.unlink()  # it leads to the one of another checkout, which stays as it is
-    python = environment / "bin" / "python"
-    requirements_stamp, project_stamp = environment / "requirements.stamp", environment / "project.stamp"
-    fresh = not (python.exists() and is_stamped(requirements_stamp, requirements_fingerprint(ROOT)))
-    if fresh:
-        say(f"strandline: setting up the virtual environment .venv with Python {sys.version.split()[0]}")
-        say("[1/4] creating it")
-        run("creating .venv", sys.executable, "-I", "-m", "venv", "--clear", environment)
-        install_requirements(python)
-        requirements_stamp.write_text(requirements_fingerprint(ROOT))
-    if is_stamped(project_stamp, project_fingerprint(ROOT)):
+    fresh = made(environment, *OF_THE_WORKSHOP)
+    stamp = environment / "project.stamp"
+    if is_stamped(stamp, project_fingerprint(ROOT)):
         return fresh
-    say("[4/4] installing strandline itself, editable")
-    install = (python, "-I", "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--editable", ROOT)
-    run("installing strandline", *install)
-    project_stamp.write_text(project_fingerprint(ROOT))
+    say("strandline: installing strandline itself, editable")
+    install = ("-I", "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--editable", ROOT)
+    run("installing strandline", environment / "bin" / "python", *install)
+    stamp.write_text(project_fingerprint(ROOT))
     return True
 
 
@@ -124,25 +104,29 @@ def separate(target: str) -> Iterator[Path]:
     work = ROOT / f".{target}"
     work.mkdir(exist_ok=True)
     with alone(work):
-        make_separate(work / "venv", *OF_THEIR_OWN[target])
+        made(work / "venv", *OF_THEIR_OWN[target])
         yield work / "venv" / "bin" / "python"
 
 
-def make_separate(folder: Path, *names: str) -> None:
-    """Makes an environment with what these files of tools/requirements/ pin, unless it is there."""
+def made(folder: Path, *names: str) -> bool:
+    """Makes an environment with what these files of tools/requirements/ pin, unless it is there; whether it did."""
     python, stamp = folder / "bin" / "python", folder / "requirements.stamp"
     fingerprint = requirements_fingerprint(ROOT, *names)
     if python.exists() and is_stamped(stamp, fingerprint):
-        return
+        return False
     shown = folder.relative_to(ROOT)
+    say(f"strandline: setting up the virtual environment {shown} with Python {sys.version.split()[0]}")
     run(f"creating {shown}", sys.executable, "-I", "-m", "venv", "--clear", folder)
     install = (python, "-I", "-u", "-m", "pip", "install", "--progress-bar", "off", "--require-hashes")
     isolation = ("--no-build-isolation",) if "build" in names else ("--only-binary", ":all:")
-    for name in names:
+    for name in names:  # the build tools first, which the other packages may need
         file = ROOT / "tools" / "requirements" / f"{name}.txt"
-        say(f"strandline: installing the {pinned(file)} packages pinned in tools/requirements/{name}.txt, in {shown}")
+        say(f"strandline: installing the {pinned(file)} packages pinned in tools/requirements/{name}.txt")
+        if name == "dev":
+            say("    the first time this downloads them, mostly Spark, and takes some minutes")
         run(f"installing tools/requirements/{name}.txt", *install, *isolation, "-r", file, total=pinned(file))
     stamp.write_text(fingerprint)
+    return True
 
 
 @contextmanager

@@ -18,8 +18,7 @@ from typing import Any, Final
 import click
 
 from controller.cli.single_calls import ROWS
-from controller.terminal import FAILED_CODE, Failure
-from strandline.redaction import redact
+from controller.terminal import FAILED_CODE, Failure, remark
 
 COMMANDS: Final = {
     "serve": "Serve the controller.",
@@ -116,7 +115,7 @@ def print_error(command: str, sentence: str, status: int, problem: Mapping[str, 
         line = json.dumps(output, ensure_ascii=False)
     else:
         line = f"strandline {command}: {sentence}"
-    sys.stderr.write(redact(f"{line}\n"))
+    remark(line)
 
 
 def asks_for_json(words: Sequence[str]) -> bool:
@@ -142,5 +141,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return error.exit_code
         shown = io.StringIO()
         error.show(shown)
-        sys.stderr.write(redact(shown.getvalue()))
+        remark(shown.getvalue().rstrip("\n"))
         return error.exit_code

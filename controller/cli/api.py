@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import json_option
+from controller.cli.options import json_option, json_or_text
 from controller.terminal import Failure, say
 from controller.wording import compact, indented
 from strandline.client.calls import ask
@@ -32,10 +32,7 @@ def named_value(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise click.BadParameter(f"{text[:200]!r} is no value: give it as name=value")
-    try:
-        return name, json.loads(value)
-    except (ValueError, RecursionError):
-        return name, value
+    return name, json_or_text(value)
 
 
 @click.command

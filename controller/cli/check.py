@@ -94,7 +94,7 @@ def _progress_of(inspection: Inspection) -> AbstractContextManager[None]:
 
 
 class _Faults:
-    """The faults that were found: each is told at once, or at the end with --json."""
+    """The faults that were found: each is printed at once, or at the end with --json."""
 
     def __init__(self, as_json: bool, remedies: Mapping[Any, str]) -> None:
         """`remedies` say what to do, by the kind of fault."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,8 @@ import click
 
 from controller.cli.options import option
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
-from controller.terminal import Failure
+from controller.terminal import Failure, remark
+from controller.wording import named
 from strandline.client.calls import Call, Response, clock_of, list_streams, list_writers
 from strandline.client.group_calls import list_groups
 from strandline.client.http import Connection
@@ -101,8 +101,7 @@ class ControllerClient:
                 raise
             except StrandlineError as error:
                 if not told:
-                    sys.stderr.write(f"waiting: {self.explain(error)}\n")
-                    sys.stderr.flush()
+                    remark(f"waiting: {self.explain(error)}")
                 told = True
                 time.sleep(REFRESH_MS / 1000)
 
@@ -160,8 +159,7 @@ def suggestion(name: str, names: Sequence[str], what: str) -> str:
     close = get_close_matches(name.casefold(), by_folded, n=NAMES_SUGGESTED)
     if close:
         return f"did you mean {' or '.join(by_folded[each] for each in close)}?"
-    more = f", and {len(names) - NAMES_SUGGESTED} more" if len(names) > NAMES_SUGGESTED else ""
-    return f"the {what}s are {', '.join(names[:NAMES_SUGGESTED])}{more}"
+    return f"the {what}s are {named(names, NAMES_SUGGESTED)}"
 
 
 class ReadByTheConnection(click.Option):

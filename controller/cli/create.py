@@ -6,9 +6,10 @@ import json
 from typing import Any, Literal
 
 import click
+from click import IntRange
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import Whole, check_known, json_option, name_of, option, settings_in
+from controller.cli.options import check_known, json_option, name_of, option, settings_in
 from controller.terminal import Failure, say
 from controller.wording import indented
 from strandline.client.calls import create_stream, describe
@@ -20,7 +21,7 @@ from strandline.limits import SEGMENTS_PER_STREAM
 def segments(text: str) -> int | Literal["open"]:
     """A number of segments, or `open`."""
     try:
-        return "open" if text == "open" else Whole(1, SEGMENTS_PER_STREAM).convert(text, None, None)
+        return "open" if text == "open" else IntRange(1, SEGMENTS_PER_STREAM)(text)
     except click.BadParameter as error:
         raise click.BadParameter(f"{error}, nor open") from None
 

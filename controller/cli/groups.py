@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import json_option, name_of, times_option
-from controller.cli.screen import table
-from controller.terminal import say
-from controller.wording import NOTHING, Times, fields, indented, is_epoch, key_name, offsets, span, yes
+from controller.cli.options import name_of
+from controller.cli.screen import Output, fields, listing, prints, settings
+from controller.wording import Times, is_epoch, key_name, offsets, span
 from strandline.client.calls import status
 from strandline.client.group_calls import describe_group, group_window, list_groups
 from strandline.limits import PAGE_ENTRIES
-from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupMember, GroupWindow
+from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupWindow
 from strandline.wire.status import GroupStatus
 
 GROUPS_SHOWN: Final = 50
@@ -23,62 +23,48 @@ GROUPS_SHOWN: Final = 50
 @click.command
 @click.argument("group", required=False, type=name_of("group"), help="the reader group to describe")
 @calls_controller
-@json_option
-@times_option
-def command(client: ControllerClient, group: str | None, as_json: bool, times: Times) -> None:
+@prints
+def command(client: ControllerClient, group: str | None, output: Output) -> None:
     """List the reader groups, or describe one.
 
     The description has its watermarks, its streams with their positions, its readers and what each of them owns.
     """
     if group is None:
-        _list(client, as_json, times)
-        return
-    described = client.ask(describe_group(group))
-    if as_json:
-        say(indented(described.json))
-        return
-    window = client.run(group_window(group))
-    say("\n".join(_page(group, described.value, window, times)))
+        names = client.every(list_groups, "groups")
+        output.show({"groups": names, "next": None}, lambda: _table(client, names, output.times))
+    else:
+        described = client.ask(describe_group(group))
+        output.show(
+            described.json, lambda: _page(group, described.value, client.run(group_window(group)), output.times)
+        )
 
 
-def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
-    names = client.every(list_groups, "groups")
-    if as_json:
-        say(indented({"groups": names, "next": None}))
-        return
+def _table(client: ControllerClient, names: Sequence[str], times: Times) -> list[str]:
     seen = {each.group: each for each in client.run(status(limit=PAGE_ENTRIES)).groups} if names else {}
     header = ("group", "streams", "readers", "watermark", "lag", "backlog", "held by")
-    shown = [_row(name, seen.get(name), times) for name in names[:GROUPS_SHOWN]]
-    say("\n".join(table(header, shown)) if shown else "there is no reader group yet")
-    if len(names) > len(shown):
-        say(f"and {len(names) - len(shown)} more: --json names all, `strandline groups NAME` describes one")
+    rows = [_row(name, seen.get(name), times) for name in names]
+    more = "--json names all, `strandline groups NAME` describes one"
+    return listing(header, rows, none="there is no reader group yet", most=GROUPS_SHOWN, more=more)
 
 
-def _row(name: str, group: GroupStatus | None, times: Times) -> tuple[str, ...]:
+def _row(name: str, group: GroupStatus | None, times: Times) -> tuple[object, ...]:
     if group is None:
-        return (name, *(NOTHING,) * 6)
-    return (
-        name,
-        ", ".join(group.streams),
-        str(group.readers),
-        _by_key({key: times.show(time) for key, time in group.watermarks.items()}),
-        _lag(group.lag_ms, group.watermarks.get("")),
-        yes(group.backlog),
-        _by_key({key: stream or "nobody" for key, stream in group.held_by.items()}),
-    )
+        return (name, *(None,) * 6)
+    lag = _lag(group.lag_ms, group.watermarks.get(""))
+    times_and_holders = _times(group.watermarks, times), lag, group.backlog, _holders(group.held_by)
+    return (name, group.streams, group.readers, *times_and_holders)
 
 
 def _page(name: str, group: GroupDescription, window: GroupWindow, times: Times) -> list[str]:
-    settings = [(each, getattr(group, each)) for each in GROUP_SETTINGS]
     top = [
         ("group", name),
-        ("watermark", _by_key({key: times.show(time) for key, time in window.watermarks.items()})),
-        ("held by", _by_key({key: stream or "nobody" for key, stream in window.held_by.items()})),
+        ("watermark", _times(window.watermarks, times)),
+        ("held by", _holders(window.held_by)),
         ("lag", _lag(window.lag_ms, window.lower)),
-        ("complete", yes(window.complete)),
-        ("backlog", yes(window.backlog)),
-        ("idle streams", ", ".join(window.idle) or NOTHING),
-        *((each, "null" if value is None else str(value)) for each, value in settings),
+        ("complete", window.complete),
+        ("backlog", window.backlog),
+        ("idle streams", window.idle),
+        *settings({each: getattr(group, each) for each in GROUP_SETTINGS}),
     ]
     streams = [
         (
@@ -86,49 +72,44 @@ def _page(name: str, group: GroupDescription, window: GroupWindow, times: Times)
             times.show(each.lower),
             times.show(each.upper),
             _lag(each.lag_ms, each.lower),
-            _span(each.behind_ms),
-            yes(each.end_of_stream),
+            None if each.behind_ms is None else span(each.behind_ms),
+            each.end_of_stream,
             offsets(each.position),
         )
         for stream, each in window.streams.items()
     ]
-    header = ("stream", "lower", "upper", "lag", "behind", "at its end", "read")
-    return [
-        *fields(top),
-        "",
-        "Streams",
-        *(table(header, streams) if streams else ["none"]),
-        "",
-        "Readers",
-        *(_readers(group.readers, times) if group.readers else ["none is registered"]),
-    ]
-
-
-def _readers(readers: tuple[GroupMember, ...], times: Times) -> list[str]:
-    header = ("reader", "epoch", "last heard", "owns, and has read")
-    rows = [
+    readers = [
         (
             each.reader,
-            str(each.epoch),
+            each.epoch,
             times.show(each.last_heard_at),
-            "; ".join(f"{stream}: {offsets(owned)}" for stream, owned in each.owned.items()) or NOTHING,
+            "; ".join(f"{stream}: {offsets(owned)}" for stream, owned in each.owned.items()) or None,
         )
-        for each in readers
+        for each in group.readers
     ]
-    return table(header, rows)
+    of_streams = ("stream", "lower", "upper", "lag", "behind", "at its end", "read")
+    of_readers = ("reader", "epoch", "last heard", "owns, and has read")
+    return [
+        *(*fields(top), "", "Streams", *listing(of_streams, streams, none="none")),
+        *("", "Readers", *listing(of_readers, readers, none="none is registered")),
+    ]
 
 
-def _span(milliseconds: int | None) -> str:
-    return NOTHING if milliseconds is None else span(milliseconds)
-
-
-def _lag(lag_ms: int | None, time: int | None) -> str:
+def _lag(lag_ms: int | None, time: int | None) -> str | None:
     """The lag of a time, if that is a date."""
-    return _span(lag_ms) if time is not None and is_epoch(time) else NOTHING
+    return span(lag_ms) if lag_ms is not None and time is not None and is_epoch(time) else None
 
 
-def _by_key(shown: dict[str, str]) -> str:
+def _times(watermarks: Mapping[str, int | None], times: Times) -> str | None:
+    return _by_key({key: times.show(time) for key, time in watermarks.items()})
+
+
+def _holders(held_by: Mapping[str, str | None]) -> str | None:
+    return _by_key({key: stream or "nobody" for key, stream in held_by.items()})
+
+
+def _by_key(shown: Mapping[str, str]) -> str | None:
     """A value for each time key; the default key is not named where it is the only one."""
     if shown.keys() <= {""}:
-        return shown.get("", NOTHING)
+        return shown.get("")
     return ", ".join(f"{key_name(key)}: {value}" for key, value in shown.items())

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
-from controller.cli.options import (
-    ENTRIES_SHOWN,
-    Whole,
-    group_option,
-    json_option,
-    name_of,
-    one_of,
-    option,
-    times_option,
-)
-from controller.cli.screen import table
-from controller.status.journal_text import Folded, folded, story
-from controller.terminal import say
-from controller.wording import NOTHING, Times, compact, indented
+from controller.cli.options import after_option, group_option, limit_option, name_of, one_of, option
+from controller.cli.screen import GAP, Output, cell, listing, prints
+from controller.status.journal_text import folded, story
+from controller.wording import Times
 from strandline.client.calls import journal, journals
 from strandline.client.group_calls import group_journal
-from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
+from strandline.limits import PAGE_ENTRIES
 from strandline.wire.journal import TOPICS, JournalEntry
 from strandline.wire.shapes import convert
+
+Entries: TypeAlias = list[dict[str, Any]]
+Page: TypeAlias = dict[str, Any]
 
 
 @click.command
@@ -37,14 +30,11 @@ from strandline.wire.shapes import convert
 @option("--all", "of_all", is_flag=True, help="of all streams, in place of one")
 @option("--search", metavar="WORDS", help="with --all: only entries with these words, in any order")
 @option("--topic", type=click.Choice(TOPICS), help="only entries on this")
-@option(
-    "--after", type=Whole(0, TIME_BOUND_MS - 1), metavar="SEQ", help="from the entry after this seq, not the newest"
-)
-@option("--limit", type=Whole(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help="so many, before those that are followed")
+@after_option("entry")
+@limit_option("so many, before those that are followed")
 @option("--follow", is_flag=True, help="go on with each new entry until Ctrl-C; with --json one a line")
 @calls_controller
-@json_option
-@times_option
+@prints
 def command(
     client: ControllerClient,
     stream: str | None,
@@ -55,8 +45,7 @@ def command(
     after: int | None,
     limit: int,
     follow: bool,
-    as_json: bool,
-    times: Times,
+    output: Output,
 ) -> None:
     """Show what happened to a stream, a reader group, or all streams.
 
@@ -65,95 +54,97 @@ def command(
     if of_all:
         if stream is not None or group is not None or after is not None:
             raise click.UsageError("--all is in place of a stream or a reader group, and has no --after.")
-        _show_all(client, search or "", topic, limit, follow=follow, as_json=as_json, times=times)
+        page, new = _of_all(client, search or "", topic, limit)
+    else:
+        if search is not None:
+            raise click.UsageError("--search goes with --all.")
+        one_of(stream, group)
+        page, new = _of_one(client, stream, group, topic, after, limit)
+    if not follow:
+        none = "there is no such entry" if topic or search or after is not None else "nothing was told yet"
+        output.show(page, lambda: _lines(page, of_all, none, output.times))
         return
-    if search is not None:
-        raise click.UsageError("--search goes with --all.")
-    one_of(stream, group)
+    entries = page["entries"]
+    while True:
+        for each in entries:
+            output.show_line(each, partial(_line, each, output.times))
+        time.sleep(REFRESH_MS / 1000)
+        entries = client.until_answered(new)
+
+
+def _of_one(
+    client: ControllerClient, stream: str | None, group: str | None, topic: str | None, after: int | None, limit: int
+) -> tuple[Page, Callable[[], Entries]]:
+    """The newest entries of a stream or a group, or those after a seq; and what gives those that are new since."""
     found, omitted = _entries(client, stream, group, after or 0)
     wanted = [each for each in found if topic in (None, each["topic"])]
     shown = wanted[-limit:] if after is None else wanted[:limit]
-    if not follow:
-        if as_json:
-            say(indented({"entries": shown, "next": None, "omitted": omitted}))
-        else:
-            header = ("seq", "at", "topic", "by", "what")
-            rows = [(str(each.entry.seq), *_folded_row(each, times)) for each in _folded(shown)]
-            none = "nothing was told yet" if after is None and topic is None else "there is no such entry"
-            lines = table(header, rows) if rows else [none]
-            say("\n".join([*lines, *_left_out(omitted)]))
-        return
     seen = found[-1]["seq"] if found else after or 0
-    while True:
-        for each in shown:
-            say(compact(each) if as_json else "  ".join(_row(each, times)))
-        time.sleep(REFRESH_MS / 1000)
-        found, _ = client.until_answered(partial(_entries, client, stream, group, seen))
+
+    def new() -> Entries:
+        nonlocal seen
+        found, _ = _entries(client, stream, group, seen)
         seen = found[-1]["seq"] if found else seen
-        shown = [each for each in found if topic in (None, each["topic"])]
+        return [each for each in found if topic in (None, each["topic"])]
+
+    return {"entries": shown, "next": None, "omitted": omitted}, new
 
 
-def _show_all(
-    client: ControllerClient, search: str, topic: str | None, limit: int, *, follow: bool, as_json: bool, times: Times
-) -> None:
-    """Shows the newest entries of all streams, oldest first."""
-    topics = () if topic is None else (topic,)
-    page = client.ask(journals(topics=topics, search=search, limit=limit)).json
-    entries = page["entries"]
-    while page["next"] is not None and len(entries) < limit:  # a long search comes in pages
-        asked = journals(topics=topics, search=search, before=page["next"], limit=limit - len(entries))
-        page = client.ask(asked).json
-        entries += page["entries"]
-    shown = entries[::-1]
-    if not follow:
-        if as_json:
-            say(indented({"entries": shown, "next": page["next"]}))
-            return
-        header = ("at", "stream", "topic", "by", "what")
-        folds = [(each.stream, _folded_row(each, times)) for each in _folded(shown)]
-        lines = table(header, [(at, name, *rest) for name, (at, *rest) in folds])
-        none = "there is no such entry" if topics or search else "nothing was told yet"
-        say("\n".join(lines) if shown else none)
-        return
-    newest, seen = 0, set[tuple[str, int]]()  # the moment of the newest entry, and the entries of that moment
-    while True:
-        for each in shown:
-            say(compact(each) if as_json else "  ".join(_row_of_all(each, times)))
-            if each["at"] > newest:
-                newest, seen = each["at"], set()
-            seen.add((each["stream"], each["seq"]))
-        time.sleep(REFRESH_MS / 1000)
-        found = client.until_answered(partial(_newest, client, topics, search, newest))
-        shown = [each for each in found if (each["stream"], each["seq"]) not in seen]
+def _of_all(client: ControllerClient, search: str, topic: str | None, limit: int) -> tuple[Page, Callable[[], Entries]]:
+    """The newest entries of all streams, oldest first; and what gives those that are new since."""
+    asked = partial(journals, topics=() if topic is None else (topic,), search=search)
+    page = client.ask(asked(limit=limit)).json
+    found = page["entries"]
+    while page["next"] is not None and len(found) < limit:  # a long search comes in pages
+        page = client.ask(asked(before=page["next"], limit=limit - len(found))).json
+        found += page["entries"]
+    newest = found[0]["at"] if found else 0
+    seen = {_place(each) for each in found if each["at"] == newest}  # the entries of that moment
+
+    def new() -> Entries:
+        nonlocal newest, seen
+        since = client.ask(asked(since=newest, limit=PAGE_ENTRIES)).json["entries"][::-1]
+        entries = [each for each in since if _place(each) not in seen]
+        if entries and entries[-1]["at"] > newest:
+            newest, seen = entries[-1]["at"], set()
+        seen |= {_place(each) for each in entries if each["at"] == newest}
+        return entries
+
+    return {"entries": found[::-1], "next": page["next"]}, new
 
 
-def _newest(client: ControllerClient, topics: Sequence[str], search: str, since: int) -> list[dict[str, Any]]:
-    """The entries of all streams from a moment on, oldest first."""
-    page = client.ask(journals(topics=topics, search=search, since=since, limit=PAGE_ENTRIES)).json
-    return list(page["entries"][::-1])
+def _place(entry: dict[str, Any]) -> tuple[str, int]:
+    return entry["stream"], entry["seq"]
 
 
-def _folded(entries: Sequence[dict[str, Any]]) -> list[Folded[JournalEntry]]:
-    """Entries, oldest first, with refusals of one kind as one, where the newest of them is."""
-    return folded((each.get("stream", ""), convert(each, JournalEntry)) for each in reversed(entries))[::-1]
+def _lines(page: Page, of_all: bool, none: str, times: Times) -> list[str]:
+    """The table, with refusals of one kind as one, where the newest of them is."""
+    newest_first = reversed(page["entries"])
+    folds = folded((each.get("stream", ""), convert(each, JournalEntry)) for each in newest_first)[::-1]
+    rows = []
+    for each in folds:
+        often = f": {each.times:,} times since {times.show(each.first_at)}" if each.times > 1 else ""
+        rows.append(_row(each.stream if of_all else None, each.entry, often, times))
+    header = ("at", "stream", "topic", "by", "what") if of_all else ("seq", "at", "topic", "by", "what")
+    omitted = ", ".join(f"{count} {name}" for name, count in sorted(page.get("omitted", {}).items()))
+    return [*listing(header, rows, none=none), *(["", f"came too fast to be told: {omitted}"] if omitted else [])]
 
 
-def _folded_row(each: Folded[JournalEntry], times: Times) -> tuple[str, ...]:
-    text = story(each.entry.kind, each.entry.details, times)
-    often = f": {each.times:,} times since {times.show(each.first_at)}" if each.times > 1 else ""
-    return times.show(each.entry.at), each.entry.topic, each.entry.by or NOTHING, f"{text}{often}"
+def _line(entry: dict[str, Any], times: Times) -> str:
+    return GAP.join(map(cell, _row(entry.get("stream"), convert(entry, JournalEntry), "", times)))
 
 
-def _row_of_all(entry: dict[str, Any], times: Times) -> tuple[str, ...]:
-    _, at, topic, by, text = _row(entry, times)
-    return at, entry["stream"], topic, by, text
+def _row(stream: str | None, entry: JournalEntry, often: str, times: Times) -> tuple[object, ...]:
+    at = times.show(entry.at)
+    told = f"{story(entry.kind, entry.details, times)}{often}"
+    return (*((entry.seq, at) if stream is None else (at, stream)), entry.topic, entry.by, told)
 
 
 def _entries(
     client: ControllerClient, stream: str | None, group: str | None, after: int
-) -> tuple[list[Any], dict[str, int]]:
+) -> tuple[Entries, dict[str, int]]:
     """All entries after a seq, of which there are never very many, and what came too fast to be recorded."""
-    found: list[Any] = []
+    found: Entries = []
     on: int | None = after
     omitted: dict[str, int] = {}
     while on is not None:
@@ -162,14 +153,3 @@ def _entries(
         found += page.json["entries"]
         omitted, on = dict(page.value.omitted), page.value.next
     return found, omitted
-
-
-def _left_out(omitted: dict[str, int]) -> list[str]:
-    if not omitted:
-        return []
-    return ["", "came too fast to be told: " + ", ".join(f"{count} {name}" for name, count in sorted(omitted.items()))]
-
-
-def _row(entry: dict[str, Any], times: Times) -> tuple[str, ...]:
-    text = story(entry["kind"], entry["details"], times)
-    return str(entry["seq"]), times.show(entry["at"]), entry["topic"], entry["by"] or NOTHING, text

@@ -10,12 +10,10 @@ from typing import Final
 import click
 
 from controller.cli.client import Answered, ControllerClient, calls_controller
-from controller.cli.options import ENTRIES_SHOWN, Whole, json_option, key_option, option, stream_argument, times_option
-from controller.cli.screen import table
-from controller.terminal import say
-from controller.wording import MARK_HEADER, Times, compact, indented, mark_line, mark_row
+from controller.cli.options import after_option, key_option, limit_option, option, stream_argument
+from controller.cli.screen import MARK_HEADER, Output, listing, mark_line, mark_row, prints
+from controller.wording import Times
 from strandline.client.calls import describe, marks
-from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.wire.streams import MarksPage
 
 FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
@@ -25,27 +23,15 @@ FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
 @click.command
 @stream_argument
 @key_option
-@option("--after", type=Whole(0, TIME_BOUND_MS - 1), metavar="SEQ", help="from the mark after this seq, not the newest")
+@after_option("mark")
+@limit_option("so many marks, before those that are followed")
 @option(
-    "--limit", type=Whole(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help="so many marks, before those that are followed"
-)
-@option(
-    "--follow",
-    is_flag=True,
-    help="go on with each new mark, until the stream's end or Ctrl-C; with --json one a line",
+    "--follow", is_flag=True, help="go on with each new mark, until the stream's end or Ctrl-C; with --json one a line"
 )
 @calls_controller
-@json_option
-@times_option
+@prints
 def command(
-    client: ControllerClient,
-    stream: str,
-    key: str,
-    after: int | None,
-    limit: int,
-    follow: bool,
-    as_json: bool,
-    times: Times,
+    client: ControllerClient, stream: str, key: str, after: int | None, limit: int, follow: bool, output: Output
 ) -> None:
     """Show marks of a stream, the newest or those after a seq, and with --follow each new one as it is made."""
     start = _before_the_newest(client, stream, key, limit) if after is None else after
@@ -53,13 +39,16 @@ def command(
     if follow:
         for marked in _follow(client, stream, key, page, start):
             for mark, as_it_came in zip(marked.value.marks, marked.json["marks"], strict=True):
-                say(compact(as_it_came) if as_json else mark_line(mark_row(mark, times)))
-    elif as_json:
-        say(indented(page.json))
+                output.show_line(as_it_came, partial(mark_line, mark, output.times))
     else:
-        nothing = "no mark after that" if after else "no mark yet"
-        rows = [mark_row(mark, times) for mark in page.value.marks]
-        say("\n".join([*(table(MARK_HEADER, rows) if rows else [nothing]), *_rest(page.value, times)]))
+        output.show(
+            page.json, lambda: _lines(page.value, "no mark after that" if after else "no mark yet", output.times)
+        )
+
+
+def _lines(page: MarksPage, none: str, times: Times) -> list[str]:
+    rest = [] if page.resting is None else [f"at rest: time has reached {times.show(page.resting)}"]
+    return [*listing(MARK_HEADER, [mark_row(mark, times) for mark in page.marks], none=none), *rest]
 
 
 def _before_the_newest(client: ControllerClient, stream: str, key: str, limit: int) -> int:
@@ -85,7 +74,3 @@ def _follow(
 
 def _next(client: ControllerClient, stream: str, key: str, after: int) -> Answered[MarksPage]:
     return client.ask(marks(stream, key=key, after=after, wait_ms=FOLLOW_WAIT_MS))
-
-
-def _rest(page: MarksPage, times: Times) -> list[str]:
-    return [] if page.resting is None else [f"at rest: time has reached {times.show(page.resting)}"]

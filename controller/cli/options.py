@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from controller.terminal import Failure
-from controller.wording import Times, read_offsets, read_time
+from controller.wording import Times, read_duration, read_offsets, read_time
 from strandline.errors import InvalidName, StrandlineError
+from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.names import check_name
 
 if TYPE_CHECKING:
@@ -21,36 +21,19 @@ if TYPE_CHECKING:
 
 ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
 LONGEST_SETTING_MS: Final = 100 * 365 * 86_400_000
-_SPAN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(ms|s|min|m|h|d)?")
 _SEGMENTS: Final = 'give 2=0:0.25,3=0.25:0.5, or JSON such as [{"id": "2", "low": 0, "high": 0.25}]'
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def option(*names: str, show_default: bool | str = True, **settings: Any) -> Callable[[Command], Command]:
-    """An option that is STRANDLINE_NAME as well; its help names the variable and the default."""
+    """An option that is STRANDLINE_NAME as well, whatever the command; its help names the variable and the default."""
+    if isinstance(settings.get("type"), click.IntRange):
+        settings.setdefault("metavar", "N")
     variable = "STRANDLINE_" + names[0].removeprefix("--").upper().replace("-", "_")
     return click.option(*names, envvar=variable, show_envvar=True, show_default=show_default, **settings)
 
 
 # -- values --------------------------------------------------------------------------------------------------------
-
-
-class Whole(click.ParamType[int]):
-    """A whole number from `first` to `last`."""
-
-    name = "n"
-
-    def __init__(self, first: int, last: int) -> None:
-        self.first = first
-        self.last = last
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        text = str(value)
-        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
-        if not self.first <= number <= self.last:
-            self.fail(f"{text!r} is no whole number from {self.first} to {self.last}", param, ctx)
-        return number
 
 
 def name_of(what: str) -> Callable[[str], str]:
@@ -78,34 +61,50 @@ def moment(text: str, *, up: bool = False) -> int:
         raise click.BadParameter(str(error)) from None
 
 
-def duration(bound_ms: int) -> Callable[[str], int]:
-    """Reads a span of time, in milliseconds: a number of seconds, or one with a unit."""
+def duration(bound_ms: int, *, least_ms: int = 0) -> Callable[[str], int]:
+    """Reads a duration, in milliseconds: a number of seconds, or with units."""
 
     def read(text: str) -> int:
-        found = _SPAN.fullmatch(text.strip())
-        if found is None:
-            raise click.BadParameter(f"{text[:80]!r} is no span of time: give seconds, or 90s, 15min, 2h or 1d")
-        milliseconds = round(float(found[1]) * _UNITS_MS[found[2] or "s"])
+        try:
+            milliseconds = read_duration(text, unit="s")
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
         if milliseconds > bound_ms:
             raise click.BadParameter(f"{text[:80]!r} is too long: the most is {bound_ms // 1000} seconds")
+        if milliseconds < least_ms:
+            raise click.BadParameter(f"{text[:80]!r} is too short: the least is {least_ms} ms")
         return milliseconds
 
     return read
 
 
-def settings_in(text: str) -> dict[str, Any]:
-    """`name=value,name=value`; what is not JSON is text, so that words need no quotes, or a span of time, as 10s."""
+def pairs(text: str, example: str) -> dict[str, str]:
+    """Reads `name=value,name=value`."""
     found = {}
     for each in text.split(","):
         name, equals, value = each.strip().partition("=")
-        if not equals or name in found:
-            trouble = "is given twice" if name in found else "is no setting"
-            raise click.BadParameter(f"{each.strip()!r} {trouble}: give them as min_writers=2,late_writers=skip")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = duration(LONGEST_SETTING_MS)(value) if name.endswith("_ms") else value
+        if not name or not equals or name in found:
+            trouble = "is given twice" if name in found else "is no name=value"
+            raise click.BadParameter(f"{each.strip()!r} {trouble}: give them as {example}")
+        found[name] = value
     return found
+
+
+def json_or_text(text: str) -> Any:
+    """A value: what is not JSON is text, so that words need no quotes."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def settings_in(text: str) -> dict[str, Any]:
+    """Settings with their values; those in milliseconds may be spans of time, as 10s."""
+    found = {name: json_or_text(value) for name, value in pairs(text, "min_writers=2,late_writers=skip").items()}
+    read = duration(LONGEST_SETTING_MS)
+    return {
+        name: read(value) if name.endswith("_ms") and isinstance(value, str) else value for name, value in found.items()
+    }
 
 
 def check_known(asked: Iterable[str], known: Iterable[str]) -> None:
@@ -197,6 +196,17 @@ times_option = option(
 yes_option = option("--yes", is_flag=True, help="do not ask for confirmation")
 
 
+def after_option(what: str) -> Callable[[Command], Command]:
+    """Where a list of numbered things begins."""
+    says = f"from the {what} after this seq, not the newest"
+    return option("--after", type=click.IntRange(0, TIME_BOUND_MS - 1), metavar="SEQ", help=says)
+
+
+def limit_option(says: str) -> Callable[[Command], Command]:
+    """How many of a list are shown."""
+    return option("--limit", type=click.IntRange(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help=says)
+
+
 def confirm(question: str, *, yes: bool, for_good: bool = False) -> None:
     """Asks, unless `yes` was said. Raises Failure for any other answer than yes, and, where something would end
     `for_good`, if nobody is there to answer.
@@ -209,9 +219,7 @@ def confirm(question: str, *, yes: bool, for_good: bool = False) -> None:
         if for_good:
             raise Failure("nothing was changed: this cannot be undone, and nobody is there to be asked; give --yes")
         return
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not click.confirm(question, err=True):
         raise Failure("nothing was changed")
 
 

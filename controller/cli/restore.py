@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from controller.cli.store import database_option, store_failures
 from controller.terminal import Failure, progress, say
+from controller.wording import Times
 
 
 @click.command
@@ -37,7 +37,7 @@ def command(file: Path | None, database: str) -> None:
         fault = fault_of(database)
     moment = "it was made, and never served"
     if restored.served_until is not None:
-        moment = f"they were at {datetime.fromtimestamp(restored.served_until / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        moment = f"they were at {Times().show(restored.served_until)}"
     say(f"{store} has {restored.streams} streams and {restored.groups} reader groups as {moment}")
     say("serve it; writers and readers that had registered have to register again: docs/how-to/backup.md says why")
     if fault is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click import IntRange
 
-from controller.cli.options import Whole, option
+from controller.cli.options import option
 from controller.cli.store import database_option, store_failures
 from controller.settings import HOST_DEFAULT, LOG_FORMAT_DEFAULT, LOG_FORMATS, METRICS_KEYS, PORT_DEFAULT, Settings
 
@@ -29,8 +30,8 @@ def grafana_url(text: str) -> str:
 @click.command
 @database_option
 @option("--host", default=HOST_DEFAULT, metavar="HOST", help="the address to listen on")
-@option("--port", type=Whole(0, 65_535), default=PORT_DEFAULT, help="the port to listen on, 0 for any that is free")
-@option("--workers", type=Whole(1, 256), default=1, help="processes at the port, each a controller; for PostgreSQL")
+@option("--port", type=IntRange(0, 65_535), default=PORT_DEFAULT, help="the port to listen on, 0 for any that is free")
+@option("--workers", type=IntRange(1, 256), default=1, help="processes at the port, each a controller; for PostgreSQL")
 @option(
     "--log-format",
     type=click.Choice(LOG_FORMATS),
@@ -40,7 +41,7 @@ def grafana_url(text: str) -> str:
 @option("--access-log", is_flag=True, help="a line for every request")
 @option(
     "--metrics-keys",
-    type=Whole(0, 999_999_999),
+    type=IntRange(0, 999_999_999),
     default=METRICS_KEYS,
     help="how many pairs of a stream and a time key have metrics of their own; the others are summed up",
 )

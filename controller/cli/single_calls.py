@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
+from click import IntRange
 
 from controller.cli.options import (
-    ENTRIES_SHOWN,
-    Whole,
     check_known,
     confirm,
     group_option,
     json_option,
     key_option,
+    limit_option,
     moment,
     name_of,
     new_segments,
@@ -32,22 +32,11 @@ from controller.cli.options import (
     times_option,
     yes_option,
 )
-from controller.cli.screen import table
+from controller.cli.screen import fields, listing, mark_line
 from controller.terminal import say
-from controller.wording import (
-    NOTHING,
-    Times,
-    compact,
-    fields,
-    holding,
-    indented,
-    mark_line,
-    mark_row,
-    offsets,
-    yes,
-)
+from controller.wording import Times, compact, holding, indented, offsets
 from strandline.core.time_units import unit_of
-from strandline.limits import OFFSET_BOUND, PAGE_ENTRIES
+from strandline.limits import OFFSET_BOUND
 
 if TYPE_CHECKING:
     from controller.cli.client import ControllerClient
@@ -57,7 +46,7 @@ if TYPE_CHECKING:
     from strandline.wire.streams import EvaluatedReply, MarksAt, MarksPage, TimeIndexPage
 
 Given: TypeAlias = Mapping[str, Any]  # the arguments and options of a command, by name
-Words: TypeAlias = Callable[[Any, Given, Times], str]  # what is said of an answer
+Words: TypeAlias = Callable[[Any, Given, Times], Sequence[str]]  # the lines that are said of an answer
 DATES: Final = Times()
 
 
@@ -91,7 +80,7 @@ class SingleCall:
                 confirm(question, yes=yes, for_good=self.for_good)
             answered = client.ask(call(**given))
             if not as_json:
-                say(self.words(answered.value, given, times))
+                say(*self.words(answered.value, given, times))
             else:
                 say(indented(answered.json) if self.json is None else compact(self.json(given)))
 
@@ -161,56 +150,53 @@ def _scaled(given: Given) -> dict[str, str]:
 def _done(sentence: str) -> Words:
     """What was done, and the marks that it brought about."""
 
-    def words(page: MarksPage, given: Given, times: Times) -> str:
+    def words(page: MarksPage, given: Given, times: Times) -> list[str]:
         lines = [sentence.format_map(given)]
         for mark in page.marks:
             key = f" in {mark.key}" if mark.key else ""
-            lines.append(f"new mark{key}: {mark_line(mark_row(mark, times))}")
-        return "\n".join(lines)
+            lines.append(f"new mark{key}: {mark_line(mark, times)}")
+        return lines
 
     return words
 
 
-def _settings_words(_: object, given: Given, __: Times) -> str:
+def _settings_words(_: object, given: Given, __: Times) -> list[str]:
     shown = {each: value if isinstance(value, str) else compact(value) for each, value in given["settings"].items()}
-    return f"{_named(given)[0]} has {', '.join(f'{each}={value}' for each, value in shown.items())}"
+    return [f"{_named(given)[0]} has {', '.join(f'{each}={value}' for each, value in shown.items())}"]
 
 
-def _evaluated_words(value: EvaluatedReply, _: Given, times: Times) -> str:
+def _evaluated_words(value: EvaluatedReply, _: Given, times: Times) -> list[str]:
     if value.mark is not None:
-        return f"new mark: {mark_line(mark_row(value.mark, times))}"
-    return f"no new mark; time is held back by: {holding(value.held_by)}"
+        return [f"new mark: {mark_line(value.mark, times)}"]
+    return [f"no new mark; time is held back by: {holding(value.held_by)}"]
 
 
-def _window_words(found: tuple[TimeWindow, str], _: Given, times: Times) -> str:
+def _window_words(found: tuple[TimeWindow, str], _: Given, times: Times) -> list[str]:
     window, _identity = found
     bounds = [("lower", times.show(window.lower)), ("upper", times.show(window.upper))]
-    lines = [("complete", yes(window.complete)), ("end of stream", yes(window.end_of_stream))]
-    mark = NOTHING if window.mark_seq is None else str(window.mark_seq)
-    return "\n".join(fields([*bounds, *lines, ("mark", mark)]))
+    ends = [("complete", window.complete), ("end of stream", window.end_of_stream), ("mark", window.mark_seq)]
+    return fields([*bounds, *ends])
 
 
-def _position_words(found: MarksAt, _: Given, times: Times) -> str:
+def _position_words(found: MarksAt, _: Given, times: Times) -> list[str]:
     around = {"mark before": found.floor, "mark after": found.ceiling}
     shown = [(name, times.show(None if mark is None else mark.time)) for name, mark in around.items()]
-    return "\n".join(fields([("position", offsets(found.start) or NOTHING), ("exact", yes(found.exact)), *shown]))
+    return fields([("position", offsets(found.start)), ("exact", found.exact), *shown])
 
 
-def _index_words(page: TimeIndexPage, _: Given, times: Times) -> str:
-    entries = page.entries
-    if not entries:
-        return "no mark says anything about it yet"
-    lines = table(["offset", "nothing older than"], [[str(each.offset), times.show(each.time)] for each in entries])
-    unit = unit_of(entries[0].time, entries[-1].time)
+def _index_words(page: TimeIndexPage, _: Given, times: Times) -> list[str]:
+    rows = [(each.offset, times.show(each.time)) for each in page.entries]
+    lines = listing(("offset", "nothing older than"), rows, none="no mark says anything about it yet")
+    unit = unit_of(page.entries[0].time, page.entries[-1].time) if page.entries else None
     if unit is not None:
         lines.append(f"these times look like {unit.word}: writers have to note milliseconds")
-    return "\n".join(lines)
+    return lines
 
 
-def _controllers_words(seen: ControllersReply, _: Given, times: Times) -> str:
+def _controllers_words(seen: ControllersReply, _: Given, times: Times) -> list[str]:
     header = ("controller", "since", "last seen", "version")
     rows = [(each.name, times.show(each.since), times.show(each.seen_at), each.version) for each in seen.controllers]
-    return "\n".join(table(header, rows))
+    return listing(header, rows, none="no controller serves it")
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
@@ -246,11 +232,11 @@ ROWS: Final = {
             click.argument("segment", type=name_of("segment"), help="which of its segments"),
             option(
                 "--from-offset",
-                type=Whole(0, OFFSET_BOUND - 1),
+                type=IntRange(0, OFFSET_BOUND - 1),
                 default=0,
                 help="begin with the entry at this offset, or below",
             ),
-            option("--limit", type=Whole(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help="so many entries"),
+            limit_option("so many entries"),
             key_option,
         ],
         _index_words,
@@ -285,7 +271,7 @@ ROWS: Final = {
         "Split or merge segments: tell a stream what its log has done already. Scale the log first.",
         "scale",
         [stream_argument, position_option("--seal", "the segments that end, and where, as 0=300"), create_option],
-        lambda _, given, __: "{stream} has ended {ends}, and begun {begins}".format_map(_scaled(given)),
+        lambda _, given, __: ["{stream} has ended {ends}, and begun {begins}".format_map(_scaled(given))],
         question=lambda given: "In {stream}, end {ends} for good, and begin {begins}?".format_map(_scaled(given)),
         for_good=True,
     ),
@@ -295,7 +281,7 @@ ROWS: Final = {
         "pruned.",
         "truncate",
         [stream_argument, position_option("--head", "where the log begins now, as 0=5,1=7")],
-        lambda moved, given, _: f"{given['stream']} begins at {offsets(moved.head)}",
+        lambda moved, given, _: [f"{given['stream']} begins at {offsets(moved.head)}"],
         question=lambda given: (
             f"Truncate {given['stream']} at {offsets(given['head'])}? Marks below are removed for good."
         ),
@@ -324,7 +310,7 @@ ROWS: Final = {
         "Delete a stream with its writers, marks and journal, or a reader group with its positions. The log stays.",
         _delete,
         stream_or_group,
-        lambda _, given, __: f"{_named(given)[0]} is deleted",
+        lambda _, given, __: [f"{_named(given)[0]} is deleted"],
         question=_delete_question,
         for_good=True,
         json=lambda given: {"deleted": _named(given)[0]},

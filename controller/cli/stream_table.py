@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.cli.client import Answered, ControllerClient
+from controller.cli.screen import table
 from controller.status.unread_text import why_unread
 from controller.terminal import screen_columns
-from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, span, table
+from controller.wording import NOTHING, Times, behind, counts, holding, key_name, named, span
 from strandline.client.calls import status
 from strandline.core.note import DEFAULT_KEY
 from strandline.limits import PAGE_ENTRIES
@@ -140,6 +141,8 @@ def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
 def rows(lines: Sequence[StreamLine]) -> list[str]:
     """The table. The keys' column is left out where all are the default one. Where a terminal has too little room, the
     time goes first, which the lag tells as well, and what holds a stream back is cut last."""
+    if not lines:
+        return []
     keyed = any(line.cells[1] not in (key_name(DEFAULT_KEY), NOTHING) for line in lines)
     places = [place for place in range(len(HEADER)) if keyed or HEADER[place] != "key"]
     columns = screen_columns()
@@ -151,6 +154,12 @@ def rows(lines: Sequence[StreamLine]) -> list[str]:
 def _table(lines: Sequence[StreamLine], places: Sequence[int], columns: int | None) -> list[str]:
     cells = [[line.cells[place] for place in places] for line in lines]
     return table([HEADER[place] for place in places], cells, columns, spared=len(places) - 1)
+
+
+def others(seen: StreamsSeen, how: str) -> list[str]:
+    """How many streams there are besides, and how to see them."""
+    more = seen.known - len(seen.names)
+    return [f"and {more:,} more: {how}"] if more > 0 else []
 
 
 def in_calls(names: Iterable[str]) -> list[list[str]]:

@@ -7,24 +7,12 @@ from typing import Final
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import json_option, name_of, times_option
-from controller.cli.screen import table
-from controller.cli.stream_table import STREAMS_SHOWN, all_lines, ask_streams, rows, state_text
-from controller.terminal import say
-from controller.wording import (
-    MARK_HEADER,
-    NOTHING,
-    Times,
-    counts,
-    fields,
-    holding,
-    indented,
-    key_name,
-    mark_row,
-    yes,
-)
+from controller.cli.options import name_of
+from controller.cli.screen import MARK_HEADER, Output, fields, listing, mark_row, prints, settings
+from controller.cli.stream_table import STREAMS_SHOWN, all_lines, ask_streams, others, rows, state_text
+from controller.wording import Times, counts, holding, key_name
 from strandline.client.calls import describe, list_streams
-from strandline.wire.status import KeyStatus, StreamStatus
+from strandline.wire.status import KeyStatus
 from strandline.wire.streams import StreamDescription, settings_by_name
 
 SEGMENTS_SHOWN: Final = 50
@@ -33,59 +21,52 @@ SEGMENTS_SHOWN: Final = 50
 @click.command
 @click.argument("stream", required=False, type=name_of("stream"), help="the stream to describe")
 @calls_controller
-@json_option
-@times_option
-def command(client: ControllerClient, stream: str | None, as_json: bool, times: Times) -> None:
+@prints
+def command(client: ControllerClient, stream: str | None, output: Output) -> None:
     """List the streams, or describe one.
 
     The description has its segments, its writers by state, its latest marks, and who holds time back.
     """
     if stream is None:
-        _list(client, as_json, times)
-        return
-    described = client.ask(describe(stream))
-    if as_json:
-        say(indented(described.json))
-        return
-    status = ask_streams(client, [stream]).streams.get(stream)
-    say("\n".join(_page(stream, described.value, status, times)))
+        names = client.every(list_streams, "streams") if output.as_json else []
+        output.show({"streams": names, "next": None}, lambda: _table(client, output.times))
+    else:
+        described = client.ask(describe(stream))
+        output.show(described.json, lambda: _page(client, stream, described.value, output.times))
 
 
-def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
-    if as_json:
-        say(indented({"streams": client.every(list_streams, "streams"), "next": None}))
-        return
+def _table(client: ControllerClient, times: Times) -> list[str]:
     seen = ask_streams(client, limit=STREAMS_SHOWN)
-    lines = all_lines(seen, times, sorted(seen.names))
-    say("\n".join(rows(lines)) if lines else "there is no stream yet")
-    if seen.known > len(seen.names):
-        say(f"and {seen.known - len(seen.names)} more: --json names all, `strandline streams NAME` describes one")
+    lines = rows(all_lines(seen, times, sorted(seen.names))) or ["there is no stream yet"]
+    more = "--json names all, `strandline streams NAME` describes one"
+    return [*lines, *others(seen, more)]
 
 
-def _page(name: str, stream: StreamDescription, status: StreamStatus | None, times: Times) -> list[str]:
-    """`status` is None where the stream was deleted just now."""
+def _page(client: ControllerClient, name: str, stream: StreamDescription, times: Times) -> list[str]:
+    status = ask_streams(client, [name]).streams.get(name)  # None where the stream was deleted just now
     keys = status.keys if status is not None else {}
     seen_at = status.seen_at if status is not None else 0
     held = [
         (
             f"held by{f' in {key}' if key else ''}",
-            NOTHING if stream.sealed else holding(stream.held_by.get(key) if each.held_back else None),
+            None if stream.sealed else holding(stream.held_by.get(key) if each.held_back else None),
         )
         for key, each in keys.items()
     ]
     marks = [(key_name(key), *mark_row(mark, times)) for key, mark in sorted(stream.latest_marks.items())]
     resting = [each.resting for each in keys.values() if each.resting is not None]
+    shown = {name: value for name, value in settings_by_name(stream.config).items() if name != "time_domain"}
     top = [
         ("stream", name),
-        ("time domain", str(stream.config.time_domain)),
+        ("time domain", stream.config.time_domain),
         *(("state" + (f" of {key}" if key else ""), _state(each, seen_at)) for key, each in keys.items()),
-        ("sealed", yes(stream.sealed)),
+        ("sealed", stream.sealed),
         ("writers", counts(stream.writers)),
         *held,
         *(("at rest", f"time has reached {times.show(time)}") for time in resting),
-        *_settings(stream),
+        *settings(shown),
     ]
-    latest = table(("key", *MARK_HEADER), marks) if marks else ["no mark yet"]
+    latest = listing(("key", *MARK_HEADER), marks, none="no mark yet")
     return [*fields(top), "", "Latest marks", *latest, "", "Segments", *_segments(stream, times)]
 
 
@@ -93,22 +74,16 @@ def _state(key: KeyStatus, seen_at: int) -> str:
     return f"{state_text(key, seen_at)}: {key.reason}"
 
 
-def _settings(stream: StreamDescription) -> list[tuple[str, str]]:
-    shown = {name: value for name, value in settings_by_name(stream.config).items() if name != "time_domain"}
-    return [(name, "null" if value is None else str(value)) for name, value in shown.items()]
-
-
 def _segments(stream: StreamDescription, times: Times) -> list[str]:
     header = ("id", "range", "predecessors", "final offset", "last noted")
     rows = [
         (
             each.segment.id,
-            NOTHING if each.segment.low is None else f"{each.segment.low:g} to {each.segment.high:g}",
-            ", ".join(each.segment.predecessors) or NOTHING,
-            NOTHING if each.segment.final_offset is None else str(each.segment.final_offset),
+            None if each.segment.low is None else f"{each.segment.low:g} to {each.segment.high:g}",
+            each.segment.predecessors,
+            each.segment.final_offset,
             times.show(each.last_noted_at),
         )
-        for each in stream.segments[:SEGMENTS_SHOWN]
+        for each in stream.segments
     ]
-    more = len(stream.segments) - len(rows)
-    return [*table(header, rows), *([f"and {more} more: --json shows all"] if more else [])]
+    return listing(header, rows, none="no segment yet", most=SEGMENTS_SHOWN)

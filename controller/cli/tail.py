@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click import IntRange
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import Whole, json_option, kafka_settings_option, name_of, option, settings_file
+from controller.cli.options import json_option, kafka_settings_option, name_of, option, settings_file
 from controller.cli.tail_loop import Tail, TailedLog, TailedReader
 from controller.terminal import Failure
 from strandline.errors import StrandlineError, not_installed
@@ -44,7 +45,7 @@ def own_name() -> str:
 )
 @option(
     "--interval-ms",
-    type=Whole(TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_BOUND_MS),
+    type=IntRange(TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_BOUND_MS),
     default=TAIL_INTERVAL_MS,
     help="how often it reports, and how long after the clock the end offsets are read",
 )
@@ -73,7 +74,7 @@ def command(
         log = _log(path, servers, topic or stream, settings)
     except StrandlineError as error:
         raise Failure(str(error)) from None
-    Tail(client, log, stream=stream, reporter=reporter, interval_ms=interval_ms, once=once, as_json=as_json).run()
+    Tail(client, log, stream, reporter, interval_ms, once, as_json).run()
 
 
 def _log(path: Path | None, servers: str | None, topic: str, settings: Path | None) -> TailedLog:

@@ -6,12 +6,12 @@ showed T, since a broker shows an append only when its replicas have it.
 
 from __future__ import annotations
 
-import sys
 import time
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.cli.client import ControllerClient
-from controller.terminal import Failure, say
+from controller.terminal import Failure, remark, say
 from controller.wording import compact
 from strandline.client.calls import describe, tail
 from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
@@ -55,61 +55,51 @@ class TailedReader:
         return found
 
 
+@dataclass(slots=True)
 class Tail:
     """Reports until it is told to end."""
 
-    def __init__(
-        self,
-        client: ControllerClient,
-        log: TailedLog,
-        *,
-        stream: str,
-        reporter: str,
-        interval_ms: int,
-        once: bool,
-        as_json: bool,
-    ) -> None:
-        self._client = client
-        self._log = log
-        self._stream = stream
-        self._reporter = reporter
-        self._interval_ms = interval_ms
-        self._once = once
-        self._as_json = as_json
-        self._away: str | None = None
-        self._warned_of: set[str] = set()
-        self._last: tuple[int, Position] | None = None
+    client: ControllerClient
+    log: TailedLog
+    stream: str
+    reporter: str
+    interval_ms: int
+    once: bool
+    as_json: bool
+    _away: str | None = None
+    _warned_of: set[str] = field(default_factory=set)
+    _last: tuple[int, Position] | None = None
 
     def run(self) -> None:
         clock = self._first_clock()
-        warning = self._log.warning()
+        warning = self.log.warning()
         if warning is not None:
             self._warn(warning)
-        if not self._as_json:
-            say(f"{self._reporter} reports to {self._stream} every {self._interval_ms} ms; Ctrl-C ends it")
-        while not self._once or self._last is None:
-            time.sleep(self._interval_ms / 1000)
+        if not self.as_json:
+            say(f"{self.reporter} reports to {self.stream} every {self.interval_ms} ms; Ctrl-C ends it")
+        while not self.once or self._last is None:
+            time.sleep(self.interval_ms / 1000)
             clock = self._round(clock)
 
     def _first_clock(self) -> int:
-        clock = self._client.ask(describe(self._stream)).clock
+        clock = self.client.ask(describe(self.stream)).clock
         if clock is None:
-            raise Failure(f"{self._client.controller} does not tell its clock: is it a controller?")
+            raise Failure(f"{self.client.controller} does not tell its clock: is it a controller?")
         return clock
 
     def _round(self, clock: int) -> int:
         """Reports once; returns the clock to report with next. An older one is never wrong, so where the report
         failed it stays."""
         try:
-            ends = self._log.ends()
-            answer = self._client.ask(tail(self._stream, self._reporter, clock, ends))
+            ends = self.log.ends()
+            answer = self.client.ask(tail(self.stream, self.reporter, clock, ends))
         except Refused as error:
             raise Failure(self._explain(error)) from None
         except StrandlineError as error:
-            self._report_away(self._client.explain(error))
+            self._report_away(self.client.explain(error))
             return clock
         self._report_away(None)
-        if self._as_json:
+        if self.as_json:
             say(compact({"time": clock, "position": ends, **answer.json}))
         self._read_back(ends)
         self._last = (clock, ends)
@@ -121,13 +111,13 @@ class Tail:
             return
         reported_time, reported = self._last
         try:
-            older = self._log.older(reported, reported_time, ends)
+            older = self.log.older(reported, reported_time, ends)
             if not set(older) - self._warned_of:
                 return
-            skew_ms = self._client.run(describe(self._stream)).config.clock_skew_ms
-            older = self._log.older(reported, reported_time - skew_ms, ends) if skew_ms else older
+            skew_ms = self.client.run(describe(self.stream)).config.clock_skew_ms
+            older = self.log.older(reported, reported_time - skew_ms, ends) if skew_ms else older
         except StrandlineError as error:
-            self._report_away(self._client.explain(error))
+            self._report_away(self.client.explain(error))
             return
         for segment in older:
             if segment not in self._warned_of:
@@ -141,7 +131,7 @@ class Tail:
     def _explain(self, error: Refused) -> str:
         match error:
             case TimeWentBack():
-                return f"another tail reports as {self._reporter!r}: give this one a name with --reporter"
+                return f"another tail reports as {self.reporter!r}: give this one a name with --reporter"
             case UnknownSegment(segment=segment):
                 return (
                     f"the stream has no segment {segment!r}, which the log has: create the stream with open segments, "
@@ -152,7 +142,7 @@ class Tail:
             case StreamSealed():
                 return f"{error}: there is nothing more to tail"
             case _:
-                return self._client.explain(error)
+                return self.client.explain(error)
 
     def _report_away(self, away: str | None) -> None:
         """Tells once when it goes away, and once when it is back."""
@@ -163,5 +153,4 @@ class Tail:
         self._away = away
 
     def _warn(self, text: str) -> None:
-        sys.stderr.write(f"strandline tail: {text}\n")
-        sys.stderr.flush()
+        remark(f"strandline tail: {text}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -11,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from controller.cli.options import confirm, json_option, name_of, option, times_option, yes_option
-from controller.cli.screen import table
+from controller.cli.options import confirm, duration, json_option, name_of, option, yes_option
+from controller.cli.screen import Output, listing, prints
 from controller.cli.store import database_option, store_failures
-from controller.terminal import Failure, say
+from controller.terminal import Failure, remark, say
 from controller.wording import NOTHING, Times, indented
 from strandline.access import EVERYTHING, Grant, Role, check_pattern
 from strandline.errors import InvalidConfig
@@ -27,8 +25,7 @@ TOKEN_DEADLINE_S: Final = 30  # a command that makes, lists or revokes tokens
 
 Result = TypeVar("Result")
 
-DAY_MS = 86_400_000
-LONGEST_DAYS = 36_500
+LONGEST_MS: Final = 36_500 * 86_400_000
 
 
 def _pattern(what: str) -> Callable[[str], str]:
@@ -41,15 +38,6 @@ def _pattern(what: str) -> Callable[[str], str]:
             raise click.BadParameter(str(error)) from None
 
     return read
-
-
-def _span(text: str) -> int:
-    """A span as milliseconds."""
-    found = re.fullmatch(r"([0-9]{1,6})([hd])", text)
-    milliseconds = int(found[1]) * (DAY_MS if found[2] == "d" else DAY_MS // 24) if found is not None else 0
-    if not 0 < milliseconds <= LONGEST_DAYS * DAY_MS:
-        raise click.BadParameter(f"{text!r} is no span: hours or days, like 12h or 90d, up to {LONGEST_DAYS}d")
-    return milliseconds
 
 
 def in_time(action: Callable[..., Result]) -> Callable[..., Result]:
@@ -98,7 +86,7 @@ def command() -> None:
 )
 @option(
     "--expires-in",
-    type=_span,
+    type=duration(LONGEST_MS, least_ms=1),
     metavar="SPAN",
     help="how long it is good: 12h or 90d from now on; without it, for good",
 )
@@ -113,7 +101,7 @@ def create(database: str, yes: bool, **given: Any) -> None:
     if _is_first(database=database):
         confirm(f"This is the first token: {REFUSED_FROM_NOW}. Make it?", yes=yes)
         _make(database=database, **given)
-        sys.stderr.write(f"this is the first token: {REFUSED_FROM_NOW}\n")
+        remark(f"this is the first token: {REFUSED_FROM_NOW}")
     else:
         _make(database=database, **given)
 
@@ -154,29 +142,28 @@ def _make(
         say(indented({**_grant_json(grant), "created_at": now, "token": token}))
         return
     bound = "" if writers is None else f", bound to the writers {writers}"
-    sys.stderr.write(f"{name}: {role} of {pattern}{bound}; keep the token, it is not shown again\n")
+    until = "" if grant.expires_at is None else f", until {Times().show(grant.expires_at)}"
+    remark(f"{name}: {role} of {pattern}{bound}{until}; keep the token, it is not shown again")
     say(token)
 
 
 @command.command("list")
 @database_option
-@json_option
-@times_option
+@prints
 @in_time
-def list_(database: str, as_json: bool, times: Times) -> None:
+def list_(database: str, output: Output) -> None:
     """Show the tokens: whose they are, what they are for, and when they were used last, to within a minute."""
     from controller.storage.tokens import list_tokens, open_tokens
 
     with open_tokens(database) as connection:
         found = list_tokens(connection)
     now = _now()
-    if as_json:
-        say(indented({"tokens": [_token_json(each, now) for each in found]}))
-    elif found:
-        header = ("name", "role", "pattern", "writers", "state", "created", "expires", "last used")
-        say("\n".join(table(header, [_row(each, now, times) for each in found])))
-    else:
-        say("there is no token: who reaches the controller may call")
+    header = ("name", "role", "pattern", "writers", "state", "created", "expires", "last used")
+    none = "there is no token: who reaches the controller may call"
+    output.show(
+        {"tokens": [_token_json(each, now) for each in found]},
+        lambda: listing(header, [_row(each, now, output.times) for each in found], none=none),
+    )
 
 
 @command.command

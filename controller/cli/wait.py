@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from time import sleep
 from typing import Final
@@ -10,8 +9,9 @@ from typing import Final
 import click
 
 from controller.cli.client import ControllerClient, answered, calls_controller
-from controller.cli.options import duration, json_option, key_option, moment, option, stream_argument, times_option
-from controller.terminal import NOT_THERE_STATUS, Failure, say
+from controller.cli.options import duration, key_option, moment, option, stream_argument
+from controller.cli.screen import Output, prints
+from controller.terminal import NOT_THERE_STATUS, Failure, remark, say
 from controller.wording import Times, compact, holding, is_epoch, named, offsets
 from strandline.client.calls import Call, marks_at
 from strandline.client.http import monotonic_ms
@@ -49,8 +49,7 @@ def moment_and_form(text: str) -> tuple[int, bool]:
 @option("--allow-incomplete", is_flag=True, help="do not wait for writers that marks leave out, such as lost ones")
 @option("--quiet", is_flag=True, help="print nothing while it waits")
 @calls_controller
-@json_option
-@times_option
+@prints
 def command(
     client: ControllerClient,
     stream: str,
@@ -60,14 +59,14 @@ def command(
     timeout_ms: int,
     allow_incomplete: bool,
     quiet: bool,
-    as_json: bool,
-    times: Times,
+    output: Output,
 ) -> None:
     """Wait until every event older than a time is there. Exits with 0 if it is, and with 3 if it is not in time.
 
     While it waits, standard error says how far the stream has come and which writer holds it back.
     """
     last: JsonObject = {}
+    times = output.times
     wanted = time or given
     if wanted is None or (time and given):
         raise click.UsageError("Name the TIME that is waited for, once, such as 2026-01-31T12:00:00Z.")
@@ -101,10 +100,10 @@ def command(
     try:
         found = drive(job, take)
     except TimeNotReached as error:
-        if as_json:
+        if output.as_json:
             say(compact(last))
         raise Failure(_why(error, times), NOT_THERE_STATUS) from None
-    say(compact(last) if as_json else _there(stream, until, found, times))
+    output.show_line(last, lambda: _there(stream, until, found, times))
 
 
 def _check_unit(stream: str, until: int, unit: Unit | None, reached: int | None, times: Times) -> None:
@@ -136,8 +135,7 @@ def _reporting(
         now = monotonic_ms()
         if what != before[0] or now - before[1] >= WAIT_PRINTED_MS:
             before = what, now
-            sys.stderr.write(f"waiting for {times.show(until)}: {text}\n")
-            sys.stderr.flush()
+            remark(f"waiting for {times.show(until)}: {text}")
 
     return report
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import click
 
 from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
-from controller.cli.options import json_option, name_of, option, times_option
-from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, frame, rows
+from controller.cli.options import name_of, option
+from controller.cli.screen import Output, prints
+from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, frame, others, rows
 from controller.terminal import say
 from controller.wording import Times, compact
 from strandline.errors import Refused, StrandlineError, UnknownStream
@@ -26,11 +27,8 @@ STANDING_OUT, AS_BEFORE = "\x1b[1;33m", "\x1b[0m"
 @option("--trouble", is_flag=True, help="only streams in trouble, the worst first")
 @option("--once", is_flag=True, help="show them once, and end")
 @calls_controller
-@json_option
-@times_option
-def command(
-    client: ControllerClient, streams: tuple[str, ...], trouble: bool, once: bool, as_json: bool, times: Times
-) -> None:
+@prints
+def command(client: ControllerClient, streams: tuple[str, ...], trouble: bool, once: bool, output: Output) -> None:
     """Watch streams: their time, how far it lags, which writer holds it back and when that one times out."""
     # It goes on while the controller is away, but not where it was away from the first.
     named = tuple(dict.fromkeys(streams))
@@ -41,18 +39,18 @@ def command(
     for name in named:
         if name not in seen.streams and name not in seen.unread:
             raise UnknownStream(stream=name)
-    on_screen = sys.stdout.isatty() and not once and not as_json
+    on_screen = sys.stdout.isatty() and not once and not output.as_json
     if on_screen:
         sys.stdout.write(WHOLE)
     away = None
     while True:
-        if as_json:
+        if output.as_json:
             say(compact({**frame(seen), **({} if away is None else {"error": away})}))
         elif on_screen:
-            _paint(client.controller, _table(named, seen, away, times))
+            _paint(client.controller, _table(named, seen, away, output.times))
         else:
-            lines = [line for line, _ in _table(named, seen, away, times)]
-            say("\n".join(lines if once else [*lines, ""]))
+            lines = [line for line, _ in _table(named, seen, away, output.times)]
+            say(*lines, *([] if once else [""]))
         if once:
             return
         due = max(due + REFRESH_MS / 1000, time.monotonic())
@@ -75,9 +73,10 @@ def _table(named: Sequence[str], seen: StreamsSeen, away: str | None, times: Tim
     """The lines of the table, and whether each stands out."""
     lines = all_lines(seen, times, named)
     stands_out = [False, *(line.stands_out for line in lines)]
-    table = list(zip(rows(lines), stands_out, strict=True)) if lines else [("there is no stream to show", False)]
-    if not named and seen.known > len(seen.names):
-        table.append((f"and {seen.known - len(seen.names)} more: name those to watch", False))
+    shown = rows(lines) or ["there is no stream to show"]
+    table = list(zip(shown, stands_out, strict=True))
+    if not named:
+        table += [(line, False) for line in others(seen, "name those to watch")]
     if away is not None:
         table.append((f"this is from before: {away}", True))
     return table

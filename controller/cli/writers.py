@@ -8,11 +8,10 @@ from functools import partial
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import json_option, option, stream_argument, times_option
-from controller.cli.screen import table
+from controller.cli.options import option, stream_argument
+from controller.cli.screen import Output, listing, prints
 from controller.cli.stream_table import ask_streams
-from controller.terminal import say
-from controller.wording import NOTHING, Times, indented, key_name, offsets
+from controller.wording import Times, key_name, offsets
 from strandline.client.calls import list_writers
 from strandline.core.writer import WriterState
 from strandline.wire.shapes import convert
@@ -23,32 +22,31 @@ from strandline.wire.streams import WriterReply
 @stream_argument
 @option("--state", type=click.Choice([state.value for state in WriterState]), help="only writers in this state")
 @calls_controller
-@json_option
-@times_option
-def command(client: ControllerClient, stream: str, state: str | None, as_json: bool, times: Times) -> None:
+@prints
+def command(client: ControllerClient, stream: str, state: str | None, output: Output) -> None:
     """List the writers of a stream: their states, times and positions, and who of them holds time back."""
     found = client.every(partial(list_writers, stream), "writers")
     writers = [each for each in found if state in (None, each["state"])]
-    if as_json:
-        say(indented({"writers": writers, "next": None}))
-    elif writers:
-        header = ("writer", "state", "times", "position", "epoch", "last heard", "holds")
+    none = "no writer yet" if state is None else f"no writer is {state}, of {len(found)}"
+
+    def lines() -> list[str]:
         status = ask_streams(client, [stream]).streams.get(stream)
         held = {key for key, each in status.keys.items() if each.held_back} if status is not None else set()
-        say("\n".join(table(header, [_row(convert(each, WriterReply), held, times) for each in writers])))
-    else:
-        say("no writer yet" if state is None else f"no writer is {state}, of {len(found)}")
+        header = ("writer", "state", "times", "position", "epoch", "last heard", "holds")
+        return listing(header, [_row(convert(each, WriterReply), held, output.times) for each in writers], none=none)
+
+    output.show({"writers": writers, "next": None}, lines)
 
 
-def _row(writer: WriterReply, held: Set[str], times: Times) -> tuple[str, ...]:
+def _row(writer: WriterReply, held: Set[str], times: Times) -> tuple[object, ...]:
     """`held` are the keys whose time is held back: a writer that keeps up holds nobody."""
     shown = [times.show(time) if key == "" else f"{key}={times.show(time)}" for key, time in writer.times.items()]
     return (
         writer.writer,
         writer.state,
-        ", ".join(shown) or NOTHING,
+        shown,
         offsets(writer.position),
-        NOTHING if writer.epoch is None else str(writer.epoch),
+        writer.epoch,
         times.show(writer.last_heard_at),
-        ", ".join(key_name(key) if key else "time" for key in writer.holds if key in held) or NOTHING,
+        [key_name(key) if key else "time" for key in writer.holds if key in held],
     )

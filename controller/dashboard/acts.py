@@ -14,7 +14,6 @@ from controller.dashboard.fields import (
     Field,
     changes,
     read_count,
-    read_duration,
     read_names,
     read_positions,
     read_segments,
@@ -26,7 +25,7 @@ from controller.dashboard.fields import (
 )
 from controller.dashboard.scaling import successors
 from controller.dashboard.visitors import Visitor
-from controller.wording import Times, offsets, read_offsets
+from controller.wording import Times, offsets, read_duration, read_offsets
 from strandline.access import EVERYTHING, Grant, Role, check_pattern, check_role
 from strandline.client import calls, group_calls
 from strandline.client.calls import Call, stream_path, tell, writer_path

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from controller.controller import Controller
 from controller.dashboard.charts import MadeMark, Point
@@ -18,19 +18,17 @@ from controller.dashboard.limits import (
     LAG_KEYS,
     LAG_POINTS,
     LAG_STREAMS_TOGETHER,
-    LAGS_STORED_MS,
     LAGS_WAIT_S,
     PAST_REFRESH_MS,
     SETTLED_MS,
-    TOKENS_READ_MS,
 )
 from controller.dashboard.ranges import Range, moments_between
+from controller.status.memo import Memo
 from controller.storage.journal import StoredEntry, Wanted
 from controller.storage.tokens import StoredToken
 from controller.wording import is_epoch
 from strandline.wire.status import StreamStatus
 
-T = TypeVar("T")
 StreamEntry: TypeAlias = tuple[str, StoredEntry]  # an entry and its stream
 _SPARSE: Final = 3  # with fewer points it is asked when the marks begin
 
@@ -45,27 +43,12 @@ class Marks(NamedTuple):
     begin: int | None
 
 
-@dataclass(slots=True)
-class _Read:
-    task: asyncio.Future[Any]
-    until: int | None = None  # None while it is read
+class Lags(NamedTuple):
+    """From when on, and the lags of each stream at some moments: none where it had no mark, or times that are no
+    dates."""
 
-
-@dataclass(slots=True)
-class _KnownJournal:
-    last: Hashable
-    reads_left: int = 3
-    entries: Sequence[StoredEntry] = ()
-
-
-@dataclass(slots=True)
-class _Lags:
-    """The lags of one range, by stream and moment; None where a stream had no mark, or times that are no dates."""
-
-    by_stream: dict[str, dict[int, int | None]] = field(default_factory=dict)
-    since: int = 0
-    asked_at: int = 0
-    reading: asyncio.Task[None] | None = None
+    since: int
+    by_stream: Mapping[str, Sequence[Point]]
 
 
 class History:
@@ -74,9 +57,10 @@ class History:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._now = controller.clock.now
-        self._read: dict[Hashable, _Read] = {}
-        self._lags: dict[Hashable, _Lags] = {}
-        self._journals: dict[Hashable, _KnownJournal] = {}
+        self._shared = Memo(
+            controller.clock, least_ms=PAST_REFRESH_MS, rest=HISTORY_REST, longest_ms=math.inf, most=HISTORY_SHARED
+        ).get
+        self._lags: dict[Hashable, Lags] = {}
 
     async def marks(self, stream: str, key: str, over: Range) -> Marks:
         return await self._shared(
@@ -102,81 +86,48 @@ class History:
             begin = await reading.oldest_mark(asked)
         return Marks(found, sampled, since, begin)
 
-    async def lags(self, streams: Sequence[StreamStatus], over: Range) -> tuple[int, dict[str, list[Point]]]:
-        """From when on, and by stream the lags that have been read until now; reading goes on if it takes long."""
-        lags, now = self._lags.get(over.key), self._now()
-        if lags is None or now - lags.asked_at > LAGS_STORED_MS:
-            lags = self._lags[over.key] = _Lags()  # a stream may be another one of the same name by now
-        lags.asked_at = now
+    async def lags(self, streams: Sequence[StreamStatus], over: Range) -> Lags | None:
+        """The lags of all streams, as they were read last where reading them takes long; None the first time."""
+        reading = asyncio.create_task(self._shared(("lags", over.key), lambda: self._read_lags(streams, over)))
+        done, _ = await asyncio.wait([reading], timeout=LAGS_WAIT_S)
+        if not done:
+            reading.cancel()  # the wait for it: what others share goes on
+            return self._lags.get(over.key)
+        found = self._lags[over.key] = reading.result()
         while len(self._lags) > HISTORY_SHARED:
             del self._lags[next(iter(self._lags))]
-        if lags.reading is not None and lags.reading.done():
-            done, lags.reading = lags.reading, None
-            done.result()  # raises what went wrong
-        if lags.reading is None:
-            lags.reading = asyncio.create_task(self._read_lags(lags, streams, over), name="lag of all streams")
-        await asyncio.wait([lags.reading], timeout=LAGS_WAIT_S)
-        points = {
-            name: [(at, lag) for at, lag in found.items() if lag is not None] for name, found in lags.by_stream.items()
-        }
-        return lags.since, points
+        return found
 
-    async def _read_lags(self, lags: _Lags, streams: Sequence[StreamStatus], over: Range) -> None:
-        """Reads the moments that are new, of a few streams at a time."""
+    async def _read_lags(self, streams: Sequence[StreamStatus], over: Range) -> Lags:
+        """Reads a few streams at a time."""
         reading, now = self._controller.reading, self._now()
         keys = {each.stream: list(each.keys)[:LAG_KEYS] for each in streams}
         since = over.since()
         if since is None:
-            asked = [(name, key) for name, of_name in keys.items() for key in of_name]
-            oldest = await self._shared("oldest", lambda: reading.oldest_mark(asked))
+            oldest = await reading.oldest_mark([(name, key) for name, of_name in keys.items() for key in of_name])
             since = min(now - CHART_LEAST_MS, now if oldest is None else oldest)
-        lags.since = since
         moments = moments_between(since, min(now, over.until() + SETTLED_MS), LAG_POINTS)
-        middle = moments[len(moments) // 2] if moments else 0
-        shown = [name for name, found in lags.by_stream.items() if name in keys or next(reversed(found), 0) >= middle]
-        lags.by_stream = {name: lags.by_stream[name] for name in shown}  # also what others may see, and no deleted ones
-        by_news: dict[tuple[int, ...], list[str]] = {}
-        for name in keys:
-            known = lags.by_stream.get(name, {})
-            by_news.setdefault(tuple(each for each in moments if each not in known), []).append(name)
-        for news, names in by_news.items():
-            for first in range(0, len(names) if news else 0, LAG_STREAMS_TOGETHER):
-                together = names[first : first + LAG_STREAMS_TOGETHER]
-                found = await reading.times_at([(name, key) for name in together for key in keys[name]], news)
-                times = iter(found)
-                for name in together:
-                    of_news = _lags_at(news, [next(times) for _ in keys[name]])
-                    known = lags.by_stream.get(name, {})
-                    lags.by_stream[name] = {at: of_news.get(at, known.get(at)) for at in moments}
+        found: dict[str, Sequence[Point]] = {}
+        for first in range(0, len(streams), LAG_STREAMS_TOGETHER):
+            together = list(keys)[first : first + LAG_STREAMS_TOGETHER]
+            times = iter(await reading.times_at([(name, key) for name in together for key in keys[name]], moments))
+            for name in together:
+                found[name] = _lags_at(moments, [next(times) for _ in keys[name]])
+        return Lags(since, found)
 
     async def journal(
         self, last: Hashable, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
     ) -> Sequence[StoredEntry]:
-        """The newest entries of a stream, oldest first. `last` says which is the newest one: until a later one comes,
-        what was read is shared."""
+        """The newest entries of a stream, oldest first. `last` says which is the newest one: a later one is read at
+        once."""
         newest = self._controller.journals.newest_of_stream
-        of = ("stream", name, limit, tuple(topics), writer)
-        return await self._unless_known(of, last, lambda: newest(name, limit, topics=topics, writer=writer))
+        of = ("stream", name, limit, tuple(topics), writer, last)
+        return await self._shared(of, lambda: newest(name, limit, topics=topics, writer=writer))
 
     async def journal_of_group(self, last: Hashable, name: str, limit: int) -> Sequence[StoredEntry]:
         """The same of a reader group."""
         newest = self._controller.journals.newest_of_group
-        return await self._unless_known(("group", name, limit), last, lambda: newest(name, limit))
-
-    async def _unless_known(
-        self, of: Hashable, last: Hashable, read: Callable[[], Awaitable[Sequence[StoredEntry]]]
-    ) -> Sequence[StoredEntry]:
-        """What is known, until there is a later entry. That one may not be durable yet: it is looked for twice more."""
-        known = self._journals.pop(of, None)
-        if known is None or known.last != last:
-            known = _KnownJournal(last)
-        if known.reads_left:
-            known.reads_left -= 1
-            known.entries = await self._shared((of, last, known.reads_left), read)
-        self._journals[of] = known
-        while len(self._journals) > HISTORY_SHARED:
-            del self._journals[next(iter(self._journals))]
-        return known.entries
+        return await self._shared(("group", name, limit, last), lambda: newest(name, limit))
 
     async def search(self, wanted: Wanted, chosen: Hashable) -> Sequence[StreamEntry]:
         """The newest entries of all streams that fit; `chosen` is equal as long as the visitor's choice is."""
@@ -189,32 +140,14 @@ class History:
 
     async def tokens(self) -> Sequence[StoredToken]:
         tokens = self._controller.tokens
-        return await self._shared(("tokens", tokens.state), tokens.stored, TOKENS_READ_MS)
-
-    async def _shared(self, of: Hashable, read: Callable[[], Awaitable[T]], refresh_ms: int = PAST_REFRESH_MS) -> T:
-        """What is read, once for all who ask for it while it is fresh."""
-        known = self._read.get(of)
-        if known is None or (known.until is not None and self._now() >= known.until):
-            began = self._now()
-            self._read.pop(of, None)
-            known = self._read[of] = _Read(asyncio.ensure_future(read()))
-
-            def over(task: asyncio.Future[Any], known: _Read = known) -> None:
-                failed = task.cancelled() or task.exception() is not None
-                now = self._now()
-                known.until = began if failed else now + max(refresh_ms, HISTORY_REST * (now - began))
-
-            known.task.add_done_callback(over)
-            while len(self._read) > HISTORY_SHARED:
-                del self._read[next(iter(self._read))]
-        found: T = await asyncio.shield(known.task)
-        return found
+        return await self._shared(("tokens", tokens.state), tokens.stored)
 
 
-def _lags_at(moments: Sequence[int], of_keys: Sequence[Sequence[int | None]]) -> dict[int, int | None]:
-    """By moment, how far the key that was furthest behind was behind the clock."""
-    found: dict[int, int | None] = {}
+def _lags_at(moments: Sequence[int], of_keys: Sequence[Sequence[int | None]]) -> list[Point]:
+    """How far the key that was furthest behind was behind the clock."""
+    found = []
     for place, at in enumerate(moments):
         times = [time for each in of_keys if (time := each[place]) is not None and is_epoch(time)]
-        found[at] = at - min(times) if times else None
+        if times:
+            found.append((at, at - min(times)))
     return found

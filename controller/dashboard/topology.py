@@ -7,30 +7,23 @@ this group.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.dashboard.limits import FLOW_BRANCHES, FLOW_STREAMS_IN_LINE, FLOW_WRITERS
+from controller.dashboard.limits import FLOW_BRANCHES, FLOW_STREAMS_IN_LINE
 from controller.dashboard.words import (
     Word,
-    colour_of,
     group_lag,
     group_link,
     group_state,
     number,
-    silence,
-    spoken,
     state_of,
     stream_link,
-    writer_link,
-    writer_word,
     writers_word,
 )
-from controller.status.stream_status import WriterStatus
 from controller.wording import NOTHING
-from strandline.wire.status import GroupStatus, KeyStatus, StreamStatus
+from strandline.wire.status import GroupStatus, StreamStatus
 
 _NO_WORD: Final = Word("", "soft")
 
@@ -114,33 +107,19 @@ class Flows:
             return _plain(stream, "goes on on its page" if stream.stream in self._readers else "")
         return self.stream_box(stream, above)
 
-    def sources(self, stream: StreamStatus, key: KeyStatus, writers: Sequence[WriterStatus]) -> list[Box]:
-        """What leads to a key of a stream: groups, with the streams that they read, and the first of its other writers;
-        of all others how many they are by state."""
-        boxes: list[Box] = []
-        named: set[str] = set()
-        left = Counter(key.writers)
-        for group in self.groups_that_write(stream):
+    def sources(self, stream: StreamStatus) -> list[Box]:
+        """What leads to a stream: groups, with the streams that they read, and how many other writers by state."""
+        groups = self.groups_that_write(stream)
+        boxes = []
+        for group in groups:
             read = [_plain(self._streams[name]) for name in group.streams if name in self._streams]
             boxes.append(_reading(group, _few(read, "stream", group_link(group.group))))
-            named.add(group.group)
-        for each in writers:
-            if each.name not in named and len(boxes) < FLOW_WRITERS:
-                word = writer_word(each.state, silence(each.heard_at, key, stream.seen_at, holds=each.holds), key)
-                boxes.append(Box("writer", each.name, writer_link(stream.stream, each.name), word))
-                named.add(each.name)
-        left.subtract(str(each.state) for each in writers if each.name in named)
-        rest = {state: count for state, count in left.items() if count > 0}
-        if rest:
-            text = ", ".join(f"{count} {spoken(state)}" for state, count in sorted(rest.items()))
-            noun = "more writer" if boxes else "writer"
-            boxes.append(_writers(stream, sum(rest.values()), noun, Word(text, colour_of(rest.keys()))))
+        others = sum(stream.writers.values()) - len(groups)
+        if others > 0:
+            noun = "other writer" if groups else "writer"
+            word = _NO_WORD if groups else writers_word(stream)
+            boxes.append(Box("", number(others, noun), f"{stream_link(stream.stream)}#writers", word))
         return boxes
-
-    def counted_sources(self, stream: StreamStatus) -> list[Box]:
-        """The same with all writers as one box."""
-        count = sum(stream.writers.values())
-        return [_writers(stream, count, "writer", writers_word(stream))] if count else []
 
 
 def _plain(stream: StreamStatus, more: str = "", then: tuple[Box, ...] = ()) -> Box:
@@ -153,10 +132,6 @@ def _reading(group: GroupStatus, then: tuple[Box, ...]) -> Box:
     behind = group_lag(group)
     more = "" if behind == NOTHING or behind.endswith("ahead") else f"{behind} behind"
     return Box("reader group", group.group, group_link(group.group), word, more, then)
-
-
-def _writers(stream: StreamStatus, count: int, noun: str, word: Word) -> Box:
-    return Box("", number(count, noun), f"{stream_link(stream.stream)}#writers", word)
 
 
 def _few(boxes: list[Box], noun: str, link: str, state: str = "") -> tuple[Box, ...]:

@@ -9,8 +9,9 @@ from tempfile import TemporaryFile
 from typing import Final
 
 import click
+from click import IntRange
 
-from controller.cli.options import Whole, option
+from controller.cli.options import option
 from controller.terminal import Failure
 from strandline.demo.world import DemoSettings
 from strandline.errors import StrandlineError, not_installed
@@ -26,28 +27,31 @@ NEEDED: Final = {  # beside the command line itself, by the extras that bring th
 @option("--spark", is_flag=True, help="run real Spark, with an exact and a plain watermark; it needs Java")
 @option(
     "--duration",
-    type=Whole(12, 600),
+    type=IntRange(12, 600),
     metavar="S",
     show_default="18, with --spark 30",
     help="seconds that events happen for",
 )
 @option(
     "--outage",
-    type=Whole(0, 594),
+    type=IntRange(0, 594),
     metavar="S",
     show_default="8, with --spark 10",
     help="seconds that the offline writer is away",
 )
 @option(
     "--delay",
-    type=Whole(0, 60),
+    type=IntRange(0, 60),
     default=5,
     metavar="S",
     help="seconds of delay that a guessed watermark has; without --spark also half and twice of it",
 )
-@option("--rate", type=Whole(1, 5_000), default=200, help="events a second that each of the four writers gets")
+@option("--rate", type=IntRange(1, 5_000), default=200, help="events a second that each of the four writers gets")
 @option(
-    "--seed", type=Whole(0, 2**31 - 1), default=1, help="another seed is another world; the same one the same events"
+    "--seed",
+    type=IntRange(0, 2**31 - 1),
+    default=1,
+    help="another seed is another world; the same one the same events",
 )
 @option(
     "--out",

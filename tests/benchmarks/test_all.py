@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.figures import Curve, Figure, Report, markdown, number, percentile
+from benchmarks.figures import Figure, Report, markdown, number, percentile
 
 pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = (ROOT / "docs" / "benchmarks.md").read_text().partition("## Results")[2].partition("\n## ")[0]
-SQUARES = Curve("squares", "a square", "ms", "sides", [(1, 1.0), (2, 4.0)])
 # What needs wrk is told as missing without it.
 BY_WRK = ("durable notes", "in a request, ", "beside it", "over HTTP")
 
@@ -67,13 +66,11 @@ def test_a_part_that_there_is_not_is_refused_by_name() -> None:
     command = [sys.executable, "-m", "benchmarks", "--only", "notes,speed"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "there is no part speed; there are core, noting, clients," in done.stderr
+    assert "there is no part speed; there are core, noting, calls," in done.stderr
 
 
 def test_a_report_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    report = Report(
-        [Figure.of("a", 3.0, "b", 4.0, "ms", "≤ 1"), Figure.lost("c", 0, 9, {1: 2})], [SQUARES], ["d: it is away"]
-    )
+    report = Report([Figure.of("a", 3.0, "b", 4.0, "ms", "≤ 1"), Figure.lost("c", 0, 9, {1: 2})], ["d: it is away"])
     report.write(tmp_path / "report.json")
     assert Report.read(tmp_path / "report.json") == report
     assert list(markdown(report.figures))[2:] == [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import Curve, Figure, Report
+from benchmarks.figures import Figure, Report
 from benchmarks.record import PAGES, Record, with_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,10 +28,3 @@ def test_the_newest_report_of_a_part_is_kept_in_the_order_of_parts() -> None:
     record = record.with_part("b", _report("newer"), "2", "abc").with_part("a", _report("new"), "3", "abc")
     assert [each.what for each in record.figures] == ["new", "newer", "whole"]
     assert [day for day, _ in record.parts.values()] == ["3", "2", "1"]
-
-
-@pytest.mark.parametrize(
-    ("power", "points"), [(2, [(1, 3.0), (10, 300.0), (100, 30_000.0)]), (0, [(1, 7.0), (9, 7.0)])]
-)
-def test_the_exponent_is_the_power_of_the_size(power: int, points: list[tuple[int, float]]) -> None:
-    assert Curve("p", "a note", "µs", "writers", points).exponent == pytest.approx(power)

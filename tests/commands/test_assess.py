@@ -103,7 +103,7 @@ def test_a_value_that_is_no_object_may_be_the_time(assess: Assess, tmp_path: Pat
 def test_an_embedded_log_is_read_by_segment_with_the_keys_of_its_events(assess: Assess, tmp_path: Path) -> None:
     with SqliteLog.create(tmp_path / "orders.log", 2) as log:
         for till, time, _ in ROWS:
-            value = json.dumps({"time": NOON + 1000 * time}).encode()
+            value = json.dumps({"time": NOON + 1000 * time, "till": till}).encode()
             log.append([Event(value, key=f"till-{till}".encode(), segment=str("ab".index(till)))])
     path = ("--path", tmp_path / "orders.log")
     found = json.loads(assess(*path, "--field", "time", "--delays", "0,5s", "--prefix", "6", "--json")[1])
@@ -111,6 +111,8 @@ def test_an_embedded_log_is_read_by_segment_with_the_keys_of_its_events(assess: 
     assert [each["whose"] for each in found["prefixes"]] == ["till-b", "till-a"]
     by_append = json.loads(assess(*path, "--json")[1])
     assert by_append["total"]["most_behind_ms"] == 0  # the log stamps what it takes
+    by_till = json.loads(assess(*path, "--partition", "till", "--json")[1])
+    assert [(each["whose"], each["events"]) for each in by_till["partitions"]] == [("a", 4), ("b", 3)]
     assert json.loads(assess(*path, "--limit", "2", "--json")[1])["total"]["events"] == 2
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from controller.terminal import progress
+from controller.terminal import progress, remark
 
 
 class Terminal(io.StringIO):
@@ -32,3 +32,9 @@ def test_a_terminal_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_file_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert work(io.StringIO(), monkeypatch) == []
+
+
+def test_no_line_on_standard_error_has_a_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    remark("waiting: postgresql://anna:sesame@db/strandline is away; the token was slt_Zm9vYmFyZm9vYmFy")
+    said = capsys.readouterr().err
+    assert said.startswith("waiting: postgresql://anna:…@db/strandline") and "sesame" not in said and "Zm9v" not in said

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.wording import CELL_LEAST, table
+from controller.cli.screen import CELL_LEAST, table
 
 CELLS = st.text(st.characters(codec="ascii", categories=["L"]), max_size=60)
 

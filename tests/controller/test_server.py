@@ -84,4 +84,4 @@ def test_options_are_environment_variables_too(tmp_path: Path) -> None:
     assert run("migrate", STRANDLINE_DATABASE=path).returncode == 0 and Path(path).exists()
     assert "STRANDLINE_PORT" in run("serve", "--help").stdout
     bad = run("serve", STRANDLINE_PORT="http", STRANDLINE_DATABASE=path)
-    assert bad.returncode == 2 and "'http' is no whole number from 0 to 65535" in bad.stderr
+    assert bad.returncode == 2 and "'http' is not a valid integer" in bad.stderr

@@ -360,6 +360,20 @@ def test_an_answer_is_shared_for_a_second_or_for_ten_times_as_long_as_it_took() 
     asyncio.run(story())
 
 
+def test_of_more_answers_than_it_shares_the_oldest_is_made_again() -> None:
+    async def ask() -> list[str]:
+        memo, made = Memo(Clock(ManualClock()), most=2), list[str]()
+
+        async def make(what: str) -> None:
+            made.append(what)
+
+        for what in ("a", "b", "b", "c", "c", "a"):
+            await memo.get(what, partial(make, what))
+        return made
+
+    assert asyncio.run(ask()) == ["a", "b", "c", "a"]
+
+
 # -- a writer
 
 

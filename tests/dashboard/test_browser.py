@@ -195,7 +195,7 @@ def test_a_dialog_says_what_is_wrong_keeps_what_was_entered_and_acts_in_the_end(
     dialog.get_by_role("button", name="Continue").click()
     dialog.get_by_role("button", name="Scale").click()
     expect(page.get_by_role("status")).to_have_text("lively is scaled")
-    expect(page.locator("svg.segments g")).to_have_count(3)
+    expect(page.locator("#segments-table tbody tr")).to_have_count(3)
     expect(page.locator("#more summary")).to_be_focused()
 
     page.locator("#more summary").press("Enter")

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.dashboard.fields import FORM, duration_text, read_duration, read_positions, read_start, setting_field
+from controller.dashboard.fields import FORM, read_positions, read_start, setting_field
+from controller.wording import duration_text, read_duration
 from strandline.wire.groups import FromHead, FromPositions, FromTime
 
 

@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from controller.dashboard.limits import FLOW_BRANCHES, FLOW_WRITERS
+from controller.dashboard.limits import FLOW_BRANCHES
 from controller.dashboard.topology import Flows, lines
 from controller.status.overview import Overview
-from controller.status.stream_status import StreamDetails, WriterStatus
-from strandline.core.cut import NOTHING
-from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, StreamStatus
 from tests.served import InProcess, ManualClock
 
@@ -62,22 +59,15 @@ def test_a_writer_that_is_called_as_a_group_makes_a_chain(look: Overview) -> Non
     assert re.sub(r" \([^)]*\)", "", line) == "orders → totalling → totals → hourly → hours → archive"
 
 
-def test_a_streams_own_picture_begins_with_what_its_programs_read(served: InProcess, look: Overview) -> None:
-    details: StreamDetails = served.portal.call(served.app.state.controller.status.of_stream, "totals")
+def test_what_leads_to_a_stream_is_what_its_programs_read_and_how_many_others_write(look: Overview) -> None:
     flows = Flows(look.streams, look.groups.groups)
-    (source,) = flows.sources(details.stream, details.stream.worst, details.writers[""])
+    orders, totals = (next(each for each in look.streams if each.stream == name) for name in ("orders", "totals"))
+    (source,) = flows.sources(totals)
     assert (source.name, [each.name for each in source.then]) == ("totalling", ["orders"])
-
-
-def test_of_ten_thousand_writers_the_first_are_drawn_and_the_others_counted_by_state(look: Overview) -> None:
-    stream = look.streams[0]
-    states = [WriterState.BEHIND] * 3 + [WriterState.ACTIVE] * 9_997
-    writers = [WriterStatus(f"w{n}", state, 1, 1, False, 0, 0, NOTHING) for n, state in enumerate(states)]
-    flows = Flows([stream], ())
-    key = structs.replace(stream.worst, writers={"behind": 3, "active": 9_997})
-    *named, folded = flows.sources(stream, key, writers)
-    assert [each.name for each in named] == [f"w{n}" for n in range(FLOW_WRITERS)]
-    assert (folded.name, folded.state.text) == (f"{10_000 - FLOW_WRITERS:,} more writers", "9992 active")
+    (counted,) = flows.sources(structs.replace(orders, writers={"behind": 3, "active": 9_997}))
+    assert (counted.name, counted.state.text) == ("10,000 writers", "9997 active, 3 behind")
+    *_, others = flows.sources(structs.replace(totals, writers={"active": 3}))
+    assert others.name == "2 other writers"
 
 
 def test_many_groups_of_a_stream_fold(look: Overview) -> None:

@@ -51,6 +51,22 @@ def test_a_machine_that_has_what_is_needed_is_told_nothing(root: Path, programs:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    ("need", "program"), [("--postgres", "initdb"), ("--maven", "mvn"), ("--chromium", "chromium")]
+)
+def test_a_program_that_is_there_is_told_nothing(root: Path, programs: Path, need: str, program: str) -> None:
+    script(programs / program, "#!/bin/sh\n")
+    done = preflight(root, programs, need)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("package", ["maven", "chromium"])
+def test_a_missing_program_names_the_command_and_stops_nobody(root: Path, programs: Path, package: str) -> None:
+    done = preflight(root, programs, f"--{package}")
+    assert done.returncode == 0
+    assert f"apt-get install -y {package}" in done.stdout
+
+
 def test_java_is_not_asked_for_where_spark_does_not_run(root: Path, programs: Path) -> None:
     assert preflight(root, programs).returncode == 0
 
@@ -73,71 +89,6 @@ def test_an_unusable_java_is_named_first_with_the_command(
     assert first.startswith("strandline needs Java 17")
     assert named in first
     assert "apt-get install -y default-jre-headless" in first
-
-
-def test_a_missing_java_is_named_in_the_first_line_with_the_command(root: Path, programs: Path) -> None:
-    done = preflight(root, programs, "--java")
-    first = done.stderr.splitlines()[0]
-    assert done.returncode == 1
-    assert first.startswith("strandline needs Java 17")
-    assert "apt-get install -y default-jre-headless" in first
-
-
-def test_a_postgresql_that_is_there_is_told_nothing(root: Path, programs: Path) -> None:
-    script(programs / "initdb", "#!/bin/sh\n")
-    done = preflight(root, programs, "--postgres")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_a_maven_that_is_there_is_told_nothing(root: Path, programs: Path) -> None:
-    script(programs / "mvn", "#!/bin/sh\n")
-    done = preflight(root, programs, "--maven")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_a_chromium_that_is_there_is_told_nothing(root: Path, programs: Path) -> None:
-    script(programs / "chromium", "#!/bin/sh\n")
-    done = preflight(root, programs, "--chromium")
-    assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_a_missing_chromium_is_told_with_the_command(root: Path, programs: Path) -> None:
-    done = preflight(root, programs, "--chromium")
-    assert done.returncode == 0
-    assert "apt-get install -y chromium" in done.stdout
-
-
-def test_a_missing_maven_names_the_command_and_stops_nobody(root: Path, programs: Path) -> None:
-    done = preflight(root, programs, "--maven")
-    assert done.returncode == 0
-    assert "apt-get install -y maven" in done.stdout
-
-
-def fetch_jars(root: Path, folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:
-    """What `make jars` says in a checkout of its own, on a machine that has these programs and no others."""
-    (folder / "tools").mkdir()
-    for name in ("jars.py", "pom.xml"):
-        shutil.copy(root / "tools" / name, folder / "tools" / name)
-    command = [sys.executable, "-I", str(folder / "tools" / "jars.py")]
-    return subprocess.run(command, env={"PATH": str(programs)}, capture_output=True, text=True, check=False)
-
-
-def test_unavailable_jars_are_reported_in_one_line_with_advice(root: Path, programs: Path, tmp_path: Path) -> None:
-    said = "[INFO] looking\n[ERROR] Could not transfer artifact: Connection refused -> [Help 1]\n[ERROR] more of it"
-    script(programs / "mvn", f"#!/bin/sh\necho '{said}'\nexit 1\n")
-    done = fetch_jars(root, tmp_path, programs)
-    (line,) = done.stderr.splitlines()
-    assert done.returncode == 1
-    assert line.startswith("strandline: Maven could not fetch the jars of kafka: Could not transfer artifact")
-    assert "Connection refused; to get them: make jars, where Maven Central can be reached" in line
-    assert not any((tmp_path / ".jars").glob("*.stamp"))
-
-
-def test_jars_without_maven_are_told_with_the_command(root: Path, programs: Path, tmp_path: Path) -> None:
-    done = fetch_jars(root, tmp_path, programs)
-    (line,) = done.stderr.splitlines()
-    assert done.returncode == 1
-    assert "apt-get install -y maven" in line
 
 
 MAKE = shutil.which("make")
@@ -327,19 +278,19 @@ def test_the_environment_is_made_again_when_a_pin_changes_and_only_then(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(root / "tools" / "requirements", copy / "tools" / "requirements")
-    before = environment.requirements_fingerprint(copy)
+    before = environment.requirements_fingerprint(copy, "build", "dev")
     (copy / "README.md").write_text("another file")
     os.utime(copy / "tools" / "requirements" / "dev.txt", (0, 0))
-    assert environment.requirements_fingerprint(copy) == before
+    assert environment.requirements_fingerprint(copy, "build", "dev") == before
     with (copy / "tools" / "requirements" / "dev.txt").open("a") as file:
         file.write("one-more==1.0\n")
-    assert environment.requirements_fingerprint(copy) != before
+    assert environment.requirements_fingerprint(copy, "build", "dev") != before
 
 
 def test_an_environment_that_was_moved_is_made_again(environment: ModuleType, root: Path, tmp_path: Path) -> None:
     shutil.copytree(root / "tools" / "requirements", tmp_path / "a" / "tools" / "requirements")
     shutil.copytree(root / "tools" / "requirements", tmp_path / "b" / "tools" / "requirements")
-    fingerprints = {environment.requirements_fingerprint(tmp_path / name) for name in "ab"}
+    fingerprints = {environment.requirements_fingerprint(tmp_path / name, "dev") for name in "ab"}
     assert len(fingerprints) == 2
 
 
@@ -353,8 +304,7 @@ def test_a_link_to_the_environment_of_another_checkout_is_not_followed(
     (another / "kept").touch()
     (copy / ".venv").symlink_to(another)
     monkeypatch.setattr(environment, "ROOT", copy)
-    monkeypatch.setattr(environment, "run", lambda _, *command: (copy / ".venv").mkdir(exist_ok=True))
-    monkeypatch.setattr(environment, "install_requirements", lambda _: None)
+    monkeypatch.setattr(environment, "run", lambda *_, **__: (copy / ".venv").mkdir(exist_ok=True))
     assert environment.set_up()
     assert not (copy / ".venv").is_symlink() and [each.name for each in another.iterdir()] == ["kept"]
 

@@ -23,25 +23,6 @@ from tools.website import LINK
 
 pytestmark = pytest.mark.full
 
-NEEDS_MORE_THAN_PYTHON = {
-    "strandline.demo.",
-    "strandline.logs.contract",
-    "strandline.logs.kafka",
-    "strandline.testing",
-    "strandline.client.",
-    "strandline.wire.",
-}
-
-IMPORT_ALL = """
-import importlib, pkgutil, sys
-sys.path.insert(0, sys.argv[1])
-import strandline
-assert strandline.__file__.startswith(sys.argv[1]), strandline.__file__
-for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
-    if not module.name.startswith(tuple(sys.argv[2:])):
-        importlib.import_module(module.name)
-"""
-
 
 WRITE_AND_READ = """
 import json, os, sys
@@ -97,10 +78,6 @@ def test_the_packages_are_all_that_the_project_has(packages: list[str], project_
     assert typed == {*packages} - {"migrations"}
 
 
-def test_the_migrations_are_files_within_the_controller_and_no_package(names: set[str]) -> None:
-    assert "controller/migrations/env.py" in names and "controller/migrations/__init__.py" not in names
-
-
 def shipped_as(name: str) -> str:
     """Where the wheel has a file of the project."""
     name = f"controller/{name}" if name.startswith("migrations/") else name
@@ -116,18 +93,6 @@ def test_the_wheel_is_file_by_file_what_the_tests_run_on(
         theirs = {name: opened.read(name) for name in opened.namelist() if ".dist-info/" not in name}
     assert sorted(theirs) == sorted(ours)
     assert [name for name, file in ours.items() if file.read_bytes() != theirs[name]] == []
-
-
-def test_every_package_ships_its_types(names: set[str], packages: list[str]) -> None:
-    assert {f"{package}/py.typed" for package in {*packages} - {"migrations"}} <= names
-
-
-def test_strandline_from_the_wheel_needs_nothing_but_python(wheel: Path, tmp_path: Path) -> None:
-    zipfile.ZipFile(wheel).extractall(tmp_path)
-    # -S leaves out what is installed, the editable install of this very project included.
-    command = [sys.executable, "-I", "-S", "-c", IMPORT_ALL, str(tmp_path), *NEEDS_MORE_THAN_PYTHON]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -190,13 +155,6 @@ def test_the_readmes_pip_install_gives_the_packages_and_the_command(
     subprocess.run(command, cwd=root, capture_output=True, check=True)
     assert [each for each in packages if each != "migrations" and not (tmp_path / each / "__init__.py").exists()] == []
     assert (tmp_path / "bin" / "strandline").exists()
-
-
-def test_the_description_says_what_a_writer_gets(description: Message, pyproject: dict[str, Any]) -> None:
-    required = description.get_all("Requires-Dist", [])
-    assert [each for each in required if "extra ==" not in each] == pyproject["project"]["dependencies"]
-    assert description["Version"] == pyproject["project"]["version"]
-    assert set(description.get_all("Provides-Extra", [])) == set(pyproject["project"]["optional-dependencies"])
 
 
 def test_the_package_index_shows_the_readme_without_a_dead_link(description: Message) -> None:

@@ -86,5 +86,5 @@ def _option(parameter: click.Parameter, ctx: click.Context) -> Option:
         parameter.get_help_spec(ctx),
         ", ".join(extra.get("envvars", ())),
         extra.get("default", ""),
-        f"{meaning}; required" if parameter.required else meaning,
+        "; ".join(filter(None, (meaning, extra.get("range", ""), "required" if parameter.required else ""))),
     )

@@ -9,12 +9,13 @@ import csv
 import gzip
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import merge
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import click
 
@@ -69,6 +70,25 @@ class EventFields:
             raise NoTime(f"field {field!r} is {str(value)[:80]}, which is no time in {self.unit}{self._advice(value)}")
         return int(value * times // by)
 
+    def arrival(self, row: Mapping[str, Any], partition: str, key: str | None, at: int | None) -> Arrival:
+        """An event of these values; what no field has is as given, its time and its arrival as `at`. Raises NoTime."""
+        time = at if self.time is None else self.time_in(row, self.time)
+        if time is None:
+            raise NoTime("no field has its time")
+        return Arrival(
+            partition if self.partition is None else str(_in(row, self.partition)),
+            key if self.key is None else str(_in(row, self.key)),
+            time,
+            at if self.arrived is None else self.time_in(row, self.arrived),
+            None if self.writer is None else _writer_in(row, self.writer),
+        )
+
+    def of(self, event: StoredEvent) -> Arrival:
+        """An event of a log: where no field says otherwise, it came as it was appended. Raises NoTime."""
+        named = self.time or self.arrived or self.partition or self.key or self.writer
+        key = None if event.key is None else event.key.decode(errors="replace")
+        return self.arrival(_object_of(event.value or b"") if named else {}, event.segment, key, event.appended_at)
+
     def looks_like(self, oldest: int | None, newest: int | None) -> Unit | None:
         """The unit that times of a field look like, from their milliseconds, if they were read in another one."""
         if oldest is None or newest is None or self.time is None:
@@ -93,41 +113,33 @@ BY_PRODUCERS: Final = (
 )
 
 
-class Source(Protocol):
-    """Events in order of arrival."""
-
-    rests_on: str  # what the order of arrival depends on, if that may be untrue
-    unreadable: int  # events without a time, in the last reading
-    unreadable_example: str
-
-    def arrivals(self) -> Iterator[Arrival]:
-        """All events, from the first one."""
-        ...
-
-    def share(self) -> float | None:
-        """How much of it the last reading has read, from 0 to 1, if that is known."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class _Counting:
-    """Counts events without a time."""
+class Source(ABC):
+    """Events in order of arrival. Those without a time are left out, and counted."""
 
     def __init__(self) -> None:
-        self.rests_on = ""
-        self.unreadable = 0
+        self.rests_on = ""  # what the order of arrival depends on, if that may be untrue
+        self.unreadable = 0  # in the last reading
         self.unreadable_example = ""
+        self._readers: list[LogReader] = []
 
-    def _begin(self) -> None:
-        self.unreadable = 0
+    @abstractmethod
+    def arrivals(self) -> Iterator[Arrival]:
+        """All events, from the first one."""
+
+    @abstractmethod
+    def share(self) -> float | None:
+        """How much of it the last reading has read, from 0 to 1, if that is known."""
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()
 
     def _skip(self, error: NoTime, where: str) -> None:
         self.unreadable += 1
         self.unreadable_example = f"{where}: {error}"
 
 
-class LogSource(_Counting):
+class LogSource(Source):
     """A log: each segment is a partition. Segments are merged by the time of their appends, as the log has it."""
 
     def __init__(self, log: ReadableLog, fields: EventFields, most: int | None) -> None:
@@ -136,7 +148,7 @@ class LogSource(_Counting):
         self.rests_on = log.rests_on
         self._open = log.open_reader
         self._fields = fields
-        self._readers = [self._open()]
+        self._readers.append(self._open())
         self._ends = self._readers[0].end_offsets()
         share = None if most is None else max(1, most // max(1, len(self._ends)))
         self._starts = {
@@ -146,8 +158,7 @@ class LogSource(_Counting):
         self._read = 0
 
     def arrivals(self) -> Iterator[Arrival]:
-        self._begin()
-        self._read = 0
+        self.unreadable = self._read = 0
         self._readers.append(self._open())  # each reading has its own, since two may go on at once
         by_segment = [self._segment(self._readers[-1], segment) for segment in self._ends]
         return merge(*by_segment, key=lambda each: each.arrived or 0)
@@ -155,10 +166,6 @@ class LogSource(_Counting):
     def share(self) -> float | None:
         events = sum(end - self._starts[segment] for segment, end in self._ends.items())
         return min(1.0, self._read / events) if events else None
-
-    def close(self) -> None:
-        for reader in self._readers:
-            reader.close()
 
     def _segment(self, reader: LogReader, segment: str) -> Iterator[Arrival]:
         """In portions, since a reader of Kafka goes through one range at a time."""
@@ -174,23 +181,13 @@ class LogSource(_Counting):
         found = []
         for event in reader.rows(segment, start, stop):
             try:
-                found.append(self._arrival(event))
+                found.append(self._fields.of(event))
             except NoTime as error:
                 self._skip(error, f"segment {segment}, offset {event.offset}")
         return found
 
-    def _arrival(self, event: StoredEvent) -> Arrival:
-        key = None if event.key is None else event.key.decode(errors="replace")
-        if self._fields.time is None:
-            return Arrival(event.segment, key, event.appended_at, event.appended_at)
-        row = _object_of(event.value or b"")
-        if self._fields.key is not None:
-            key = str(_in(row, self._fields.key))
-        partition = event.segment if self._fields.partition is None else str(_in(row, self._fields.partition))
-        return Arrival(partition, key, self._fields.time_in(row, self._fields.time), event.appended_at)
 
-
-class FileSource(_Counting):
+class FileSource(Source):
     """Files of JSON (an object a line), CSV or Parquet, one after the other: their rows in order of arrival."""
 
     def __init__(self, paths: Sequence[Path], fields: EventFields, most: int | None) -> None:
@@ -206,7 +203,7 @@ class FileSource(_Counting):
         self._files_read = 0
 
     def arrivals(self) -> Iterator[Arrival]:
-        self._begin()
+        self.unreadable = 0
         number = 0
         for file, path in enumerate(self._paths):
             self._files_read = file
@@ -215,22 +212,12 @@ class FileSource(_Counting):
                     return
                 number += 1
                 try:
-                    yield self._arrival(row)
+                    yield self._fields.arrival(row, "", None, None)
                 except NoTime as error:
                     self._skip(error, f"{path}, row {line}")
 
     def share(self) -> float | None:
         return self._files_read / len(self._paths) if len(self._paths) > 1 else None
-
-    def close(self) -> None:
-        pass
-
-    def _arrival(self, row: Mapping[str, Any]) -> Arrival:
-        fields = self._fields
-        partition = "" if fields.partition is None else str(_in(row, fields.partition))
-        key = None if fields.key is None else str(_in(row, fields.key))
-        arrived = None if fields.arrived is None else fields.time_in(row, fields.arrived)
-        return Arrival(partition, key, fields.time_in(row, fields.time or ""), arrived)
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -246,6 +233,13 @@ def _in(row: Mapping[str, Any], field: str) -> Any:
             raise NoTime(f"there is no field {field!r}; {_instead(row)}")
         value = value[name]
     return value
+
+
+def _writer_in(row: Mapping[str, Any], field: str) -> str | None:
+    try:
+        return str(_in(row, field))
+    except NoTime:
+        return None
 
 
 def _instead(row: Mapping[str, Any]) -> str:
@@ -371,15 +365,3 @@ def log_at(path: Path | None, servers: str | None, topic: str | None, settings: 
         return ReadableLog(name, place.open_reader, heads, place.written_to, BY_PRODUCERS if by_producers else "")
     except ImportError as error:
         raise Failure(f"{error.name} is {not_installed('kafka')}") from None
-
-
-def stamped(event: StoredEvent, fields: EventFields) -> tuple[int, str | None]:
-    """The time of an event of a log, and the name of its writer, if a field has it. Raises NoTime."""
-    if fields.time is None and fields.writer is None:
-        return event.appended_at, None
-    row = _object_of(event.value or b"")
-    time = event.appended_at if fields.time is None else fields.time_in(row, fields.time)
-    try:
-        return time, None if fields.writer is None else str(_in(row, fields.writer))
-    except NoTime:
-        return time, None

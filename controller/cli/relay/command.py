@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import kafka_settings_option, name_of, option, settings_file
+from controller.cli.options import kafka_settings_option, name_of, option, pairs, settings_file
 from controller.terminal import Failure, say
 from strandline.errors import StrandlineError, not_installed
 
@@ -19,13 +19,8 @@ GROUP: Final = "strandline-relay"
 
 def topics_of_streams(text: str) -> dict[str, str]:
     """Reads `stream=topic,stream=topic`."""
-    found = {}
-    for each in text.split(",") if text else ():
-        stream, equals, topic = each.strip().partition("=")
-        if not equals or not topic or stream in found:
-            raise click.BadParameter(f"{each.strip()!r} is no stream=topic, or the stream's second one")
-        found[name_of("stream")(stream)] = topic
-    return found
+    found = pairs(text, "orders=web.orders,clicks=web.clicks") if text else {}
+    return {name_of("stream")(stream): topic for stream, topic in found.items()}
 
 
 def address(text: str) -> tuple[str, int]:

@@ -7,7 +7,6 @@ so that a relay which was stopped for a while, and whose records another one has
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from controller.cli.relay.measures import RelayMeasures
 from controller.cli.relay.owed import Book, Owed, Whose
 from controller.cli.relay.records import Leaving, NotANote, read_record
 from controller.cli.relay.topic import NotesTopic, Record
+from controller.terminal import remark
 from controller.wording import span
 from strandline.client import calls
 from strandline.core.changes import Registered
@@ -245,5 +245,4 @@ class Relay:
         if len(self._said) > NOTES_PER_REQUEST:
             self._said.clear()
         self._said[text] = now
-        sys.stderr.write(f"strandline relay: {text}\n")
-        sys.stderr.flush()
+        remark(f"strandline relay: {text}")

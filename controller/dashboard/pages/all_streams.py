@@ -38,7 +38,8 @@ async def lag_page(view: View) -> Page:
     streams = [each for each in found.streams if view.who.may_see(each.stream)]
     unread = sum(map(view.who.may_see, found.unread))
     over = Range(view.address, view.now)
-    since, points = await view.history.lags(streams, over)
+    lags = await view.history.lags(found.streams, over)
+    since, points = lags or (over.since() or 0, {})
     until = over.until()
     rows = [_Line(each, _to_its_end(each, points.get(each.stream, ()), over)) for each in streams]
     rows.sort(key=lambda each: -1 if each.peak is None else each.peak[1], reverse=True)
@@ -47,6 +48,7 @@ async def lag_page(view: View) -> Page:
     shows = {
         "range": over,
         "chart": lag_chart("lag", worst, since, until) if worst else None,
+        "reads": lags is None,
         "most": LAG_LINES,
         "streams": table,
         "unknown": unread,
@@ -115,7 +117,7 @@ async def topology_page(view: View) -> Page:
         view.address, "flows", columns, flows.roots(), id=lambda each: each.stream,
         text=lambda each: " ".join(flows.names(each)), rows=10,
     )  # fmt: skip
-    drawn = [(each.stream, flows.counted_sources(each), flows.stream_box(each)) for each in table.items]
+    drawn = [(each.stream, flows.sources(each), flows.stream_box(each)) for each in table.items]
     unknown = unknown_table(view, {}, groups)
     shows = {"flows": table, "drawn": drawn, "unread": unread, "unknown": unknown, "none": not streams and not unread}
     return Page("topology.html", "Topology", shows, [table, unknown])

@@ -12,7 +12,6 @@ from controller.dashboard.journal import incomplete_table, journal_table
 from controller.dashboard.limits import CHART_GROUPS, FLOW_WAIT_S, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
 from controller.dashboard.pages.page import Page, Tile, View, unknown_table, word_cell
 from controller.dashboard.ranges import Range
-from controller.dashboard.segments import segments_picture
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.topology import Flows
 from controller.dashboard.words import (
@@ -75,9 +74,8 @@ async def stream_page(view: View, name: str) -> Page:
         "tiles": _stream_tiles(status, key),
         "range": over,
         "charts": await _charts(view, status, key, over, _lowers(name, groups, key.key)),
-        "flow": await _flow(view, details, key, groups),
+        "flow": await _flow(view, status, groups),
         "newest": Times().show(key.time) if groups and key.time is not None else "",
-        "picture": _picture(view, details),
         "no_writers": not writers,
         "note_command": view.curl(
             "POST", f"/v1/streams/{name}/notes", {"writer": "w1", "time": 1000, "position": {"0": 10}}
@@ -180,9 +178,9 @@ def _why_empty(key: KeyStatus, now: int) -> str:
     return f"No mark was made yet: {holding(key.held_by)}."
 
 
-async def _flow(view: View, details: StreamDetails, key: KeyStatus, groups: Sequence[GroupStatus]) -> dict[str, Any]:
+async def _flow(view: View, status: StreamStatus, groups: Sequence[GroupStatus]) -> dict[str, Any]:
     """From the writers of a stream to its reader groups, and on to what those write."""
-    status, flows = details.stream, Flows([details.stream], groups)
+    flows = Flows([status], groups)
     if groups or status.programs:
         asking = asyncio.create_task(view.status.overview(), name="what a stream leads to")
         await asyncio.wait([asking], timeout=FLOW_WAIT_S)  # where there are very many, it may take long
@@ -192,7 +190,7 @@ async def _flow(view: View, details: StreamDetails, key: KeyStatus, groups: Sequ
             flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
         else:
             asking.cancel()
-    return {"into": flows.sources(status, key, details.writers.get(key.key, ())), "box": flows.stream_box(status)}
+    return {"into": flows.sources(status), "box": flows.stream_box(status)}
 
 
 def _keys_table(view: View, status: StreamStatus) -> Table[KeyStatus]:
@@ -323,21 +321,3 @@ def _segments_table(view: View, details: StreamDetails) -> Table[Segment]:
     ]
     segments = list(details.graph)
     return Table(view.address, "segments", columns, segments, id=lambda each: each.id, text=lambda s: s.id, rows=10)
-
-
-def _picture(view: View, details: StreamDetails) -> dict[str, Any] | None:
-    """The splits and merges of segments, if there were any; a link at each folded box unfolds it."""
-    segments, unfolded = list(details.graph), view.address.all("unfold")
-    if not any(each.predecessors for each in segments):
-        return None
-    picture = segments_picture(segments, unfolded)
-    places, paths, wide, high = picture.drawn()
-    return {
-        "places": [(each, view.address.but(unfold=[*unfolded, each.box.name])) for each in places],
-        "paths": paths,
-        "width": wide,
-        "height": high,
-        "folded": f"{picture.folded:,} of {len(segments):,} segments are folded: click a box to unfold it.",
-        "is_folded": bool(picture.folded),
-        "fold": view.address.but(unfold=None) if unfolded else None,
-    }

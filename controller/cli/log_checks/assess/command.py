@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from click import IntRange
 
 from controller.cli import INTERRUPTED_STATUS
 from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment, Losses, skewed
@@ -23,9 +22,10 @@ from controller.cli.log_checks.event_sources import (
     Source,
     log_at,
 )
-from controller.cli.options import Whole, duration, json_option, kafka_settings_option, option, times_option
-from controller.terminal import Failure, say
-from controller.wording import NOTHING, Times, indented, span, table
+from controller.cli.options import duration, kafka_settings_option, option
+from controller.cli.screen import Output, listing, prints
+from controller.terminal import Failure, progress
+from controller.wording import NOTHING, Times, span
 from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 
@@ -33,7 +33,6 @@ ASSESS_DELAYS: Final = "0,1s,2s,5s,10s,30s,1min,5min,1h"  # unless others are na
 ASSESS_DELAYS_BOUND: Final = 50
 ASSESS_DELAYS_BOUND_MS: Final = 366 * 86_400_000
 ASSESS_NAMES: Final = 1_000  # partitions, and beginnings of keys, that are counted each by itself
-ASSESS_PROGRESS_MS: Final = 3_000  # between two lines that say how far it is
 ASSESS_UNREADABLE: Final = 1_000  # as many events without a time, to each one with a time, end it
 
 
@@ -62,27 +61,36 @@ def delays(text: str) -> tuple[int, ...]:
     metavar="NAME",
     help="the field with an event's time, or . for the whole value; without it, the time of a log's record",
 )
-@option("--arrived", metavar="NAME", help="in files: the field with the time at which an event arrived")
+@option("--arrived", metavar="NAME", help="the field with the time of an event's arrival; without it, a log's own")
 @option("--partition", metavar="NAME", help="the field with the partition; without it, a log's own")
 @option("--key", metavar="NAME", help="the field with the key; without it, a log's own")
 @option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
-@option("--prefix", type=Whole(0, 100), default=0, help="tell keys apart by so many first characters; 0: not at all")
+@option(
+    "--prefix",
+    type=IntRange(0, 100),
+    default=0,
+    help="tell keys apart by so many first characters; 0: not at all",
+)
 @option("--delays", type=delays, default=ASSESS_DELAYS, metavar="SPAN,…", help="the delays to assess")
 @option(
     "--window",
     "window_ms",
-    type=duration(ASSESS_DELAYS_BOUND_MS),
+    type=duration(ASSESS_DELAYS_BOUND_MS, least_ms=1),
     default="1min",
     metavar="SPAN",
     help="the size of the windows whose results are waited for",
 )
 @option("--by-window", is_flag=True, help="an event counts as late only if its window has closed")
-@option("--skew", type=Whole(1, 1_000), default=4, help="in the replay, how much faster one partition is read; 1: none")
+@option(
+    "--skew",
+    type=IntRange(1, 1_000),
+    default=4,
+    help="in the replay, how much faster one partition is read; 1: none",
+)
 @option("--fast", metavar="NAME", help="that partition; without it, the one with most events")
-@option("--limit", type=Whole(1, 10**12), help="look at so many events at most: a log's newest, the first of files")
+@option("--limit", type=IntRange(1, 10**12), help="look at so many events at most: a log's newest, the first of files")
 @option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="write a picture of it to this file")
-@json_option
-@times_option
+@prints
 def command(
     *,
     files: tuple[Path, ...],
@@ -103,8 +111,7 @@ def command(
     fast: str | None,
     limit: int | None,
     svg: Path | None,
-    as_json: bool,
-    times: Times,
+    output: Output,
 ) -> int:
     """Say what a watermark of greatest time less a delay loses: of a topic, an embedded log, or files.
 
@@ -117,8 +124,6 @@ def command(
         raise click.UsageError(
             "Name what to read: files, or --path for an embedded log, or --servers and --topic for Kafka; one of these."
         )
-    if window_ms < 1:
-        raise click.BadParameter("a window has at least 1 ms", param_hint="--window")
     try:
         source: Source = (
             FileSource(files, fields, limit)
@@ -137,7 +142,7 @@ def command(
             svg.write_text(picture(name, found.arrived, found.replayed, found.fast, skew), encoding="utf-8")
         except OSError as error:
             raise Failure(f"{svg} cannot be written: {error.strerror}") from None
-    say(indented(_json(found, skew)) if as_json else "\n".join(_lines(name, found, skew, times)))
+    output.show(_json(found, skew), lambda: _lines(name, found, skew, output.times))
     return INTERRUPTED_STATUS if found.stopped else 0
 
 
@@ -168,9 +173,8 @@ def _assess(
             delays, window_ms=window_ms, by_window=by_window, prefix_characters=prefix, names=ASSESS_NAMES
         )
 
-    progress = _Progress(source)
     counted = assessment()
-    stopped = progress.drain(source.arrivals(), counted, "read")
+    stopped = _drain(source, source.arrivals(), counted, "read")
     unreadable, example = source.unreadable, source.unreadable_example
     if not counted.events:
         raise Failure(f"no event has a time: {example}" if unreadable else "there is no event")
@@ -185,44 +189,30 @@ def _assess(
         fast = fast if fast is not None else most.whose
         again = assessment()
         assert fast is not None
-        stopped = progress.drain(skewed(source.arrivals(), source.arrivals(), fast, skew), again, "replayed")
+        stopped = _drain(source, skewed(source.arrivals(), source.arrivals(), fast, skew), again, "replayed")
         replayed = None if stopped else again.result()
     unit = fields.looks_like(arrived.oldest, arrived.newest)
     fast = fast if replayed is not None else None
     return _Measured(arrived, replayed, fast, unreadable, example, stopped, unit, source.rests_on)
 
 
-class _Progress:
-    """Tells a terminal now and then how far a reading is, on standard error."""
+def _drain(source: Source, events: Iterable[Arrival], into: Assessment, what: str) -> bool:
+    """Takes all events; returns whether it was stopped by Ctrl-C before the end."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._due = time.monotonic() + ASSESS_PROGRESS_MS / 1000
+    def far() -> str:
+        share = source.share()
+        of = f", {share:.0%}" if share is not None else ""
+        return f"{what} {into.events:,} events{of}; Ctrl-C shows what was read"
 
-    def drain(self, events: Iterable[Arrival], into: Assessment, what: str) -> bool:
-        """Takes all events; returns whether it was stopped by Ctrl-C before the end."""
-        try:
-            for each in self._checked(events, into):
+    try:
+        with progress(far):
+            for each in events:
                 into.take(each)
-                if not into.events % 1_000 and time.monotonic() >= self._due:
-                    self._print(into.events, what)
-        except KeyboardInterrupt:
-            return True
-        return False
-
-    def _checked(self, events: Iterable[Arrival], into: Assessment) -> Iterator[Arrival]:
-        for each in events:
-            yield each
-            if self._source.unreadable > ASSESS_UNREADABLE * max(1, into.events):
-                raise Failure(f"hardly any event has a time: {self._source.unreadable_example}")
-
-    def _print(self, events: int, what: str) -> None:
-        self._due = time.monotonic() + ASSESS_PROGRESS_MS / 1000
-        if sys.stderr.isatty():
-            share = self._source.share()
-            of = f", {share:.0%}" if share is not None else ""
-            sys.stderr.write(f"{what} {events:,} events{of}; Ctrl-C shows what was read\n")
-            sys.stderr.flush()
+                if source.unreadable > ASSESS_UNREADABLE * max(1, into.events):
+                    raise Failure(f"hardly any event has a time: {source.unreadable_example}")
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 # -- what is shown -------------------------------------------------------------------------------------------------
@@ -265,7 +255,7 @@ def _by_delay(arrived: Assessed, replayed: Assessed | None) -> list[str]:
             waits = arrived.waits[number]
             row += [NOTHING] * 3 if waits is None else [span(waits.median_ms), span(waits.p99_ms), span(waits.most_ms)]
         rows.append(row)
-    return table(header, rows)
+    return listing(header, rows, none="no delay")
 
 
 def _late(losses: Losses, number: int) -> list[str]:
@@ -289,10 +279,9 @@ def _by_name(title: str, counted: tuple[Losses, ...], delays_ms: tuple[int, ...]
             span(each.most_behind_ms),
             *(f"{each.late[number]:,}" for number in shown),
         ]
-        for each in counted[:ASSESS_ROWS_SHOWN]
+        for each in counted
     ]
-    more = len(counted) - len(rows)
-    return [*table(header, rows), *([f"and {more} more: --json has all"] if more else [])]
+    return listing(header, rows, none="none", most=ASSESS_ROWS_SHOWN)
 
 
 def _json(found: _Measured, skew: int) -> dict[str, Any]:

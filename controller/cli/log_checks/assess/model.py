@@ -24,12 +24,14 @@ BOUNDARIES_AT_ONCE: Final = 10_000  # of those that one event passes; a single w
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """An event as a reader gets it; `arrived` is when it came, on the same clock as `time`, if that is known."""
+    """An event as a reader gets it; `arrived` is when it came, on the same clock as `time`, if that is known, and
+    `writer` who wrote it, if a field says so."""
 
     partition: str
     key: str | None
     time: int
     arrived: int | None = None
+    writer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click import IntRange
 
 from controller.cli import INTERRUPTED_STATUS
 from controller.cli.client import ControllerClient, calls_controller
@@ -15,18 +16,15 @@ from controller.cli.log_checks.audit.promises import AuditCounts, LateEvent, Not
 from controller.cli.log_checks.audit.run import AUDIT_WRITERS, AuditedStream, AuditRun
 from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, log_at
 from controller.cli.options import (
-    Whole,
-    json_option,
     kafka_settings_option,
     key_option,
     option,
     position,
     stream_argument,
-    times_option,
 )
-from controller.cli.screen import table
-from controller.terminal import Failure, say
-from controller.wording import NOTHING, Times, indented, key_name, named, offsets, span
+from controller.cli.screen import Output, listing, prints
+from controller.terminal import Failure
+from controller.wording import NOTHING, Times, key_name, named, offsets, span
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.segment import SegmentGraph
@@ -68,11 +66,10 @@ NAMES_IN_A_CELL = 3
     metavar="FILE",
     help="begin where the last audit ended that wrote this file, and write it for the next one",
 )
-@option("--most", type=Whole(0, AUDIT_NAMED_BOUND), default=AUDIT_NAMED, help="name so many late events")
+@option("--most", type=IntRange(0, AUDIT_NAMED_BOUND), default=AUDIT_NAMED, help="name so many late events")
 @option("--strict", is_flag=True, help="exit with 1 also if only writers that marks leave out were late")
 @calls_controller
-@json_option
-@times_option
+@prints
 def command(
     client: ControllerClient,
     stream: str,
@@ -89,8 +86,7 @@ def command(
     state: Path | None,
     most: int,
     strict: bool,
-    as_json: bool,
-    times: Times,
+    output: Output,
 ) -> int:
     """Compare a stream's log with its marks: did every writer keep its word? Nothing is changed.
 
@@ -108,7 +104,7 @@ def command(
     _check_segments(audited, log.name, run)
     run.run()
     found = _AuditFindings(run, _suspects(client, audited, run), _seqs(client, audited, run))
-    say(indented(_json(audited, found)) if as_json else "\n".join(_lines(audited, found, state, times)))
+    output.show(_json(audited, found), lambda: _lines(audited, found, state, output.times))
     if run.stopped:
         return INTERRUPTED_STATUS
     return BROKEN_STATUS if found.total.broken or (strict and found.total.left_out) else 0
@@ -225,8 +221,7 @@ def _lines(stream: AuditedStream, found: _AuditFindings, state: Path | None, tim
     late = run.late
     if late:
         shown = total.broken + total.left_out
-        lines += ["", *_by_segment(run), *_by_writer(run), "", *_named(found, times)]
-        lines += [f"and {shown - len(late):,} more: --most names more"] if shown > len(late) else []
+        lines += ["", *_by_segment(run), *_by_writer(run), "", *_named(found, shown, times)]
     if run.stopped:
         there = f"with --state {state}" if state is not None else f"with --from {offsets(run.position)}"
         lines += ["", f"it was stopped: this is about what was read before; go on {there}"]
@@ -286,20 +281,17 @@ def _by_segment(run: AuditRun) -> list[str]:
         for segment, each in run.counts.items()
         if each.broken or each.left_out
     ]
-    return table(["segment", "events", "broke a promise", "left out", "most late"], rows)
+    return listing(("segment", "events", "broke a promise", "left out", "most late"), rows, none="none")
 
 
 def _by_writer(run: AuditRun) -> list[str]:
     worst = sorted(run.writers.items(), key=lambda each: (-each[1].broken, -each[1].left_out, each[0]))
-    rows = [
-        [writer, f"{each.broken:,}", f"{each.left_out:,}", span(each.most_late_ms)]
-        for writer, each in worst[:ASSESS_ROWS_SHOWN]
-    ]
-    more = [f"and {len(worst) - len(rows)} more: --json has them"] if len(worst) > len(rows) else []
-    return ["", *table(["writer", "broke a promise", "left out", "most late"], rows), *more] if rows else []
+    rows = [[writer, f"{each.broken:,}", f"{each.left_out:,}", span(each.most_late_ms)] for writer, each in worst]
+    header = ("writer", "broke a promise", "left out", "most late")
+    return ["", *listing(header, rows, none="none", most=ASSESS_ROWS_SHOWN)] if rows else []
 
 
-def _named(found: _AuditFindings, times: Times) -> list[str]:
+def _named(found: _AuditFindings, count: int, times: Times) -> list[str]:
     rows = []
     for late, suspects in zip(found.run.late, found.suspects, strict=True):
         seq = found.seqs[late.mark_time]
@@ -313,7 +305,8 @@ def _named(found: _AuditFindings, times: Times) -> list[str]:
                 _whose(found.run, late, suspects),
             ]
         )
-    return table(["segment", "offset", "time", "older than mark", "by", "written by"], rows)
+    header = ("segment", "offset", "time", "older than mark", "by", "written by")
+    return listing(header, rows, none="none", count=count, more="--most names more")
 
 
 def _whose(run: AuditRun, late: LateEvent, suspects: _Suspects) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -21,8 +20,8 @@ import msgspec
 
 from controller.cli.client import ControllerClient
 from controller.cli.log_checks.audit.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
-from controller.cli.log_checks.event_sources import EventFields, NoTime, ReadableLog, stamped
-from controller.terminal import Failure
+from controller.cli.log_checks.event_sources import EventFields, NoTime, ReadableLog
+from controller.terminal import Failure, progress
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.time_index import IndexEntry
@@ -30,7 +29,7 @@ from strandline.limits import PAGE_ENTRIES
 from strandline.logs import LogReader
 from strandline.wire.streams import StreamDescription
 
-AUDIT_PROGRESS_MS: Final = 3_000  # between two lines that say how far it is, and between two writings of --state
+AUDIT_SAVE_S: Final = 3.0  # between two writings of --state
 AUDIT_CHECK_EVENTS: Final = 1_000  # after so many it looks at the time
 AUDIT_PAGE_OFFSETS: Final = 200_000  # of the cuts of marks, in one answer
 AUDIT_PERIODS: Final = 200_000  # in which marks leave a writer out; of more, the oldest are dropped
@@ -119,8 +118,8 @@ class AuditRun:
         self._current: SegmentAudit | None = None
         self._absent = LeftOut(AUDIT_PERIODS)
         self._after_mark = 0
-        self._read = 0
-        self._due = time.monotonic() + AUDIT_PROGRESS_MS / 1000
+        self._read = self._late = 0
+        self._due = time.monotonic() + AUDIT_SAVE_S
         self.undecided: dict[str, int] = {}  # by segment with events that cannot be read yet, the first offset of them
         self.beyond: dict[str, int] = {}  # by segment that ends below it, the offset of the newest mark
         self.unreadable_example = ""
@@ -170,7 +169,7 @@ class AuditRun:
         begun = copy.deepcopy(self._settled)
         self._save(begun)
         try:
-            with closing(self._log.open_reader()) as reader:
+            with progress(self._far), closing(self._log.open_reader()) as reader:
                 for segment in self.ends:
                     self._segment(reader, segment)
                 readable = reader.end_offsets()
@@ -196,19 +195,21 @@ class AuditRun:
         audit = self._current = SegmentAudit(segment, start, self._entries(segment, start), self._is_left_out)
         for event in reader.rows(segment, start, end):
             try:
-                at, writer = stamped(event, self._fields)
+                found = self._fields.of(event)
             except NoTime as error:
                 audit.skip(event.offset)
                 self.unreadable_example = f"segment {segment}, offset {event.offset}: {error}"
             else:
+                at = found.time
                 self._oldest = at if self._oldest is None else min(at, self._oldest)
                 self._newest = at if self._newest is None else max(at, self._newest)
-                late = audit.check(event.offset, at, appended_at=event.appended_at, writer=writer)
+                late = audit.check(event.offset, at, appended_at=event.appended_at, writer=found.writer)
                 if late is not None:
                     self._keep(late, settled=audit.is_settled(event.offset))
             self._read += 1
             if not self._read % AUDIT_CHECK_EVENTS and time.monotonic() >= self._due:
-                self._print(segment, event.offset)
+                self._due = time.monotonic() + AUDIT_SAVE_S
+                self._save_progress(audit)
         newest = audit.end(end)
         if newest > end:
             self.beyond[segment] = newest
@@ -216,6 +217,7 @@ class AuditRun:
 
     def _keep(self, late: LateEvent, *, settled: bool) -> None:
         """Keeps the first late events by name, and counts them by writer."""
+        self._late += 1
         named, writers = (
             (self._settled.late, self._settled.writers) if settled else (self._open_late, self._open_writers)
         )
@@ -245,21 +247,16 @@ class AuditRun:
             return None
         return f"the times of these events look like {unit.word}, and nothing was judged: use --unit {unit}"
 
-    def _print(self, segment: str, offset: int) -> None:
-        """Tells a terminal how far it is, and writes the state."""
-        self._due = time.monotonic() + AUDIT_PROGRESS_MS / 1000
-        current, settled = self._current, self._settled
-        assert current is not None
-        if sys.stderr.isatty():
-            share = f"{offset - self.starts[segment]:,} of {self.ends[segment] - self.starts[segment]:,}"
-            found = [*self.counts.values(), current.settled, current.open]
-            late = sum(each.broken + each.left_out for each in found)
-            sentence = f"read {self._read:,} events, {late:,} of them late; of segment {segment} {share}"
-            sys.stderr.write(f"{sentence}; Ctrl-C shows what was read\n")
-            sys.stderr.flush()
-        position = {**settled.position, segment: current.position}
-        counts = _added(settled.counts, {segment: current.settled})
+    def _save_progress(self, current: SegmentAudit) -> None:
+        settled = self._settled
+        position = {**settled.position, current.segment: current.position}
+        counts = _added(settled.counts, {current.segment: current.settled})
         self._save(msgspec.structs.replace(settled, position=position, counts=counts))
+
+    def _far(self) -> str:
+        """How far it is, for a terminal."""
+        offsets = sum(end - self.starts[segment] for segment, end in self.ends.items())
+        return f"read {self._read:,} events, of {offsets:,} offsets, {self._late:,} late; Ctrl-C shows what was read"
 
     # -- marks -----------------------------------------------------------------------------------------------------
 
