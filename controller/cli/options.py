@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from controller.terminal import Failure
-from controller.wording import Times, read_duration, read_offsets, read_time
+from controller.wording import Times, duration_text, read_duration, read_offsets, read_time
 from strandline.errors import InvalidName, StrandlineError
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.names import check_name
@@ -70,9 +70,9 @@ def duration(bound_ms: int, *, least_ms: int = 0) -> Callable[[str], int]:
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
         if milliseconds > bound_ms:
-            raise click.BadParameter(f"{text[:80]!r} is too long: the most is {bound_ms // 1000} seconds")
+            raise click.BadParameter(f"{text[:80]!r} is too long: the most is {duration_text(bound_ms)}")
         if milliseconds < least_ms:
-            raise click.BadParameter(f"{text[:80]!r} is too short: the least is {least_ms} ms")
+            raise click.BadParameter(f"{text[:80]!r} is too short: the least is {duration_text(least_ms)}")
         return milliseconds
 
     return read

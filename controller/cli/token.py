@@ -86,7 +86,7 @@ def command() -> None:
 )
 @option(
     "--expires-in",
-    type=duration(LONGEST_MS, least_ms=1),
+    type=duration(LONGEST_MS, least_ms=3_600_000),
     metavar="SPAN",
     help="how long it is good: 12h or 90d from now on; without it, for good",
 )

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from controller.app import create_app
 from controller.settings import PORT_DEFAULT, Settings
 from tests.summary import skip
 
 pytestmark = pytest.mark.full
+
+PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +96,23 @@ def test_the_containers_command_and_variables_are_known(
     variables = re.findall(r"STRANDLINE_\w+(?==)", those(instructions, "ENV")[0])
     assert variables
     assert [name for name in variables if name not in done.stdout] == []
+
+
+def test_the_containers_pins_are_tested_and_sufficient(root: Path, pyproject: dict[str, Any]) -> None:
+    text = (root / "deploy" / "container" / "requirements.txt").read_text()
+    pins, tested = dict(PIN.findall(text)), dict(PIN.findall((root / "tools" / "requirements" / "dev.txt").read_text()))
+    assert {name: version for name, version in pins.items() if tested.get(name) != version} == {}
+    assert len(re.findall(r"--hash=sha256:", text)) > len(pins)
+    extras = pyproject["project"]["optional-dependencies"]
+    named = [
+        *pyproject["project"]["dependencies"],
+        *(each for name in ("controller", "dashboard", "postgres") for each in extras[name]),
+    ]
+    needs = [each for each in map(Requirement, named) if each.name != "strandline"]
+    assert [
+        str(each) for each in needs if each.name not in pins or Version(pins[each.name]) not in each.specifier
+    ] == []
+    assert {"pyspark", "pytest", "confluent-kafka"} & set(pins) == set()
 
 
 @pytest.mark.parametrize("place", ["below root's home", "nowhere"])

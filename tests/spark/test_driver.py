@@ -136,4 +136,4 @@ class TestErrors:
         for error in (failed.value, query.exception()):
             first, *others = str(error).splitlines()
             assert re.search(sentence, first)
-            assert len([line for line in others if line.startswith("  File ")]) <= 5
+            assert len([line for line in others if line.startswith("  File ")]) <= 6  # of Spark 4.0; later there are 5

@@ -103,7 +103,7 @@ def test_what_is_not_there_is_told(strandline: Run, tmp_path: Path) -> None:
         (("create", "w", "--role", "reader", "--pattern", "a?"), "* stands for any characters"),
         (("create", "a b", "--role", "reader"), "token name 'a b' is not allowed"),
         (("create", "w", "--role", "reader", "--expires-in", "soon"), "is no duration"),
-        (("create", "w", "--role", "reader", "--expires-in", "0d"), "is too short"),
+        (("create", "w", "--role", "reader", "--expires-in", "90"), "'90' is too short: the least is 1 h"),
         (("list", "slt_Zm9vYmFyZm9vYmFyZm9vYmFy"), "unexpected extra argument (slt_…)"),
         ((), "create"),
     ],
