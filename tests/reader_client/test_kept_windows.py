@@ -13,8 +13,7 @@ from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, Rea
 from strandline.client import calls
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, StreamRecreated
-from tests.reader_client.event_readers import QUICK, WAIT_S, lose, reading, share, time_of, until
-from tests.reader_client.test_article import Stepping
+from tests.reader_client.event_readers import QUICK, WAIT_S, Stepping, lose, reading, share, time_of, until
 from tests.served import AT_ONCE
 
 

@@ -176,16 +176,6 @@ def test_a_reader_that_is_to_fail_names_the_writers_and_loses_nothing(written: A
     assert found == [(10, [12, 15], ()), (30, [31, 32], ())]
 
 
-def test_one_that_is_to_fail_passes_marks_without_a_writer_where_a_complete_one_follows(written: Any) -> None:
-    world = begun(written)
-    goes_on_without_b(world)
-    b_is_back(world)
-    with reading(world, world.group(), **OPTIONS, on_incomplete="fail") as reader:
-        items = until(reader, "W30")
-        assert [each for each in items if each in ("W10", "W20")] in ([], ["W10"])
-        assert reader.late.total == 0
-
-
 #   one     10        20                    stream one goes on
 #   other   10 (b)    b excluded, a idle    the group leaves stream other out, though nobody knows what b wrote
 @pytest.mark.parametrize("policy", ["go_on", "wait", "fail"])

@@ -13,8 +13,7 @@ from reader_client import EventItem, EventReader, ReaderClosed, ReaderGroup, Rea
 from strandline.client import group_calls
 from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, InvalidConfig
-from strandline.logs import StoredEvent
-from tests.reader_client.event_readers import QUICK, lose, next_of, reading, share, time_of, told, until
+from tests.reader_client.event_readers import QUICK, lose, next_of, reading, share, told, until
 
 # -- sharing -----------------------------------------------------------------------------------------------------------
 
@@ -179,22 +178,6 @@ def test_with_acknowledgements_an_event_is_settled_once_it_is_done(written: Any)
         assert reader.settled == {written.stream: {"0": 1}}
     with reading(written, group, "r2") as reader:
         assert until(reader, 3) == [2, 3]
-
-
-def test_an_event_whose_time_cannot_be_told_is_not_lost(written: Any) -> None:
-    written = written(1)
-    written.write(("0", 1))
-    broken = [True]
-
-    def event_time(event: StoredEvent) -> int:
-        if broken.pop() if broken else False:
-            raise RuntimeError("not yet")
-        return time_of(event)
-
-    with reading(written, written.group(), event_time=event_time) as reader:
-        with pytest.raises(RuntimeError):
-            next_of(reader)
-        assert until(reader, 1) == [1]
 
 
 def test_a_closed_reader_cannot_be_used(written: Any) -> None:
