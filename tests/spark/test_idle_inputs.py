@@ -195,16 +195,9 @@ def test_an_available_now_run_closes_what_the_other_side_completes(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("available_now", [False, True])
 @pytest.mark.parametrize("idle_first", [True, False])
 def test_an_idle_attached_folder_is_left_out(
-    spark: SparkSession,
-    controller: Any,
-    running: Any,
-    tmp_path: Path,
-    detached: None,
-    idle_first: bool,
-    available_now: bool,
+    spark: SparkSession, controller: Any, running: Any, tmp_path: Path, detached: None, idle_first: bool
 ) -> None:
     one, other = (Folder(tmp_path / name, controller.stream(segments="open")) for name in ("one", "other"))
 
@@ -218,8 +211,8 @@ def test_an_idle_attached_folder_is_left_out(
 
     def go(before: Any = None) -> Any:
         inputs = [events(folder) for folder in ((one, other) if idle_first else (other, one))]
-        with running(windows(*inputs), available_now=available_now, before=before) as run:
-            finish(spark, run) if available_now else settle(spark, run)
+        with running(windows(*inputs), available_now=True, before=before) as run:
+            finish(spark, run)
         return run
 
     one.put("a", [1_000])
@@ -228,12 +221,12 @@ def test_an_idle_attached_folder_is_left_out(
     other.put("b", [1_500, 12_000])
     other.mark(12_000)
     first = go()
-    third = first if HAS_LIMITS or not available_now else go(go(first))
+    third = first if HAS_LIMITS else go(go(first))
     assert third.windows() == {0: 2}
     other.put("b", [21_000, 33_000])
     other.mark(32_000)
     fourth = go(third)
-    last = fourth if HAS_LIMITS or not available_now else go(go(fourth))
+    last = fourth if HAS_LIMITS else go(go(fourth))
     assert last.windows() == {0: 2, 10_000: 1, 20_000: 1}
 
 

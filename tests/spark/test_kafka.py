@@ -16,7 +16,6 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.disorder import PhoneEvent, generate
-from reader_client import GroupBacklog
 from spark_integration import LogSink, OutputNotes, attach, detach, exact_watermark, read_between, read_events
 from spark_integration.listener import epoch_ms
 from strandline.core.config import StreamConfig, TimeDomain
@@ -249,30 +248,4 @@ def test_an_untouched_topic_with_a_tail_has_exact_windows(
             stream.seal(log.end_offsets())
         counts = Counter(time // WIDTH_MS * WIDTH_MS for time in times + delayed)
         assert settle_attached(spark, run) == counts
-    detach(spark)
-
-
-@pytest.mark.full
-def test_a_connector_query_hears_its_backlogs_end_and_shrinks_batches(
-    spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, stream: Any, running: Any
-) -> None:
-    def batches(run: Any) -> list[int]:
-        """How many records each batch took out of the topic."""
-        sources = [source for one in run.progress() for source in one.sources if "Kafka" in source.description]
-        return [source.numInputRows for source in sources if source.numInputRows]
-
-    backlog = GroupBacklog(remaining_offsets=50)
-    times = list(range(1_000, 41_000, 100))
-    send_untracked(stream, kafka, times)
-    with running(by_connector(spark, stream, kafka, most=300, backlog=backlog)) as large:
-        settle_attached(spark, large)
-        assert not backlog.backlog  # as long as nobody knows what remains, it is
-    assert max(batches(large)) > 102
-    send_untracked(stream, kafka, times)
-    with running(by_connector(spark, stream, kafka, most=100, backlog=backlog), before=large) as small:
-        settle_attached(spark, small)
-        with KafkaLogReader(kafka.servers, topic_of(stream)) as log:
-            stream.mark(max(times) + WIDTH_MS, log.end_offsets())
-        assert settle_attached(spark, small) == Counter(time // WIDTH_MS * WIDTH_MS for time in times + times)
-    assert max(batches(small)) <= 102  # the connector rounds for each partition
     detach(spark)

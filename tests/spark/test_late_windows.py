@@ -21,7 +21,7 @@ from tests.spark.queries import Query, dropped
 
 pytestmark = pytest.mark.spark
 
-EVENTS = 90
+EVENTS = 60
 START_MS = 100_000
 
 
@@ -73,7 +73,7 @@ def test_windows_and_late_rows_are_the_truth(
     assert dropped(query.progress()) == 0  # Spark has none to drop
     shown = [Example.parse(one.observedMetrics["strandline"]["example"]) for one in query.progress()]
     kinds = {each.kind: each.place for each in shown if each is not None}
-    assert kinds.keys() == {"unreadable", "late"} and kinds["unreadable"] == "offset 89 of segment '0'"
+    assert kinds.keys() == {"unreadable", "late"} and kinds["unreadable"] == f"offset {EVENTS - 1} of segment '0'"
     page: dict[str, Any] = {"functions": functions}
     (block,) = (each for each in blocks_of("docs/spark.md") if "def with_late" in each.text)
     exec(block.text, page)
