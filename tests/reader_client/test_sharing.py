@@ -11,6 +11,9 @@ import pytest
 
 from reader_client import EventItem, EventReader, ReaderClosed, ReaderGroup, ReaderState
 from strandline.client import group_calls
+from strandline.client.calls import Request
+from strandline.client.http import Connection, HttpTransport
+from strandline.client.retry import AnswerLost, Outcome
 from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, InvalidConfig
 from tests.reader_client.event_readers import QUICK, lose, next_of, reading, share, told, until
@@ -64,6 +67,29 @@ def test_a_reader_lost_before_an_acquire_reads_its_segment_again(written: Any, m
             monkeypatch.setattr(group_calls, "acquire", after_silence)
         assert Counter(until(hung, 2) + until(hung, 2)) == {1: 2, 2: 2}
         assert (hung.fenced, len(lost)) == (1, 1)
+
+
+def test_an_acquire_whose_answer_is_lost_is_not_made_again_and_its_segments_are_read(written: Any) -> None:
+    class Losing(HttpTransport):
+        acquired = 0
+
+        def send(self, request: Request, timeout_ms: float) -> Outcome:
+            outcome = super().send(request, timeout_ms)
+            if not request.path.endswith("/acquire"):
+                return outcome
+            self.acquired += 1
+            return AnswerLost("as the test wants it")
+
+    written = written(2)
+    written.write(("0", 1), ("1", 2))
+    transport = Losing(written.controller.url)
+    logs = {written.stream: written.open()}
+    with (
+        Connection(written.controller.url, transport=transport) as connection,
+        EventReader(connection, written.group(), "r1", logs, **QUICK) as reader,
+    ):
+        assert sorted(map(told, [next_of(reader), next_of(reader)]), key=str) == [1, 2]
+        assert transport.acquired == 1
 
 
 def test_offline_takes_the_window_back_and_the_events_come_again(written_anywhere: Any) -> None:
