@@ -18,7 +18,7 @@ from controller.storage.transaction import transaction
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from tests.storage.filled import group, note, stream
-from tests.storage.loads import load_stream
+from tests.storage.loads import loaded
 from tests.storage.writes import write
 
 S, T, G = Subject(Kind.STREAM, "s"), Subject(Kind.STREAM, "t"), Subject(Kind.GROUP, "g")
@@ -35,9 +35,7 @@ class Two:
         self.cache = self.loaded()
 
     def loaded(self) -> LoadedStream:
-        stored = load_stream(self.database.reader, "s")
-        assert stored is not None
-        return LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
+        return loaded(self.database.reader)
 
     def note(self, time: int, *writers: str) -> None:
         note(self.writer, time, *(writers or ("a",)))
