@@ -117,9 +117,10 @@ def written(controller: Controller, tmp_path: Path) -> Iterator[Making]:
     making.close()
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.full)])
 def written_anywhere(request: pytest.FixtureRequest, controller: Controller, tmp_path: Path) -> Iterator[Making]:
-    """Makes streams with a log: the test runs once on each kind of log. Another kind is added here."""
+    """Makes streams with a log: the test runs once on each kind of log, in `make test` on the embedded one. Another
+    kind is added here."""
     kafka = request.getfixturevalue("kafka") if request.param == "kafka" else None
     making = Making(controller, tmp_path, kafka)
     yield making

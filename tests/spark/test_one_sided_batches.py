@@ -306,7 +306,7 @@ WORDS = st.lists(st.sampled_from(["l", "r", "lr", "m", "lm", "mr", "ml", "lrm", 
 @pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 @given(story=WORDS)
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each story has its own scene
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each story has its own scene
 def test_batches_may_come_in_any_order(scene: Callable[[str], Scene], way: str, story: list[str]) -> None:
     names = (*JOINS, "keyed", "first")
     told = scene(way)

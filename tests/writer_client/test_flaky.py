@@ -150,28 +150,6 @@ def test_a_background_writer_notes_all_and_is_refused_nothing(
     check(controller, stream, tmp_path / "log", last)
 
 
-def test_many_background_writers_with_positions_of_their_own_note_all(
-    controller: Any, proxy: FlakyProxy, connection: Connection
-) -> None:
-    stream, last = controller.stream(), 5 * ROUNDS
-    with Background(connection, patience=QUICK) as background, ExitStack() as opened:
-        writers = [
-            opened.enter_context(BackgroundWriter(background, stream, f"w{number}", keys=("", "other")))
-            for number in range(20)
-        ]
-        for time in range(1, last + 1):
-            for number, writer in enumerate(writers):
-                key = "" if time % 3 else "other"
-                writer.note_time({key: time}, {str(number % 3): time * 10 + number})
-        for writer in writers:
-            writer.note_time({"": last, "other": last}, {"0": last * 11})
-        assert all(writer.wait_until_answered(60_000) for writer in writers)
-        assert [writer.status().refusals for writer in writers] == [0] * 20
-    assert controller.states(stream) == {"active": 20}
-    for key in ("", "other"):
-        assert controller.marks(stream, key)[-1].time == last
-
-
 @pytest.mark.parametrize("domain", ["event", "ingestion"])
 def test_a_writer_that_notes_by_the_clock_is_refused_nothing(
     controller: Any, proxy: FlakyProxy, connection: Connection, tmp_path: Path, domain: Any

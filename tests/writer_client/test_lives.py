@@ -66,22 +66,6 @@ def test_a_writer_that_was_closed_in_its_block_is_left_as_it_is(controller: Any,
     assert controller.states(stream) == {"closed": 1}
 
 
-def test_a_block_that_did_nothing_leaves_its_writer_counted(controller: Any, make_any: Any) -> None:
-    stream = controller.stream()
-    with make_any(stream):
-        pass
-    assert controller.states(stream) == {"joined": 1}
-
-
-def test_events_without_any_noted_time_leave_their_writer_counted(
-    controller: Any, make_any: Any, late_log: Any
-) -> None:
-    stream = controller.stream()
-    with make_any(stream, log=late_log) as writer:
-        writer.write([Event(b"a", segment="0")])
-    assert controller.states(stream) == {"joined": 1}
-
-
 def test_a_block_that_ends_with_an_exception_does_not_close_its_writer(controller: Any, make_writer: Any) -> None:
     stream = controller.stream()
     writer = make_writer(stream)

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from strandline.client.retry import ATTEMPTS_DEFAULT
 from strandline.errors import OutcomeUnknown, PositionWentBack, TimeWentBack
@@ -17,36 +15,6 @@ from writer_client import CommittedWithoutNote, Event
 pytestmark = pytest.mark.full
 
 ALL_LOST = ["lost"] * ATTEMPTS_DEFAULT  # of one call, after which it gives up
-
-
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    steps=st.lists(st.sampled_from(["write", "note", "idle", "register"]), min_size=1, max_size=8),
-    faults=st.lists(st.sampled_from(["", "away", "lost", "lost"]), max_size=25),
-)
-def test_lost_requests_and_answers_change_no_mark(
-    controller: Any, make_writer: Any, faulty_pair: Any, steps: list[str], faults: list[str]
-) -> None:
-    """The same story over a good wire and over a bad one: the marks are the same, but for when they were made."""
-
-    def story(faults: list[str]) -> list[tuple[int, int, Any, bool]]:
-        stream = controller.stream()
-        wire, log = faulty_pair(faults)
-        with make_writer(stream, log=log, wire=wire) as writer:
-            writer.note_time(0)
-            for time, step in enumerate(steps, start=1):
-                match step:
-                    case "write":
-                        writer.write([Event(b"x", segment=str(time % 3))])
-                    case "note":
-                        writer.note_time(time * 10)
-                    case "idle":
-                        writer.idle()
-                    case "register":
-                        writer.register()
-        return [(mark.time, mark.upper, mark.cut, mark.complete) for mark in controller.marks(stream)]
-
-    assert story(faults) == story([])
 
 
 def test_a_registration_whose_outcome_is_unknown_fences_nobody(controller: Any, make_writer: Any, wire: Any) -> None:
