@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any
 
 import pytest
@@ -72,17 +71,6 @@ def test_a_clock_behind_the_floor_notes_nothing_before_reaching_it(
         clock.now = floor + 100
         wait_for(lambda: writer.status().noted)
         assert dict(writer.status().noted)[""] == floor + 100
-
-
-def test_a_fast_clock_keeps_nobody_waiting_for_what_it_said_before(
-    controller: Any, make_background: Any, late_log: Any
-) -> None:
-    """A note of the clock is always under way here."""
-    stream, clock = controller.stream(), count(1_000)
-    automatic = AutomaticTime(period_ms=1, lag_ms=0, clock=lambda: next(clock))
-    with make_background(stream, log=late_log, automatically_note_time=automatic) as writer:
-        for _ in range(20):
-            assert writer.wait_until_answered(30_000)
 
 
 def test_the_controllers_clock_is_read_before_the_position(
