@@ -149,6 +149,21 @@ def test_a_cache_of_a_group_takes_in_its_rows(both_stores: str) -> None:
         assert found.groups["g"].head == live.head and not found.outdated
 
 
+def test_a_cache_whose_rows_cannot_be_read_is_outdated_and_others_follow(both_stores: str) -> None:
+    with open_database(both_stores) as database:
+        streams = [stream("s"), stream("t")]
+        write(database, *streams)
+        known = {S: streams[0].known, T: streams[1].known}
+        for each in streams:
+            note(each, 1, "a")
+        write(database, *streams)
+        change = schema.writer_change.c
+        with database.writer.begin():
+            database.writer.execute(update(schema.writer_change).where(change.stream == "s").values(writers="{"))
+        found = look(database.reader, known)
+        assert (found.outdated, set(found.streams)) == ({S}, {"t"})
+
+
 # -- what became of a commit -------------------------------------------------------------------------------------------
 
 
