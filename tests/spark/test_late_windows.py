@@ -45,7 +45,7 @@ def truth(events: list[dict[str, Any]]) -> dict[tuple[int, str], float]:
 
 
 # Data in every batch, so that Spark's own filter is a batch behind; or the query is at rest after each mark.
-@pytest.mark.parametrize("at_rest", [True, *([False] if HAS_LIMITS else [])])  # else all is one batch
+@pytest.mark.parametrize("at_rest", [False, pytest.param(True, marks=pytest.mark.full)] if HAS_LIMITS else [True])
 def test_windows_and_late_rows_are_the_truth(
     spark: SparkSession, stream: Any, event_log: Any, tmp_path: Path, at_rest: bool
 ) -> None:

@@ -102,8 +102,14 @@ def test_a_second_watermark_ends_the_query_and_the_log_says_what_to_do(
     assert "take out the withWatermark after read_events" in line
 
 
-@pytest.mark.parametrize("way", ["source", "attach"])
-@pytest.mark.parametrize(("within", "passed"), [(0, [1_000, 4_000, 40_000]), ("10 seconds", [1_000, 40_000])])
+@pytest.mark.parametrize(
+    ("way", "within", "passed"),
+    [
+        ("source", 0, [1_000, 4_000, 40_000]),
+        ("source", "10 seconds", [1_000, 40_000]),
+        ("attach", "10 seconds", [1_000, 40_000]),
+    ],
+)
 def test_a_duplicate_with_a_later_time_is_dropped_for_as_long_as_its_key_is_kept(
     spark: SparkSession,
     stream: Any,
