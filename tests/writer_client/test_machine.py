@@ -185,6 +185,8 @@ CONTROLLERS = AutomaticTime(period_ms=1_000, domain="ingestion")
         (after(started(automatic=CLOCK), write), 0, ReadClock(reads=False)),
         (after(started(automatic=CLOCK), drained), 0, Wait()),
         (after(started(automatic=CLOCK), stop), 0, Wait()),
+        (after(started(automatic=CLOCK), fenced), 0, Wait()),
+        (after(started(automatic=CLOCK), Machine.release), 0, Wait()),
         (after(started(automatic=CLOCK), clock), 0, Do.FLUSH),
         (after(started(automatic=CLOCK), no_clock), 0, Wait(1)),
         # going idle
