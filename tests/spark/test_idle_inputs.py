@@ -20,8 +20,7 @@ from strandline.client import calls
 from strandline.core.note import Note
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
-from tests.kafka import Kafka
-from tests.spark.attached import Folder, Topic, finish, settle
+from tests.spark.attached import Folder, finish
 
 WIDTH_MS = 10_000
 
@@ -228,30 +227,6 @@ def test_an_idle_attached_folder_is_left_out(
     fourth = go(third)
     last = fourth if HAS_LIMITS else go(go(fourth))
     assert last.windows() == {0: 2, 10_000: 1, 20_000: 1}
-
-
-@pytest.mark.full
-def test_an_idle_topic_is_left_out_attached_or_not(
-    spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, controller: Any, read: Read, running: Any, detached: None
-) -> None:
-    attached, own, third = (Topic(spark, kafka, controller.stream(segments="open")) for _ in range(3))
-
-    def events(topic: Topic) -> DataFrame:
-        raw = read(stream=topic.stream.name, log="kafka", topic=topic.name, group="topics",
-                   **{"kafka.bootstrap.servers": kafka.servers})  # fmt: skip
-        return exact_watermark(raw, event_time="event_time", observation=topic.name).select("key", "event_time")
-
-    inputs = [attached.attached(group="topics"), events(own), events(third)]
-    with running(windows(*inputs)) as run:
-        for topic in (attached, own, third):
-            topic.send(1_000)
-            topic.mark(2_000)
-        assert settle(spark, run) == {}
-        for topic in (attached, own):
-            topic.stream.run(calls.idle(topic.stream.name, "script"))
-        third.send(12_000)
-        third.mark(11_000)
-        assert settle(spark, run) == {0: 3}
 
 
 class TestPlanning:
