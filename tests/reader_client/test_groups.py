@@ -30,6 +30,14 @@ def stream(controller: Any) -> str:
     return name
 
 
+@pytest.fixture
+def group(group_of: Any, stream: str) -> Any:
+    """A group that reads the stream, from its head on."""
+    group = group_of()
+    group.create([stream])
+    return group
+
+
 def test_creating_a_group_twice_makes_one(group_of: Any, stream: str) -> None:
     group = group_of()
     assert group.create([stream]) is True
@@ -51,9 +59,7 @@ def test_a_start_that_is_none_is_refused_with_those_that_there_are(group_of: Any
         group.change(start=start)
 
 
-def test_a_new_group_stands_at_the_head(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_a_new_group_stands_at_the_head(group: Any, stream: str) -> None:
     window = group.get_time_window().streams[stream]
     assert (window.lower, window.upper, dict(window.position)) == (None, 100, {})
 
@@ -66,9 +72,7 @@ def test_a_group_starts_where_it_is_told_to(group_of: Any, stream: str, start: s
     assert group.get_time_window().streams[stream].lower == 100
 
 
-def test_the_window_of_a_group_combines_what_its_readers_report(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_the_window_of_a_group_combines_what_its_readers_report(group: Any, stream: str) -> None:
     first = group.register("r1", {stream: {"0": 0}})
     second = group.register("r2", {stream: {"1": 0}})
     assert first.report({stream: {"0": 10}}).streams[stream].lower is None
@@ -91,9 +95,7 @@ def test_what_is_wrong_is_the_typed_error(group_of: Any, stream: str) -> None:
         ReaderGroup("http://there", "a group")
 
 
-def test_a_reader_that_asks_for_wrong_things_is_told_of_no_notes(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_a_reader_that_asks_for_wrong_things_is_told_of_no_notes(group: Any, stream: str) -> None:
     reader = group.register("r1", {stream: {"0": 30}})
     with pytest.raises(PositionWentBack, match=r"^'r1' gave offset 20 in segment '0', but has given 30 before"):
         reader.report({stream: {"0": 20}})
@@ -122,17 +124,13 @@ def test_a_reader_acquires_and_releases_over_its_own_object(group_of: Any, strea
     assert reader.release({stream: {"0": 6}}) == {stream: {"1": 7}}
 
 
-def test_offline_puts_a_dead_readers_segments_back(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_offline_puts_a_dead_readers_segments_back(group: Any, stream: str) -> None:
     group.register("r1", {stream: {"0": 10, "1": 10}})
     assert group.get_time_window().watermarks[""] == 200
     assert group.offline("r1", {stream: {"0": 5}}).watermarks[""] == 100
 
 
-def test_a_group_says_where_reading_from_a_time_begins(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_a_group_says_where_reading_from_a_time_begins(group: Any, stream: str) -> None:
     assert group.position_at(150) == {stream: PositionAt({"0": 5, "1": 5}, exact=False)}
     between = datetime.fromtimestamp(0.199, UTC) + timedelta(microseconds=500)
     assert group.position_at(between) == group.position_at(199) != group.position_at(200)
@@ -151,9 +149,7 @@ def test_a_group_describes_its_streams_readers_and_lag(group_of: Any, stream: st
     assert (lags["0"].behind_ms, lags["0"].reader, lags["1"].behind_ms, lags["1"].reader) == (0, "r1", None, None)
 
 
-def test_a_group_that_was_deleted_is_gone(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_a_group_that_was_deleted_is_gone(group: Any, stream: str) -> None:
     group.delete()
     with pytest.raises(UnknownGroup):
         group.get_time_window()

@@ -223,7 +223,13 @@ def test_a_state_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
 
 
-@pytest.mark.parametrize("content", [b"{", b"{}", b"[]", b"\xff\xfe", b'{"positions": 5, "watermarks": {}}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{", b"{}", b"[]", b"\xff\xfe", b'{"positions": 5, "watermarks": {}}', b'{"positions": {}, "watermarks": 1}',
+        b'{"positions": {"s": {"0": -1}}, "watermarks": {}}',
+    ],
+)  # fmt: skip
 def test_a_damaged_state_file_is_named_with_what_to_do(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "state"
     file.write_bytes(content)

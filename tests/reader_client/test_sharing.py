@@ -166,18 +166,6 @@ def test_a_reader_goes_on_from_its_saved_state_with_its_bound(
     second.close()
 
 
-def test_a_state_that_is_none_is_refused() -> None:
-    for text in (
-        "",
-        "[]",
-        "{}",
-        '{"positions": {"s": {"0": -1}}, "watermarks": {}}',
-        '{"positions": 5, "watermarks": 1}',
-    ):
-        with pytest.raises(InvalidConfig):
-            ReaderState.from_json(text)
-
-
 def test_what_was_not_dealt_with_is_read_again_after_an_exception(written: Any) -> None:
     written = written(1)
     written.write(("0", 1), ("0", 2))

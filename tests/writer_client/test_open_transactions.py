@@ -142,28 +142,6 @@ def test_a_transaction_that_nobody_holds_any_more_keeps_no_note_back(
     assert marks(controller, stream) == [(100, 0)]
 
 
-def test_a_crashed_transaction_leaves_nothing_its_successor_would_pass(
-    controller: Any, make_writer: Any, tmp_path: Path
-) -> None:
-    stream = controller.stream(3)
-    with SqliteLog.create(tmp_path / "log.db", 3) as log:
-        died = make_writer(stream, log=log)
-        with died.begin() as transaction:
-            transaction.write(to("0", b"100"))
-            transaction.commit(110)
-        lost = died.begin()
-        lost.write(to("0", b"120"))
-        died.release()
-    with SqliteLog(tmp_path / "log.db") as log, make_writer(stream, log=log) as restarted:
-        assert restarted.floor == 110
-        with restarted.begin() as transaction:
-            transaction.write(to("0", b"120"))
-            with pytest.raises(TransactionUnderWay):
-                restarted.note_time(200)
-            transaction.commit(200)
-    assert marks(controller, stream) == [(110, 1), (200, 2)]
-
-
 def test_what_is_written_beside_a_transaction_is_covered_by_its_note(controller: Any, make_writer: Any) -> None:
     stream = controller.stream(3)
     log = ScriptedLog(3).writer(Acknowledge.ON_FLUSH)
