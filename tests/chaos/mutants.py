@@ -30,7 +30,6 @@ from controller.storage import rows as rows_module
 from controller.storage.heads import Head, compare
 from controller.storage.news import Found
 from controller.storage.writer_states import StoredChange
-from controller.streams import reads as reading_module
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core import admission
 from strandline.core import stream as stream_module
@@ -43,9 +42,6 @@ from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
-from strandline.core.window import window_between
-from strandline.core.writer import Phase, WriterRole
-from strandline.errors import TimeWentBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +160,6 @@ def give_an_epoch_twice() -> None:
     patch(Stream, "restored", make)
 
 
-def take_notes_of_old_epochs() -> None:
-    patch(admission, "check_epoch", lambda _: lambda name, writer, epoch: None)
-
-
 def read_one_mark_too_far() -> None:
     def make(sides: Any) -> Any:
         def broken(self: MarkChain, position: Any) -> Sides:
@@ -180,28 +172,6 @@ def read_one_mark_too_far() -> None:
         return broken
 
     patch(MarkChain, "sides", make)
-
-
-def call_every_window_complete() -> None:
-    def make(_: Any) -> Any:
-        def broken(*arguments: Any) -> Any:
-            window = window_between(*arguments)
-            return replace(window, complete=True)
-
-        return broken
-
-    patch(reading_module, "window_between", make)
-
-
-def let_joined_writers_not_hold() -> None:
-    def make(role: Any) -> Any:
-        def broken(self: Aggregate, writer: Any, key_state: Any) -> WriterRole:
-            found: WriterRole = role(self, writer, key_state)
-            return WriterRole.OUT if key_state.phase is Phase.JOINED and found is WriterRole.COUNTED else found
-
-        return broken
-
-    patch(Aggregate, "_role", make)
 
 
 def count_silence_while_nobody_served() -> None:
@@ -286,20 +256,6 @@ def give_out_segments_that_others_own() -> None:
         return broken
 
     patch(Membership, "acquire", make)
-
-
-def refuse_a_note_that_repeats() -> None:
-    def make(admit: Any) -> Any:
-        def broken(note: Any, writer: Any, **arguments: Any) -> Any:
-            admitted = admit(note, writer, **arguments)
-            if admitted.repeats:
-                key, time = next(iter(admitted.times.items()))
-                raise TimeWentBack(writer=note.writer, key=key, time=time, stored_time=time)
-            return admitted
-
-        return broken
-
-    patch(stream_module, "admit", make)
 
 
 def tell_no_floor_to_who_comes_back() -> None:
@@ -423,10 +379,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
         (lose_the_last_mark_on_loading, ("marks_agree", "pages", "windows", "refusals", "floors")),
         (say_that_nothing_changed_after_a_commit, ("durable_notes", "nothing_changed", "origin_of_marks")),
         (give_an_epoch_twice, ("epochs",)),
-        (take_notes_of_old_epochs, ("epochs",)),
         (read_one_mark_too_far, ("windows",)),
-        (call_every_window_complete, ("windows",)),
-        (let_joined_writers_not_hold, ("late_notes", "truth_of_marks")),
         (count_silence_while_nobody_served, ("excluded",)),
         (leave_a_writer_out_of_each_cut, ("truth_of_marks",)),
         (bound_nothing_by_upper, ("upper",)),
@@ -434,7 +387,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
         (let_the_clock_step_back, ("clock", "marks_agree")),
         (forget_what_readers_reported, ("group_positions",)),
         (give_out_segments_that_others_own, ("group_refusals", "group_owners")),
-        (refuse_a_note_that_repeats, ("refusals",)),
         (tell_no_floor_to_who_comes_back, ("late_notes",)),
         (change_marks_on_loading, ("marks_agree",)),
         (stamp_positions_on_arrival, ("truth_of_ingestion",)),

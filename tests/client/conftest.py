@@ -81,14 +81,6 @@ class ScriptedServer:
         return False
 
     @staticmethod
-    def trickle(out: BufferedIOBase, over: threading.Event) -> bool:
-        """An answer that comes byte by byte, each soon enough, and never ends."""
-        out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-        while not over.wait(0.01):
-            out.write(b" ")
-        return False
-
-    @staticmethod
     def dripping(begin: bytes, part: bytes) -> Behaviour:
         """An answer that begins so, goes on with the same part again and again, each soon enough, and never ends."""
 

@@ -119,11 +119,21 @@ def test_an_answer_counts_that_came_before_the_request_was_read() -> None:
         (b"HTTP/1.1 200 OK\r\nx: ", b"x"),
         (b"HTTP/1.1 200 OK\r\n", b"x: x\r\n"),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n", b" "),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"0"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: ", b"x"),
     ],
-    ids=["its first line", "a header", "headers", "100 Continue", "the size of a chunk", "chunks", "a trailer"],
+    ids=[
+        "its first line",
+        "a header",
+        "headers",
+        "100 Continue",
+        "a body",
+        "the size of a chunk",
+        "chunks",
+        "a trailer",
+    ],
 )
 def test_an_answer_that_drips_is_lost_in_time(flavour: Flavour, scripted: Any, begin: bytes, part: bytes) -> None:
     scripted.then(scripted.dripping(begin, part))

@@ -105,6 +105,7 @@ def test_what_is_sent_in_a_transaction_counts_with_its_commit(ends_with: str) ->
     deliveries.begin()
     deliveries.sending().acknowledged("0", 1)
     deliveries.sending().acknowledged("1", 7)
+    deliveries.sending().failed("timed out", "0")
     assert deliveries.in_transaction
     assert deliveries.positions() == {"0": 1}
     if ends_with == "commit":
@@ -113,4 +114,5 @@ def test_what_is_sent_in_a_transaction_counts_with_its_commit(ends_with: str) ->
     else:
         deliveries.abort()
         assert deliveries.positions() == {"0": 1}
+    assert bool(deliveries.take_failures()) is (ends_with == "commit")
     assert not deliveries.in_transaction

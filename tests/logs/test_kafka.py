@@ -184,6 +184,8 @@ class TestExistingProducers:
             producer.produce("orders", b"taken")
         with pytest.raises(BufferError):
             producer.produce("orders", b"too much")
+        messages: list[dict[str, Any]] = [{"value": b"too much"}]
+        assert producer.produce_batch("orders", messages) == 0 and "_error" in messages[0]
         assert producer.deliveries("orders").under_way() == 2
         producer.purge()
         with pytest.raises(NotAcknowledged, match="2 events"):
@@ -494,20 +496,6 @@ class TestReading:
             found = pa.Table.from_batches(reader.read("0", 0, end), event_schema())
             assert found["value"].to_pylist() == [b"%d" % offset for offset in found["offset"].to_pylist()]
             assert found.num_rows < end
-
-    def test_a_reader_makes_its_client_right_before_its_first_range(
-        self, kafka: Kafka, new_topic: Callable[..., str]
-    ) -> None:
-        with KafkaLog.connect(kafka.servers, topic := new_topic()) as log:
-            log.append(events(b"1", b"2"))
-            log.flush()
-        with KafkaLogReader(kafka.servers, topic) as reader:
-            assert reader.end_offsets() == {"0": 2, "1": 0}
-            assert reader._consumer is None  # a client that has to wait for its first range is a second slower
-            assert [row.value for row in reader.rows("0", 0, 1)] == [b"1"]
-            client = reader._consumer
-            assert [row.value for row in reader.rows("0", 1, 2)] == [b"2"]
-            assert reader._consumer is client is not None
 
     def test_a_reader_may_stop_in_mid_range_and_read_another(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
         topic = new_topic(2)

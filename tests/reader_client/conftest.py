@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from reader_client import AsyncEventReader, EventReader, ReaderGroup
+from reader_client import AsyncEventReader, AsyncGroupReader, EventReader, ReaderGroup
 from strandline.client import calls
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
@@ -116,9 +117,10 @@ def written(controller: Controller, tmp_path: Path) -> Iterator[Making]:
     making.close()
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.full)])
 def written_anywhere(request: pytest.FixtureRequest, controller: Controller, tmp_path: Path) -> Iterator[Making]:
-    """Makes streams with a log: the test runs once on each kind of log. Another kind is added here."""
+    """Makes streams with a log: the test runs once on each kind of log, in `make test` on the embedded one. Another
+    kind is added here."""
     kafka = request.getfixturevalue("kafka") if request.param == "kafka" else None
     making = Making(controller, tmp_path, kafka)
     yield making
@@ -135,14 +137,34 @@ class Blocking:
         found = getattr(self._asynchronous, name)
         if not inspect.iscoroutinefunction(found):
             return found
-        return lambda *given, **named: self._runner.run(found(*given, **named))
+
+        def run(*given: Any, **named: Any) -> Any:
+            result = self._runner.run(found(*given, **named))
+            return Blocking(result, self._runner) if isinstance(result, AsyncGroupReader) else result
+
+        return run
 
 
 @pytest.fixture(params=["sync", "async"])
-def event_reader(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """Either kind of event reader: takes what they take, and answers as the sync one does."""
-    if request.param == "sync":
-        yield EventReader
-        return
-    with asyncio.Runner() as runner:
-        yield lambda *given, **named: Blocking(AsyncEventReader(*given, **named), runner)
+def either(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """One of two twins, the second of them for asyncio: `either(kind, async_kind)` takes what they take, and what it
+    makes answers as the first one does. It is closed at the end."""
+    with asyncio.Runner() as runner, contextlib.ExitStack() as made:
+
+        def choose(kind: Any, async_kind: Any) -> Callable[..., Any]:
+            def make(*given: Any, **named: Any) -> Any:
+                is_sync = request.param == "sync"
+                one = kind(*given, **named) if is_sync else Blocking(async_kind(*given, **named), runner)
+                made.callback(one.close)
+                return one
+
+            return make
+
+        yield choose
+
+
+@pytest.fixture
+def event_reader(either: Any) -> Callable[..., Any]:
+    """Either kind of event reader."""
+    maker: Callable[..., Any] = either(EventReader, AsyncEventReader)
+    return maker

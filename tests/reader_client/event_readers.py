@@ -77,3 +77,16 @@ def reading(written: Any, group: str, name: str = "r1", **options: Any) -> Itera
     logs = {written.stream: written.open()}
     with EventReader(written.controller.connection, group, name, logs, **{**QUICK, **options}) as reader:
         yield reader
+
+
+class Stepping(EventReader):
+    """Reports with every read: its clock goes on by a second before each, and stands still meanwhile."""
+
+    def __init__(self, written: Any, group: str, name: str = "r1", **options: Any) -> None:
+        self._now = 0
+        logs = {written.stream: written.open()}
+        super().__init__(written.controller.connection, group, name, logs, now_ms=lambda: self._now, **options)
+
+    def read(self, wait_ms: float | None = 0) -> Item | None:
+        self._now += 1_000
+        return super().read(0)

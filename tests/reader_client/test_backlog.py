@@ -46,15 +46,6 @@ def test_a_group_leaves_backlog_within_its_threshold_and_stays_out(written: Any)
     asked.reader.close()
 
 
-def test_without_a_threshold_a_group_is_never_in_backlog(written: Any) -> None:
-    changes: list[bool] = []
-    asked = Asked(written(1), GroupBacklog(on_change=changes.append))
-    with asked.reader:
-        asked.written.write(("0", 1))
-        assert asked.check(3) is False
-    assert changes == []
-
-
 def test_what_remains_to_be_read_is_a_strategy_of_its_own(written: Any) -> None:
     changes: list[bool] = []
     asked = Asked(written(2), GroupBacklog(remaining_offsets=4, on_change=changes.append))
@@ -82,15 +73,6 @@ def test_what_remains_is_counted_over_a_scaling(written: Any) -> None:
         assert remaining_offsets(asked.reader.window, asked.logs) == 5
         while remaining_offsets(asked.reader.window, asked.logs):
             asked.check()
-
-
-def test_strategies_combine_by_or(written: Any) -> None:
-    busy = [True]
-    asked = Asked(written(1), GroupBacklog(strategies=[CallableStrategy(lambda: busy[0])]))
-    with asked.reader:
-        assert asked.check() is True
-        busy[0] = False
-        assert asked.check(3) is False
 
 
 def test_a_group_whose_streams_are_idle_is_not_in_backlog(written: Any) -> None:

@@ -22,12 +22,12 @@ from reader_client.mark_cache import MarkCache
 from reader_client.mark_follower import Follower
 from strandline.client import calls
 from strandline.client.calls import Request
-from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpTransport
+from strandline.client.http import Connection, HttpTransport
 from strandline.client.loop import Remote
 from strandline.client.retry import NotReached, Outcome, Patience, Pause
 from strandline.core.config import TimeDomain
 from strandline.core.segment import NewSegment
-from strandline.errors import ControllerAway, UnknownStream
+from strandline.errors import ControllerAway
 from tests.served import AT_ONCE
 
 MARKS = [(100, {"0": 5, "1": 5}), (200, {"0": 10, "1": 5}), (300, {"0": 10, "1": 20})]
@@ -87,13 +87,6 @@ def test_cached_windows_take_no_call(counting: tuple[Counting, Connection], stre
         assert windows.get_time_window({"0": 7, "1": 6}) == TimeWindow(100, 300, True, False, 1)
         assert windows.get_time_window({"0": 10, "1": 20}) == TimeWindow(300, None, True, False, 3)
         assert transport.made.count("time-window") == asked
-
-
-def test_a_new_mark_shows_in_cached_windows_without_being_asked_for(controller: Any, stream: str) -> None:
-    with TimeWindows(controller.url, stream, cached=True) as windows:
-        following(windows)
-        controller.note(stream, 400, {"0": 12, "1": 20})
-        until(lambda: windows.get_time_window({"0": 12, "1": 20}).lower == 400)
 
 
 @pytest.fixture(scope="module")
@@ -223,16 +216,6 @@ def test_a_stale_cache_calls_and_raises_what_is_wrong(counting: tuple[Counting, 
             windows.get_time_window({"0": 10, "1": 20})
 
 
-def test_a_stream_made_anew_begins_anew_in_the_cache(controller: Any, stream: str) -> None:
-    with TimeWindows(controller.url, stream, cached=True) as windows:
-        following(windows)
-        controller.run(calls.tell("DELETE", f"/v1/streams/{stream}"))
-        until(lambda: isinstance(windows.following[""].last_error, UnknownStream))
-        controller.run(calls.create_stream(stream, 2, AT_ONCE))
-        controller.note(stream, 7, {"0": 1, "1": 1})
-        until(lambda: windows.get_time_window({"0": 1, "1": 1}) == TimeWindow(7, None, True, False, 1))
-
-
 def test_time_goes_on_over_a_stream_at_rest_in_the_cache_too(controller: Any) -> None:
     config = replace(AT_ONCE, time_domain=TimeDomain.INGESTION, idle_lag_ms=0)
     stream = controller.stream(1, config)
@@ -279,27 +262,6 @@ class Holding:
         self._inner.close()
 
 
-class AsyncHolding:
-    """The same, async."""
-
-    def __init__(self, url: str) -> None:
-        self.answered = asyncio.Semaphore(0)
-        self.let = asyncio.Semaphore(0)
-        self.windows = 0
-        self._inner = AsyncHttpxTransport(url)
-
-    async def send(self, request: Request, timeout_ms: float) -> Outcome:
-        outcome = await self._inner.send(request, timeout_ms)
-        self.windows += request.name.endswith("/time-window")
-        if "limit=" in request.path:  # those of the follower
-            self.answered.release()
-            await asyncio.wait_for(self.let.acquire(), BOUND_S)
-        return outcome
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-
 def test_a_page_that_was_under_way_takes_no_window_back(controller: Any, stream: str) -> None:
     """Not the lower, and not the upper of a position that only a later mark covers."""
     held = Holding(controller.url)
@@ -324,25 +286,6 @@ def test_a_page_that_was_under_way_takes_no_window_back(controller: Any, stream:
         assert windows.get_time_window(HEAD) == told[1]  # from the cache, as of the mark that told it
         assert held.windows == asked
         held.let.release(2)
-
-
-def test_a_page_that_was_under_way_takes_no_async_window_back(controller: Any, stream: str) -> None:
-    async def run() -> None:
-        held = AsyncHolding(controller.url)
-        async with (
-            AsyncConnection(controller.url, transport=held) as connection,
-            AsyncTimeWindows(connection, stream, cached=True) as windows,
-        ):
-            await windows.get_time_window({})
-            await asyncio.wait_for(held.answered.acquire(), BOUND_S)  # a page that ends with the mark at 300
-            controller.note(stream, 500, HEAD)
-            assert (await windows.get_time_window(HEAD)).lower == 500
-            held.let.release()
-            await asyncio.wait_for(held.answered.acquire(), BOUND_S)
-            assert windows.following[""].mark_seq == 3
-            assert (await windows.get_time_window(HEAD)).lower == 500
-
-    asyncio.run(run())
 
 
 @pytest.mark.parametrize("ask", [lambda windows: windows.marks(), lambda windows: windows.marks_at(500)])
@@ -452,18 +395,6 @@ def test_marks_that_have_just_come_tell_a_window_at_once(controller: Any, stream
             assert looking.window == TimeWindow(300, None, True, False, 3)
     finally:
         sys.setswitchinterval(interval)
-
-
-def test_a_window_over_cached_marks_costs_microseconds(controller: Any, both: tuple[TimeWindows, TimeWindows]) -> None:
-    """Measured: some 10 µs. A call takes milliseconds; the bound leaves room for a busy machine."""
-    cached, _ = both
-    times = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        for n in range(200):
-            cached.get_time_window({"4": n % 30, "1": 35})
-        times.append((time.perf_counter() - begin) / 200)
-    assert min(times) < 300e-6
 
 
 def test_async_windows_follow_the_stream_too(controller: Any, stream: str) -> None:

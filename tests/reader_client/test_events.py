@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reader_client import AsyncEventReader, EventItem, EventReader, ReaderGroup, WatermarkItem
+from reader_client import AsyncEventReader, EventItem, EventReader, WatermarkItem
 from strandline.client import calls
 from strandline.client.calls import Request
 from strandline.client.http import Connection, HttpTransport
@@ -68,17 +68,6 @@ def test_an_item_says_what_it_is(written: Any) -> None:
     assert (watermark.is_event, watermark.is_watermark, watermark.watermark, watermark.event) == (False, True, 10, None)
 
 
-def test_a_waiting_read_ends_when_only_time_has_moved(written: Any) -> None:
-    written = written(1)
-    written.write(("0", 5))
-    written.note(10)
-    with reading(written, written.group(), time_domain="event") as reader:
-        until(reader, "W10")
-        written.note(20)
-        item = reader.read()
-        assert isinstance(item, WatermarkItem) and item.watermark == 20
-
-
 def test_another_readers_progress_moves_the_watermark_of_all(written: Any) -> None:
     written = written()
     group = written.group()
@@ -126,32 +115,6 @@ def test_in_the_ingestion_domain_time_goes_on_over_a_stream_at_rest(written: Any
         moved = [reader.read(WAIT_S * 1_000) for _ in range(4)]
         watermarks = [item.watermark for item in moved if isinstance(item, WatermarkItem)]
         assert len(watermarks) == 3 and watermarks == sorted(set(watermarks))
-
-
-def test_the_lag_between_ingestion_and_event_time_is_taken_off(written: Any) -> None:
-    written = written(1)
-    written.write(("0", 5))
-    written.note(1_000)
-    with reading(written, written.group(), time_domain="event", max_event_time_lag_ms=300) as reader:
-        assert until(reader, "W700") == [5, "W700"]
-
-
-def test_several_streams_have_one_watermark_and_each_its_own_window(written: Any) -> None:
-    orders, shipped = written(1), written(1)
-    orders.write(("0", 5))
-    shipped.write(("0", 6))
-    orders.note(100)
-    shipped.note(70)
-    with ReaderGroup(orders.controller.url, "joined") as group:
-        group.create([orders.stream, shipped.stream])
-    logs = {each.stream: each.open() for each in (orders, shipped)}
-    with EventReader(orders.controller.url, "joined", "r1", logs, time_domain="event", **QUICK) as reader:
-        assert sorted(map(str, until(reader, "W70"))) == ["5", "6", "W70"]
-        assert reader.window is not None
-        lowers = {stream: window.lower for stream, window in reader.window.streams.items()}
-        assert lowers == {orders.stream: 100, shipped.stream: 70}
-        shipped.note(120)
-        assert until(reader, "W100") == ["W100"]
 
 
 def test_watermarks_have_keys(written: Any) -> None:

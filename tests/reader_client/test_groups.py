@@ -4,55 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from reader_client import AsyncReaderGroup, FromPositions, FromTime, PositionAt, ReaderGroup, TimeWindows
-from strandline.client import group_calls
-from strandline.errors import Fenced, InvalidConfig, InvalidName, PositionWentBack, UnknownGroup, UnknownStream
-from strandline.wire.groups import ReaderAnswer
-
-
-class Blocking:
-    """An AsyncReaderGroup or one of its readers, used like its twin: every coroutine runs to its end."""
-
-    def __init__(self, wrapped: Any, runner: asyncio.Runner) -> None:
-        self._wrapped, self._runner = wrapped, runner
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._wrapped, name)
-        if not asyncio.iscoroutinefunction(value):
-            return value
-
-        def run(*given: Any, **named: Any) -> Any:
-            result = self._runner.run(value(*given, **named))
-            return Blocking(result, self._runner) if name == "register" else result
-
-        return run
-
+from strandline.errors import InvalidConfig, InvalidName, PositionWentBack, UnknownGroup, UnknownStream
 
 NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(params=["sync", "async"])
-def group_of(request: pytest.FixtureRequest, controller: Any) -> Iterator[Any]:
+@pytest.fixture
+def group_of(either: Any, controller: Any) -> Any:
     """Either kind of reader group, of a new name unless one is given."""
-    if request.param == "sync":
-        yield lambda name=None: ReaderGroup(controller.connection, name or f"group-{next(NUMBERS)}")
-        return
-    with asyncio.Runner() as runner:
-        made: list[Blocking] = []
-
-        def make(name: str | None = None) -> Blocking:
-            made.append(Blocking(AsyncReaderGroup(controller.url, name or f"group-{next(NUMBERS)}"), runner))
-            return made[-1]
-
-        yield make
-        for each in made:
-            each.close()
+    return lambda name=None: either(ReaderGroup, AsyncReaderGroup)(controller.url, name or f"group-{next(NUMBERS)}")
 
 
 @pytest.fixture
@@ -62,6 +28,14 @@ def stream(controller: Any) -> str:
     controller.note(name, 100, {"0": 5, "1": 5})
     controller.note(name, 200, {"0": 10, "1": 10})
     return name
+
+
+@pytest.fixture
+def group(group_of: Any, stream: str) -> Any:
+    """A group that reads the stream, from its head on."""
+    group = group_of()
+    group.create([stream])
+    return group
 
 
 def test_creating_a_group_twice_makes_one(group_of: Any, stream: str) -> None:
@@ -85,9 +59,7 @@ def test_a_start_that_is_none_is_refused_with_those_that_there_are(group_of: Any
         group.change(start=start)
 
 
-def test_a_new_group_stands_at_the_head(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_a_new_group_stands_at_the_head(group: Any, stream: str) -> None:
     window = group.get_time_window().streams[stream]
     assert (window.lower, window.upper, dict(window.position)) == (None, 100, {})
 
@@ -100,9 +72,7 @@ def test_a_group_starts_where_it_is_told_to(group_of: Any, stream: str, start: s
     assert group.get_time_window().streams[stream].lower == 100
 
 
-def test_the_window_of_a_group_combines_what_its_readers_report(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_the_window_of_a_group_combines_what_its_readers_report(group: Any, stream: str) -> None:
     first = group.register("r1", {stream: {"0": 0}})
     second = group.register("r2", {stream: {"1": 0}})
     assert first.report({stream: {"0": 10}}).streams[stream].lower is None
@@ -111,51 +81,6 @@ def test_the_window_of_a_group_combines_what_its_readers_report(group_of: Any, s
     assert window.watermarks[""] == 100
     assert {name: dict(position) for name, position in second.owned.items()} == {stream: {"1": 5}}
     assert group.get_time_window().streams[stream].lower == 100
-
-
-def test_a_reader_without_segments_gets_the_window_of_the_group(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
-    reader, idler = group.register("r1", {stream: {"0": 0, "1": 0}}), group.register("r2")
-    reader.report({stream: {"0": 10, "1": 10}})
-    assert idler.report({}).streams[stream].lower == 200
-    assert dict(idler.owned) in ({}, {stream: {}})
-
-
-def test_a_reader_whose_segment_was_taken_over_is_fenced(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
-    reader = group.register("r1", {stream: {"0": 0}})
-    group.register("r2", {stream: {"0": 0}})
-    with pytest.raises(Fenced):
-        reader.report({stream: {"0": 9}})
-    assert group.get_time_window().streams[stream].position == {}
-
-
-def test_registering_anew_fences_the_registration_before(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
-    old, new = group.register("r1"), group.register("r1")
-    assert new.epoch > old.epoch
-    with pytest.raises(Fenced) as raised:
-        old.report({})
-    assert (raised.value.epoch, raised.value.newest) == (old.epoch, new.epoch)
-
-
-def test_an_acquired_segment_is_owned_and_can_be_released(controller: Any, stream: str) -> None:
-    group = ReaderGroup(controller.connection, f"group-{next(NUMBERS)}")
-    group.create([stream], start=FromPositions({stream: {"0": 5, "1": 7}}))
-    reader = group.register("r1")
-
-    def owned(answer: ReaderAnswer) -> dict[str, dict[str, int]]:
-        return {name: dict(position) for name, position in answer.owned.items() if position}
-
-    taken = controller.run(group_calls.acquire(reader.group, "r1", reader.epoch, 5))
-    assert owned(taken) == {stream: {"0": 5, "1": 7}}
-    given = controller.run(group_calls.release(reader.group, "r1", reader.epoch, {stream: {"0": 6}}))
-    assert owned(given) == {stream: {"1": 7}}
-    window = controller.run(group_calls.offline(reader.group, "r1", {stream: {"1": 5}}))
-    assert window.streams[stream].position == {"0": 6, "1": 5}
 
 
 def test_what_is_wrong_is_the_typed_error(group_of: Any, stream: str) -> None:
@@ -170,9 +95,7 @@ def test_what_is_wrong_is_the_typed_error(group_of: Any, stream: str) -> None:
         ReaderGroup("http://there", "a group")
 
 
-def test_a_reader_that_asks_for_wrong_things_is_told_of_no_notes(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_a_reader_that_asks_for_wrong_things_is_told_of_no_notes(group: Any, stream: str) -> None:
     reader = group.register("r1", {stream: {"0": 30}})
     with pytest.raises(PositionWentBack, match=r"^'r1' gave offset 20 in segment '0', but has given 30 before"):
         reader.report({stream: {"0": 20}})
@@ -201,17 +124,13 @@ def test_a_reader_acquires_and_releases_over_its_own_object(group_of: Any, strea
     assert reader.release({stream: {"0": 6}}) == {stream: {"1": 7}}
 
 
-def test_offline_puts_a_dead_readers_segments_back(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_offline_puts_a_dead_readers_segments_back(group: Any, stream: str) -> None:
     group.register("r1", {stream: {"0": 10, "1": 10}})
     assert group.get_time_window().watermarks[""] == 200
     assert group.offline("r1", {stream: {"0": 5}}).watermarks[""] == 100
 
 
-def test_a_group_says_where_reading_from_a_time_begins(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_a_group_says_where_reading_from_a_time_begins(group: Any, stream: str) -> None:
     assert group.position_at(150) == {stream: PositionAt({"0": 5, "1": 5}, exact=False)}
     between = datetime.fromtimestamp(0.199, UTC) + timedelta(microseconds=500)
     assert group.position_at(between) == group.position_at(199) != group.position_at(200)
@@ -230,17 +149,10 @@ def test_a_group_describes_its_streams_readers_and_lag(group_of: Any, stream: st
     assert (lags["0"].behind_ms, lags["0"].reader, lags["1"].behind_ms, lags["1"].reader) == (0, "r1", None, None)
 
 
-def test_a_group_that_was_deleted_is_gone(group_of: Any, stream: str) -> None:
-    group = group_of()
-    group.create([stream])
+def test_a_group_that_was_deleted_is_gone(group: Any, stream: str) -> None:
     group.delete()
     with pytest.raises(UnknownGroup):
         group.get_time_window()
-
-
-def test_time_windows_say_where_reading_from_a_time_begins(controller: Any, stream: str) -> None:
-    with TimeWindows(controller.url, stream) as windows:
-        assert windows.position_at(150) == PositionAt({"0": 5, "1": 5}, exact=False)
 
 
 @pytest.mark.parametrize("time", ["2026", True, 1.5])

@@ -13,8 +13,7 @@ from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, Rea
 from strandline.client import calls
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, StreamRecreated
-from tests.reader_client.event_readers import QUICK, WAIT_S, lose, reading, share, time_of, until
-from tests.reader_client.test_article import Stepping
+from tests.reader_client.event_readers import QUICK, WAIT_S, Stepping, lose, reading, time_of, until
 from tests.served import AT_ONCE
 
 
@@ -111,21 +110,6 @@ def test_another_reader_continues_from_what_was_saved_without_repeats(written: A
             assert [each.events for each in two.finish()] == [(3, 4, 5, 6)]
 
 
-def test_a_regained_segment_is_read_again_from_its_saved_state(written: Any) -> None:
-    written = ten(written)
-    group, windows = written.group(reader_timeout_ms=600_000), EventWindows[int](Tumbling(10))
-    with reading(written, group, **options(windows), report_ms=1) as reader:
-        take(reader, windows, 3)
-        reader.save()
-        reader.settle()
-        take(reader, windows, 2)
-        with ReaderGroup(written.controller.connection, group) as asked:
-            asked.offline("r1", {})  # somebody says that it is dead
-        take(reader, windows, 4)
-        assert reader.fenced == 1
-        assert [each.events for each in windows.finish()] == [(0, 1, 2, 3, 4, 5, 6)]
-
-
 def kept_by_segment() -> tuple[dict[Any, ReaderState], Callable[[str, str], ReaderState | None]]:
     table: dict[Any, ReaderState] = {}
     return table, lambda stream, segment: table.get((stream, segment))
@@ -162,21 +146,6 @@ def test_a_segments_state_survives_until_its_windows_close(
         alive.get_time_window()
         assert alive.settled == {written.stream: {"2": 2}}  # 0 is over now
     assert not [state for state in table.values() if state.windows and state.windows["events"]]
-
-
-def test_readers_that_share_hand_over_what_is_open(written: Any) -> None:
-    written = written(2)
-    table, recall = kept_by_segment()
-    written.write(("0", 1), ("0", 2), ("1", 3), ("1", 4))
-    group, one, two = written.group(), EventWindows[int](Tumbling(10)), EventWindows[int](Tumbling(10))
-    with reading(written, group, **options(one, recall=recall)) as first:
-        take(first, one, 4)
-        table |= first.save_segments()
-        first.settle()
-        with reading(written, group, "r2", **options(two, recall=recall)) as second:
-            share([first, second], [1, 1])
-            events = [each.events for windows in (one, two) for each in windows.finish()]
-            assert sorted(events) == [(1, 2), (3, 4)]
 
 
 def test_a_state_that_lies_before_what_is_settled_is_refused(written: Any) -> None:
@@ -254,7 +223,13 @@ def test_a_state_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
 
 
-@pytest.mark.parametrize("content", [b"{", b"{}", b"[]", b"\xff\xfe", b'{"positions": 5, "watermarks": {}}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{", b"{}", b"[]", b"\xff\xfe", b'{"positions": 5, "watermarks": {}}', b'{"positions": {}, "watermarks": 1}',
+        b'{"positions": {"s": {"0": -1}}, "watermarks": {}}',
+    ],
+)  # fmt: skip
 def test_a_damaged_state_file_is_named_with_what_to_do(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "state"
     file.write_bytes(content)

@@ -21,7 +21,7 @@ def late_world(written: Any) -> Any:
 
 def test_late_events_are_flagged_and_counted_by_writer(written_anywhere: Any) -> None:
     written = late_world(written_anywhere)
-    writers = {3: "dawdler", 12: "prompt", 4: "dawdler"}
+    writers = {3: "dawdler", 12: "prompt", 4: "dawdler", 10: "prompt"}  # 10 is the watermark itself
     options: dict[str, Any] = {
         "event_time": time_of,
         "writer_of": lambda event: writers[time_of(event)],
@@ -29,12 +29,13 @@ def test_late_events_are_flagged_and_counted_by_writer(written_anywhere: Any) ->
     }
     with reading(written, written.group(), **options) as reader:
         until(reader, "W10")
-        written.write(("0", 3), ("0", 12), ("0", 4))
-        items = [next_of(reader) for _ in range(3)]
+        written.write(("0", 3), ("0", 12), ("0", 4), ("0", 10))
+        items = [next_of(reader) for _ in range(4)]
         assert [(item.time, item.late) for item in items if isinstance(item, EventItem)] == [
             (3, ("",)),
             (12, ()),
             (4, ("",)),
+            (10, ()),
         ]
         assert (reader.late.total, dict(reader.late.by_writer)) == (2, {"dawdler": 2})
 

@@ -13,6 +13,7 @@ import pytest
 
 from reader_client import AsyncEventReader, EventReader, ReaderGroup, ReaderState, Tumbling, WatermarkItem
 from strandline.client import calls
+from strandline.core.note import Note
 from strandline.errors import InvalidConfig, WritersLeftOut
 from strandline.paced_log import OF_THE_PROCESS
 from tests.reader_client.event_readers import QUICK, next_of, read, reading, time_of, until
@@ -176,14 +177,27 @@ def test_a_reader_that_is_to_fail_names_the_writers_and_loses_nothing(written: A
     assert found == [(10, [12, 15], ()), (30, [31, 32], ())]
 
 
-def test_one_that_is_to_fail_passes_marks_without_a_writer_where_a_complete_one_follows(written: Any) -> None:
-    world = begun(written)
-    goes_on_without_b(world)
-    b_is_back(world)
-    with reading(world, world.group(), **OPTIONS, on_incomplete="fail") as reader:
-        items = until(reader, "W30")
-        assert [each for each in items if each in ("W10", "W20")] in ([], ["W10"])
-        assert reader.late.total == 0
+#   key ""   a 10        20          whoever has nothing to do with a key is left out of none of its marks
+#   key k    b 10  b excluded  a 20
+def test_a_watermark_names_whom_the_marks_of_its_own_key_leave_out(written: Any) -> None:
+    world = written(1)
+
+    def note(writer: str, **times: int) -> None:
+        keyed = {key.strip("_"): time for key, time in times.items()}
+        world.controller.run(calls.note(world.stream, Note(writer=writer, times=keyed, position={"0": 1})))
+
+    world.write(("0", 3))
+    note("a", _=10, k=10)
+    note("b", k=10)
+    world.controller.run(calls.exclude(world.stream, "b"))
+    note("a", _=20, k=20)
+    with reading(world, world.group(), time_domain="event") as reader:
+        found: dict[tuple[str, int], bool] = {}
+        while not {("", 20), ("k", 20)} <= found.keys():
+            item = next_of(reader)
+            if isinstance(item, WatermarkItem):
+                found[item.key, item.watermark] = item.complete
+    assert (found["", 20], found["k", 20]) == (True, False)
 
 
 #   one     10        20                    stream one goes on

@@ -33,20 +33,6 @@ def sealed(written: Any) -> Any:
     return written
 
 
-def test_each_window_comes_once_it_is_complete_and_the_loop_ends_with_the_stream(sealed: Any, tmp_path: Path) -> None:
-    with reading(sealed, sealed.group(), **OPTIONS) as reader:
-        found = [shown(each) for each in reader.windows(Tumbling(10), state=tmp_path / "state")]
-    assert [(start, sorted(times)) for start, times in found] == [(0, [3, 5]), (10, [12, 14]), (20, [21])]
-
-
-def test_a_window_comes_before_its_stream_ends(written: Any, tmp_path: Path) -> None:
-    written = written(1)
-    written.write(("0", 3), ("0", 11))
-    written.note(12)
-    with reading(written, written.group(), **OPTIONS) as reader:
-        assert shown(next(reader.windows(Tumbling(10), state=tmp_path / "state"))) == (0, [3])
-
-
 def test_a_program_that_dies_within_a_window_gets_it_again_and_nothing_twice_after_it(
     sealed: Any, tmp_path: Path
 ) -> None:

@@ -3,25 +3,21 @@ replay from the head closes the same windows as the live run did."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.disorder import PhoneEvent, cut_off, devices_of, generate, load, lost_by_delay, notes
+from benchmarks.disorder import PhoneEvent, cut_off, devices_of, generate, lost_by_delay, notes
 from reader_client import EventItem, EventReader, EventWindows, Session, Sliding, Tumbling
 from reader_client.event_windows import WindowKind
 from strandline.client import calls
 from strandline.core.note import Note
 from strandline.errors import StrandlineError
 from strandline.logs import Event, StoredEvent
-from tests.served import AT_ONCE, ROOT
-from tests.summary import skip
+from tests.served import AT_ONCE
 
-RECORDING = Path(os.environ.get("STRANDLINE_RECORDINGS", ROOT.parent / "shared" / "data")) / "phones-d-4.csv"
 SEGMENTS = 3
 CHUNK = 100  # events between two looks of the live reader
 
@@ -132,14 +128,3 @@ def test_a_replay_from_the_head_closes_the_windows_of_the_live_run(
         assert (again.events, again.late) == (len(phones), 0)
         assert again.closed == once.closed
     assert lost_by_delay(phones, 10_000) > 10  # what the usual watermark would have dropped
-
-
-def test_a_recording_loses_nothing_end_to_end(written: Any) -> None:
-    if not RECORDING.is_file():
-        skip(f"there is no recording {RECORDING.name}", "set STRANDLINE_RECORDINGS to the folder that has it")
-    events = load(RECORDING)[:2_000]
-    written = written(SEGMENTS, AT_ONCE)
-    once = live(written, events)
-    assert (once.events, once.late) == (len(events), 0)
-    assert replayed(written).closed == once.closed
-    assert lost_by_delay(events, 500) > 0

@@ -11,10 +11,12 @@ import pytest
 
 from reader_client import EventItem, EventReader, ReaderClosed, ReaderGroup, ReaderState
 from strandline.client import group_calls
+from strandline.client.calls import Request
+from strandline.client.http import Connection, HttpTransport
+from strandline.client.retry import AnswerLost, Outcome
 from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, InvalidConfig
-from strandline.logs import StoredEvent
-from tests.reader_client.event_readers import QUICK, lose, next_of, reading, share, time_of, told, until
+from tests.reader_client.event_readers import QUICK, lose, next_of, reading, share, told, until
 
 # -- sharing -----------------------------------------------------------------------------------------------------------
 
@@ -65,6 +67,29 @@ def test_a_reader_lost_before_an_acquire_reads_its_segment_again(written: Any, m
             monkeypatch.setattr(group_calls, "acquire", after_silence)
         assert Counter(until(hung, 2) + until(hung, 2)) == {1: 2, 2: 2}
         assert (hung.fenced, len(lost)) == (1, 1)
+
+
+def test_an_acquire_whose_answer_is_lost_is_not_made_again_and_its_segments_are_read(written: Any) -> None:
+    class Losing(HttpTransport):
+        acquired = 0
+
+        def send(self, request: Request, timeout_ms: float) -> Outcome:
+            outcome = super().send(request, timeout_ms)
+            if not request.path.endswith("/acquire"):
+                return outcome
+            self.acquired += 1
+            return AnswerLost("as the test wants it")
+
+    written = written(2)
+    written.write(("0", 1), ("1", 2))
+    transport = Losing(written.controller.url)
+    logs = {written.stream: written.open()}
+    with (
+        Connection(written.controller.url, transport=transport) as connection,
+        EventReader(connection, written.group(), "r1", logs, **QUICK) as reader,
+    ):
+        assert sorted(map(told, [next_of(reader), next_of(reader)]), key=str) == [1, 2]
+        assert transport.acquired == 1
 
 
 def test_offline_takes_the_window_back_and_the_events_come_again(written_anywhere: Any) -> None:
@@ -141,18 +166,6 @@ def test_a_reader_goes_on_from_its_saved_state_with_its_bound(
     second.close()
 
 
-def test_a_state_that_is_none_is_refused() -> None:
-    for text in (
-        "",
-        "[]",
-        "{}",
-        '{"positions": {"s": {"0": -1}}, "watermarks": {}}',
-        '{"positions": 5, "watermarks": 1}',
-    ):
-        with pytest.raises(InvalidConfig):
-            ReaderState.from_json(text)
-
-
 def test_what_was_not_dealt_with_is_read_again_after_an_exception(written: Any) -> None:
     written = written(1)
     written.write(("0", 1), ("0", 2))
@@ -179,22 +192,6 @@ def test_with_acknowledgements_an_event_is_settled_once_it_is_done(written: Any)
         assert reader.settled == {written.stream: {"0": 1}}
     with reading(written, group, "r2") as reader:
         assert until(reader, 3) == [2, 3]
-
-
-def test_an_event_whose_time_cannot_be_told_is_not_lost(written: Any) -> None:
-    written = written(1)
-    written.write(("0", 1))
-    broken = [True]
-
-    def event_time(event: StoredEvent) -> int:
-        if broken.pop() if broken else False:
-            raise RuntimeError("not yet")
-        return time_of(event)
-
-    with reading(written, written.group(), event_time=event_time) as reader:
-        with pytest.raises(RuntimeError):
-            next_of(reader)
-        assert until(reader, 1) == [1]
 
 
 def test_a_closed_reader_cannot_be_used(written: Any) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,32 +22,10 @@ from strandline.errors import (
 )
 
 
-class Blocking:
-    """AsyncTimeWindows, used like TimeWindows: every coroutine runs to its end."""
-
-    def __init__(self, windows: AsyncTimeWindows, runner: asyncio.Runner) -> None:
-        self._windows, self._runner = windows, runner
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *given, **named: self._runner.run(getattr(self._windows, name)(*given, **named))
-
-
-@pytest.fixture(params=["sync", "async"])
-def windows_of(request: pytest.FixtureRequest, controller: Any) -> Iterator[Any]:
+@pytest.fixture
+def windows_of(either: Any, controller: Any) -> Any:
     """Either kind of time windows, for a stream."""
-    if request.param == "sync":
-        yield lambda stream: TimeWindows(controller.connection, stream)
-        return
-    with asyncio.Runner() as runner:
-        made: list[Blocking] = []
-
-        def make(stream: str) -> Blocking:
-            made.append(Blocking(AsyncTimeWindows(controller.url, stream), runner))
-            return made[-1]
-
-        yield make
-        for each in made:
-            each.close()
+    return lambda stream: either(TimeWindows, AsyncTimeWindows)(controller.url, stream)
 
 
 # One stream, segments 0 and 1, three marks:
@@ -109,15 +84,6 @@ def test_marks_come_in_order_and_after_a_seq(windows_of: Any, stream: str) -> No
     ]
     assert [mark.seq for mark in windows.marks(after=1).marks] == [2, 3]
     assert [mark.seq for mark in windows.marks(after=1, limit=1).marks] == [2]
-
-
-def test_waiting_for_a_mark_ends_when_it_is_made(controller: Any, windows_of: Any, stream: str) -> None:
-    windows = windows_of(stream)
-    noting = threading.Thread(target=controller.note, args=(stream, 400, {"0": 11}))
-    noting.start()
-    page = windows.marks(after=3, wait_ms=20_000)
-    noting.join()
-    assert [mark.time for mark in page.marks] == [400]
 
 
 def test_waiting_in_vain_brings_no_marks(windows_of: Any, stream: str) -> None:

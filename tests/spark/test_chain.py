@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_integration import LogSink, OutputNotes, exact_watermark, output, read_events
+from spark_integration import LogSink, OutputNotes, exact_watermark, read_events
 from spark_integration.errors import InvalidOption, WrongColumn
 from strandline.client import calls
 from strandline.client.retry import CALL_DEADLINE_DEFAULT_MS
@@ -137,33 +137,6 @@ def test_a_chains_second_job_is_exact_though_the_first_restarts(
 
 
 @pytest.mark.full
-def test_a_job_notes_all_its_time_over_cut_connections(
-    spark: SparkSession,
-    read: Read,
-    stream: Any,
-    controller: Any,
-    event_log: Any,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    output = controller.stream()
-    with FlakyProxy(controller.url, seed=67, harms=12) as proxy:
-        chain = Chain(spark, read, output, tmp_path, notes_through=proxy.url)
-        with chain.first_job() as settle:
-            for step in range(1, 5):
-                event_log.append("0", range((step - 1) * 10_000, step * 10_000, 1_000))
-                stream.mark(step * 10_000, {"0": step * 10})
-                settle()
-            stream.seal(event_log.log.seal())
-            settle()
-        assert proxy.done.total() > 3
-    times = [mark.time for mark in output.run(calls.marks(output.name, limit=1000)).marks]
-    assert times == sorted(set(times)) and times[-1] > 30_000
-    assert output.run(calls.describe(output.name)).sealed
-    assert "refused" not in caplog.text
-
-
-@pytest.mark.full
 def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
     spark: SparkSession,
     read: Read,
@@ -266,27 +239,6 @@ def test_a_sink_named_like_the_owner_of_another_memo_is_refused(spark: SparkSess
     with pytest.raises(InvalidOption, match=r"name .* cannot be 'job': the log has the memo of a writer"):
         sink(spark.sql("SELECT 'k' AS key, 'x' AS value"), 0)
     sink.close()
-
-
-def test_output_notes_that_cannot_listen_leave_nothing_open(
-    spark: SparkSession, stream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "output.db"
-    SqliteLog.create(path, 1).close()
-    made: list[OutputNotes] = []
-
-    def refuse(_: SparkSession, notes: OutputNotes) -> None:
-        made.append(notes)
-        raise RuntimeError("another Spark")
-
-    monkeypatch.setattr(output, "listen", refuse)
-    with pytest.raises(RuntimeError, match="another Spark"):
-        OutputNotes(spark, controller=stream.url, stream=stream.name, writer="job", path=path)
-    (notes,) = made
-    notes._outbox._thread.join(60)
-    assert not notes._outbox._thread.is_alive()
-    with pytest.raises(RuntimeError, match="is closed"):
-        notes._connection.run(calls.describe(stream.name))
 
 
 def test_output_notes_follow_one_query(spark: SparkSession, stream: Any, tmp_path: Path) -> None:

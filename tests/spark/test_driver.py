@@ -20,52 +20,7 @@ Read = Callable[..., DataFrame]
 pytestmark = pytest.mark.spark
 
 
-def optimized_operators(df: DataFrame, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The operators of the optimized plan, from the sink down to the source."""
-    capsys.readouterr()
-    df.explain(extended=True)
-    plan = capsys.readouterr().out.split("== Optimized Logical Plan ==")[1].split("== Physical Plan ==")[0]
-    return [line.strip(" +-:~") for line in plan.strip().splitlines()]
-
-
 class TestPlan:
-    """Should one of these fail with a new Spark: it moves filters in a new way, and mark rows may be lost."""
-
-    def test_no_filter_gets_between_the_source_and_the_watermark(
-        self, read: Read, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        df = exact_watermark(read(), event_time="event_time")
-        filtered = df.where("key = 'k1'").where("event_time > timestamp_millis(5)").where("segment = '0'")
-        counted = filtered.groupBy(functions.window("event_time", "10 seconds")).count()
-        kinds = [line.split(" ")[0] for line in optimized_operators(counted, capsys)]
-        assert kinds == [
-            "Aggregate",
-            "Project",
-            "Filter",
-            "CollectMetrics",
-            "EventTimeWatermark",
-            "Project",
-            "StreamingRelationV2",
-        ]
-
-    def test_without_the_observation_spark_would_throw_the_mark_rows_away(
-        self, read: Read, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        marked = read().withWatermark("mark", "0 seconds")
-        events = marked.where("mark is null").withMetadata("event_time", {WATERMARK_TAG: 0})
-        counted = events.groupBy(functions.window("event_time", "10 seconds")).count()
-        operators = optimized_operators(counted, capsys)
-        below = operators[next(n for n, line in enumerate(operators) if line.startswith("EventTimeWatermark")) :]
-        assert any(line.startswith("Filter") and "isnotnull" in line for line in below)
-
-    def test_the_watermark_is_one_millisecond_behind_the_mark_unless_only_windows_follow(
-        self, read: Read, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        for only_windows, delay in ((False, "0.001 seconds"), (True, "0 seconds")):
-            exact = exact_watermark(read(), event_time="event_time", only_windows=only_windows)
-            (line,) = (one for one in optimized_operators(exact, capsys) if one.startswith("EventTimeWatermark"))
-            assert line.endswith(f"timestamp, {delay}")
-
     def test_only_the_event_time_is_tagged_and_its_other_metadata_stays(self, read: Read) -> None:
         exact = exact_watermark(read().withMetadata("event_time", {"unit": "ms"}), event_time="event_time")
         assert exact.columns == ["key", "value", "segment", "offset", "appended_at", "event_time"]

@@ -18,7 +18,6 @@ from spark_integration import read_between, read_events, register
 from spark_integration.errors import InvalidOption, WrongColumn
 from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
-from strandline import CallableStrategy
 from strandline.client import calls
 from strandline.core.note import Note
 from strandline.errors import InvalidConfig, UnknownStream
@@ -189,34 +188,6 @@ def test_batches_are_large_in_backlog_and_small_when_caught_up(
         with ReaderGroup(stream.controller.connection, "behind") as group:
             assert not group.get_time_window().backlog
     assert (old, new) == ([100, 50], [35, 10, 10, 10, 5])
-
-
-@pytest.mark.full
-def test_a_callers_own_strategy_makes_batches_large(
-    spark: SparkSession, running: Any, stream: Any, append: Any, place: Any, tmp_path: Path
-) -> None:
-    flag = tmp_path / "maintenance"
-    events = read_events(
-        spark,
-        **place,
-        backlog_strategies=[CallableStrategy(flag.exists)],
-        backlogRemainingOffsets=1_000,
-        maxRowsPerBatch=10,
-        maxRowsPerBacklogBatch=100,
-    )
-    stream.mark(NOW_MS, {})
-    with running(counted(events)) as run:
-        append("0", *range(NOW_MS, NOW_MS + 25))
-        run.settle()
-        flag.touch()
-        append("0", *range(NOW_MS, NOW_MS + 25))
-        run.settle()
-        flag.unlink()
-        append("0", *range(NOW_MS, NOW_MS + 25))
-        run.settle()
-        rows = [one["events"] for one in metrics(run) if one["events"]]
-    register(spark)  # with no strategies
-    assert rows == [10, 10, 5, 25, 10, 10, 5]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.streaming.listener import QueryTerminatedEvent, StreamingQueryListener
+from pyspark.sql.streaming.listener import QueryTerminatedEvent
 
 from spark_integration import exact_watermark, register
+from spark_integration.listener import ReportListener
 from strandline.core.segment import NewSegment
 
 Read = Callable[..., DataFrame]
@@ -43,17 +44,11 @@ def events(progress: Any) -> int:
     return int(progress.observedMetrics["strandline"]["events"])
 
 
-class Ended(StreamingQueryListener):
+class Ended(ReportListener):
     """Counts the queries that ended. Listeners hear of all that came before it, in the order in which they came."""
 
     def __init__(self) -> None:
         self.queries = threading.Semaphore(0)
-
-    def onQueryStarted(self, event: object) -> None: ...  # noqa: N802  # Spark's name
-
-    def onQueryProgress(self, event: object) -> None: ...  # noqa: N802  # Spark's name
-
-    def onQueryIdle(self, event: object) -> None: ...  # noqa: N802  # Spark's name
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
         self.queries.release()
@@ -131,23 +126,6 @@ def test_a_planned_unfinished_batch_runs_again_with_its_mark(
         }  # fmt: skip
         stream.seal(event_log.log.seal())
         assert second.settle() == event_log.windows(WIDTH_MS)
-
-
-@pytest.mark.full
-def test_available_now_reads_what_is_there_within_the_budget_fairly_and_stops(
-    read: Read, running: Any, stream: Any, event_log: Any
-) -> None:
-    event_log.append("0", range(0, 30_000, 300))
-    event_log.append("1", range(0, 30_000, 3_000))
-    event_log.append("2", [100, 200])
-    stream.mark(10_000, {"0": 34, "1": 4, "2": 2})
-    stream.mark(25_000, {"0": 84, "1": 9})
-    truth = event_log.windows(WIDTH_MS)
-    with running(exact_windows(read(maxRowsPerBatch=20)), available_now=True) as run:
-        assert run.finish() == {start: truth[start] for start in (0, 10_000)}
-        batches = [one for one in run.progress() if events(one)]
-    assert [events(one) for one in batches] == [20, 20, 20, 20, 20, 12]
-    assert positions(batches[0]) == {"0": 9, "1": 9, "2": 2}
 
 
 #   segment "0" ──┬── "3" ──┬── "5"      what follows is read when all before it is

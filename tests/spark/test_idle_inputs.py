@@ -20,8 +20,7 @@ from strandline.client import calls
 from strandline.core.note import Note
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
-from tests.kafka import Kafka
-from tests.spark.attached import Folder, Topic, finish, settle
+from tests.spark.attached import Folder, finish
 
 WIDTH_MS = 10_000
 
@@ -195,16 +194,9 @@ def test_an_available_now_run_closes_what_the_other_side_completes(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("available_now", [False, True])
 @pytest.mark.parametrize("idle_first", [True, False])
 def test_an_idle_attached_folder_is_left_out(
-    spark: SparkSession,
-    controller: Any,
-    running: Any,
-    tmp_path: Path,
-    detached: None,
-    idle_first: bool,
-    available_now: bool,
+    spark: SparkSession, controller: Any, running: Any, tmp_path: Path, detached: None, idle_first: bool
 ) -> None:
     one, other = (Folder(tmp_path / name, controller.stream(segments="open")) for name in ("one", "other"))
 
@@ -218,8 +210,8 @@ def test_an_idle_attached_folder_is_left_out(
 
     def go(before: Any = None) -> Any:
         inputs = [events(folder) for folder in ((one, other) if idle_first else (other, one))]
-        with running(windows(*inputs), available_now=available_now, before=before) as run:
-            finish(spark, run) if available_now else settle(spark, run)
+        with running(windows(*inputs), available_now=True, before=before) as run:
+            finish(spark, run)
         return run
 
     one.put("a", [1_000])
@@ -228,37 +220,13 @@ def test_an_idle_attached_folder_is_left_out(
     other.put("b", [1_500, 12_000])
     other.mark(12_000)
     first = go()
-    third = first if HAS_LIMITS or not available_now else go(go(first))
+    third = first if HAS_LIMITS else go(go(first))
     assert third.windows() == {0: 2}
     other.put("b", [21_000, 33_000])
     other.mark(32_000)
     fourth = go(third)
-    last = fourth if HAS_LIMITS or not available_now else go(go(fourth))
+    last = fourth if HAS_LIMITS else go(go(fourth))
     assert last.windows() == {0: 2, 10_000: 1, 20_000: 1}
-
-
-@pytest.mark.full
-def test_an_idle_topic_is_left_out_attached_or_not(
-    spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, controller: Any, read: Read, running: Any, detached: None
-) -> None:
-    attached, own, third = (Topic(spark, kafka, controller.stream(segments="open")) for _ in range(3))
-
-    def events(topic: Topic) -> DataFrame:
-        raw = read(stream=topic.stream.name, log="kafka", topic=topic.name, group="topics",
-                   **{"kafka.bootstrap.servers": kafka.servers})  # fmt: skip
-        return exact_watermark(raw, event_time="event_time", observation=topic.name).select("key", "event_time")
-
-    inputs = [attached.attached(group="topics"), events(own), events(third)]
-    with running(windows(*inputs)) as run:
-        for topic in (attached, own, third):
-            topic.send(1_000)
-            topic.mark(2_000)
-        assert settle(spark, run) == {}
-        for topic in (attached, own):
-            topic.stream.run(calls.idle(topic.stream.name, "script"))
-        third.send(12_000)
-        third.mark(11_000)
-        assert settle(spark, run) == {0: 3}
 
 
 class TestPlanning:

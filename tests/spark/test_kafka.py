@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,19 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.disorder import PhoneEvent, generate
-from reader_client import GroupBacklog
-from spark_integration import LogSink, OutputNotes, attach, detach, exact_watermark, read_between, read_events
-from spark_integration.listener import epoch_ms
-from strandline.core.config import StreamConfig, TimeDomain
+from spark_integration import attach, detach, exact_watermark, read_between
+from strandline.core.config import StreamConfig
 from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader
 from tests.kafka import Kafka
 from tests.spark.attached import settle as settle_attached
-from tests.spark.queries import Query, last_progress
 from writer_client import Event, Writer
 
 WIDTH_MS = 10_000
@@ -106,20 +99,11 @@ def by_own_source(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
     return windows(exact_watermark(timed(raw), event_time="event_time"))
 
 
-def by_connector(spark: SparkSession, stream: Any, kafka: Kafka, most: int = 900, **options: Any) -> DataFrame:
+def by_connector(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka.servers)
-    raw = reader.options(subscribe=topic_of(stream), startingOffsets="earliest", maxOffsetsPerTrigger=most).load()
-    exact = attach(
-        spark,
-        timed(raw),
-        controller=stream.url,
-        stream=stream.name,
-        source=topic_of(stream),
-        event_time="event_time",
-        group="roads",
-        **options,
-    )
-    return windows(exact)
+    raw = reader.options(subscribe=topic_of(stream), startingOffsets="earliest", maxOffsetsPerTrigger=900).load()
+    given = {"controller": stream.url, "stream": stream.name, "source": topic_of(stream)}
+    return windows(attach(spark, timed(raw), event_time="event_time", group="roads", **given))
 
 
 def settle(spark: SparkSession, own: Any, other: Any) -> tuple[dict[int, int], dict[int, int]]:
@@ -165,114 +149,3 @@ def test_source_and_connector_give_the_truth_through_partitions_and_restarts(
         schema="time bigint", event_time="time", start=start, end=end, **{"kafka.bootstrap.servers": kafka.servers},
     )  # fmt: skip
     assert between.count() == sum(start <= each.event_ms < end for each in events)
-
-
-@pytest.mark.full
-def test_a_kafka_chain_writes_each_batch_once_and_then_ends(
-    spark: SparkSession, kafka: Kafka, stream: Any, phones: Phones, controller: Any, tmp_path: Path, running: Any
-) -> None:
-    phones.send(generate(5, devices=2, events=60))
-    phones.note([])
-    with KafkaLogReader(kafka.servers, topic_of(stream)) as log:
-        stream.seal({name: offset for name, offset in log.end_offsets().items() if offset})
-    kafka.create_topic("counts", 2)
-    output = controller.stream(CONFIG, segments="open")
-    place: dict[str, Any] = {"log": "kafka", "topic": "counts", "kafka.bootstrap.servers": kafka.servers}
-    notes = OutputNotes(spark, controller=output.url, stream=output.name, writer="job-1", seal_at_end=True, **place)
-    sink = LogSink("job-1", **place)
-    end = functions.unix_millis("window.end")
-    rows = by_own_source(spark, stream, kafka).select(
-        end.cast("string").alias("key"), functions.to_json(functions.struct(end.alias("time"), "count")).alias("value")
-    )
-
-    def write_twice(batch: DataFrame, number: int) -> None:
-        sink(batch, number)
-        sink(batch, number)  # as after a failure that came right behind the commit
-
-    twice = rows.writeStream.foreachBatch(write_twice)
-    query = Query(twice.option("checkpointLocation", str(tmp_path / "first")).start)
-    notes.follow(query.now)
-    query.until_at_rest()
-    query.stop()
-    last = last_progress(query.now)
-    assert last is not None
-    notes.handle_progress(last)
-    assert notes.settle(60)
-    notes.close()
-    sink.close()
-    counts = read_events(
-        spark, controller=output.url, stream=output.name, schema="time bigint, count bigint", event_time="time", **place
-    )
-    wider = counts.groupBy(functions.window("time", "1 day")).agg(functions.sum("count").alias("count"))
-    with running(wider, "second") as second:
-        assert sum(second.settle().values()) == len(phones.sent)
-
-
-def tailed(stream: Any, kafka: Kafka) -> int:
-    """`strandline tail` reports once where the topic ends. Returns the time that the stream has reached."""
-    command = [sys.executable, "-m", "controller", "tail", stream.name, "--controller", stream.url, "--once", "--json"]
-    place = ["--servers", kafka.servers, "--topic", topic_of(stream), "--reporter", "tail", "--interval-ms", "100"]
-    run = subprocess.run([*command, *place], capture_output=True, text=True, timeout=60, check=True)
-    time: int = json.loads(run.stdout)["marks"][-1]["time"]
-    return time
-
-
-def send_untracked(stream: Any, kafka: Kafka, times: list[int]) -> None:
-    """A producer that knows nothing of Strandline."""
-    producer = Producer({"bootstrap.servers": kafka.servers})
-    for time in times:
-        producer.produce(topic_of(stream), key=b"%d" % (time % 7), value=b'{"time": %d}' % time)
-    assert producer.flush(60) == 0
-
-
-@pytest.mark.full
-def test_an_untouched_topic_with_a_tail_has_exact_windows(
-    spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, controller: Any, running: Any
-) -> None:
-    config = StreamConfig(mark_interval_ms=0, time_domain=TimeDomain.INGESTION, writer_timeout_ms=None)
-    stream = controller.stream(config, segments="open")
-    kafka.create_topic(topic_of(stream), 2)
-    start = tailed(stream, kafka)
-    times = [start - delay for delay in range(0, 20_000, 500)]
-    exact = by_connector(spark, stream, kafka, max_event_time_lag="1 minute")
-    with running(exact) as run:
-        send_untracked(stream, kafka, times)
-        reached = tailed(stream, kafka)
-        assert settle_attached(spark, run) == {}
-        marks = [epoch_ms(one.eventTime["max"]) for one in run.progress() if "max" in one.eventTime]
-        assert max(marks) == reached - 60_000
-        delayed = [reached - delay for delay in range(20_000, 50_000, 500)]  # older than the tail's time, and not late
-        send_untracked(stream, kafka, delayed)
-        tailed(stream, kafka)
-        assert settle_attached(spark, run).keys() <= {time // WIDTH_MS * WIDTH_MS for time in times + delayed}
-        with KafkaLogReader(kafka.servers, topic_of(stream)) as log:
-            stream.seal(log.end_offsets())
-        counts = Counter(time // WIDTH_MS * WIDTH_MS for time in times + delayed)
-        assert settle_attached(spark, run) == counts
-    detach(spark)
-
-
-@pytest.mark.full
-def test_a_connector_query_hears_its_backlogs_end_and_shrinks_batches(
-    spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, stream: Any, running: Any
-) -> None:
-    def batches(run: Any) -> list[int]:
-        """How many records each batch took out of the topic."""
-        sources = [source for one in run.progress() for source in one.sources if "Kafka" in source.description]
-        return [source.numInputRows for source in sources if source.numInputRows]
-
-    backlog = GroupBacklog(remaining_offsets=50)
-    times = list(range(1_000, 41_000, 100))
-    send_untracked(stream, kafka, times)
-    with running(by_connector(spark, stream, kafka, most=300, backlog=backlog)) as large:
-        settle_attached(spark, large)
-        assert not backlog.backlog  # as long as nobody knows what remains, it is
-    assert max(batches(large)) > 102
-    send_untracked(stream, kafka, times)
-    with running(by_connector(spark, stream, kafka, most=100, backlog=backlog), before=large) as small:
-        settle_attached(spark, small)
-        with KafkaLogReader(kafka.servers, topic_of(stream)) as log:
-            stream.mark(max(times) + WIDTH_MS, log.end_offsets())
-        assert settle_attached(spark, small) == Counter(time // WIDTH_MS * WIDTH_MS for time in times + times)
-    assert max(batches(small)) <= 102  # the connector rounds for each partition
-    detach(spark)

@@ -173,21 +173,6 @@ def test_a_killed_job_over_a_sealed_stream_closes_all_windows_and_seals_its_outp
     assert own.check_each_cut() == Outcome(counted(TIMES), None, sealed=True)
 
 
-def test_a_killed_job_over_a_topic_closes_all_windows_and_seals_its_output(
-    job: Job, spark: SparkSession, kafka: Kafka, controller: Any
-) -> None:
-    topic = Topic(spark, kafka, controller.stream(segments="open"))
-    topic.send(*TIMES)
-    topic.mark(11_000)
-    topic.seal()
-    given = {"controller": controller.url, "stream": topic.stream.name, "log": "kafka", "topic": topic.name}
-    reader = spark.readStream.format("strandline").options(**given, maxRowsPerBatch=4)
-    time = functions.timestamp_millis(functions.col("value").cast("string").cast("bigint"))
-    raw = reader.option("kafka.bootstrap.servers", kafka.servers).load().withColumn("event_time", time)
-    job.events = lambda checkpoint: exact_watermark(raw, event_time="event_time")
-    assert job.check_each_cut() == Outcome(counted(TIMES), None, sealed=True)
-
-
 @pytest.fixture
 def folder(job: Job, spark: SparkSession, controller: Any) -> Iterator[Folder]:
     """Three files of one segment, read in two batches by a job that attaches them."""

@@ -69,16 +69,6 @@ def expected(times: Callable[[str], list[int]]) -> dict[int, int]:
     return {start: sum(start <= time < start + WIDTH_MS for time in everything) for start in COMPLETE}
 
 
-def test_sparks_own_watermark_closes_no_window(spark: SparkSession, running: Any, folders: dict[str, Folder]) -> None:
-    """It stores only the least of both sources, and begins there in each run (apache/spark#48570)."""
-
-    def delayed() -> list[DataFrame]:
-        return [files(spark, each).withWatermark("event_time", "1 second") for each in folders.values()]
-
-    closed = run_all(running, delayed, lambda name, times: folders[name].put("a", times), lambda run: run.finish())
-    assert closed == {}
-
-
 def test_attached_sources_close_every_complete_window(
     spark: SparkSession, running: Any, folders: dict[str, Folder], tmp_path: Path, detached: None
 ) -> None:

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_integration import attach, detach, read_events
 from spark_integration.errors import InvalidOption, WrongSetting
-from spark_integration.listener import listen
+from spark_integration.listener import ReportListener, listen
 from spark_integration.mark_watch import REDEFINED
 from spark_integration.positions import FilePositions
 from spark_integration.spark_settings import NO_DATA_BATCHES, POLICY
@@ -69,20 +68,11 @@ def test_a_session_without_batches_without_data_has_a_line_in_the_log(
     assert len(caplog.records) == 1
 
 
-class Ends(StreamingQueryListener):
+class Ends(ReportListener):
     """Sees the end of a query."""
 
     def __init__(self, ended: threading.Event) -> None:
         self._ended = ended
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's name
-        """Does nothing."""
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802  # Spark's name
-        """Does nothing."""
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802  # Spark's name
-        """Does nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802  # Spark's name
         self._ended.set()
@@ -112,8 +102,14 @@ def test_a_second_watermark_ends_the_query_and_the_log_says_what_to_do(
     assert "take out the withWatermark after read_events" in line
 
 
-@pytest.mark.parametrize("way", ["source", "attach"])
-@pytest.mark.parametrize(("within", "passed"), [(0, [1_000, 4_000, 40_000]), ("10 seconds", [1_000, 40_000])])
+@pytest.mark.parametrize(
+    ("way", "within", "passed"),
+    [
+        ("source", 0, [1_000, 4_000, 40_000]),
+        ("source", "10 seconds", [1_000, 40_000]),
+        ("attach", "10 seconds", [1_000, 40_000]),
+    ],
+)
 def test_a_duplicate_with_a_later_time_is_dropped_for_as_long_as_its_key_is_kept(
     spark: SparkSession,
     stream: Any,

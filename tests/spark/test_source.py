@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import time_ns
@@ -392,13 +391,6 @@ class TestPartitions:
             ReadPartition((SegmentRange("2", 0, 1),), floor=10, mark=20),
         ]
 
-    def test_a_mark_alone_is_a_batch(self, reader: StrandlineStreamReader) -> None:
-        found = reader.partitions(offset({"0": 3}, 10), offset({"0": 3}, 20))
-        assert found == [ReadPartition(floor=10, mark=20)]
-
-    def test_there_is_none_where_nothing_moved(self, reader: StrandlineStreamReader) -> None:
-        assert reader.partitions(offset({"0": 3}, 10), offset({"0": 3}, 10)) == []
-
     def test_a_long_range_is_divided(self, reader: StrandlineStreamReader) -> None:
         parts = reader.partitions(offset({}, None), offset({"0": 2 * PARTITION_ROWS + 1}, None))
         assert len(parts) == 3
@@ -419,15 +411,6 @@ class TestPartitions:
         assert events["floor"].cast(pa.int64()).to_pylist() == [7_000, 7_000]
         assert mark["floor"].null_count == 1
         assert mark["mark"].cast(pa.int64()).to_pylist() == [END_OF_TIME_MS * 1000]
-
-    def test_a_reader_travels_as_its_options_only(self, reader: StrandlineStreamReader, event_log: Any) -> None:
-        event_log.append("0", [1])
-        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())  # it holds connections now
-        work = ReadPartition((SegmentRange("0", 0, 1),), mark=3)
-        travelled = pickle.loads(pickle.dumps((reader, work)))
-        assert travelled[0]._options == reader._options
-        assert (travelled[0]._open_log, travelled[0]._open_windows) == (None, None)
-        assert travelled[1] == work
 
 
 class TestOptions:

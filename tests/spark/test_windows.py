@@ -152,8 +152,3 @@ def test_an_answer_that_no_waiting_can_mend_is_raised_at_once(
         with pytest.raises(error):
             asking.windows.time_window({"0": 9})
         assert asking.wire.asked == 1
-
-
-def test_the_token_shows_in_no_representation() -> None:
-    settings = StreamAccess(controller="http://127.0.0.1:1", stream="s", token="secret", wait_ms=1)
-    assert "secret" not in repr(settings)

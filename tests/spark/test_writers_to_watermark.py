@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, functions
 
-from reader_client import TimeWindows, WireMark
+from reader_client import TimeWindows
 from spark_integration import exact_watermark
 from strandline.core.config import StreamConfig
 from strandline.logs.sqlite import SqliteLog
@@ -36,11 +36,6 @@ def count_windows(df: DataFrame) -> DataFrame:
 
 def exact(df: DataFrame) -> DataFrame:
     return count_windows(exact_watermark(df, event_time="event_time"))
-
-
-def plain(df: DataFrame, delay: str = "2 seconds") -> DataFrame:
-    """What one would do without Strandline: the greatest time seen, less a guess. Mark rows are not for it."""
-    return count_windows(df.where("mark is null").drop("mark").withWatermark("event_time", delay))
 
 
 def made(times: Iterable[int]) -> list[Event]:
@@ -73,9 +68,6 @@ class Scene:
         """What the controller says of one who has read all of the log."""
         return self._windows.get_time_window(self._reader.end_offsets()).lower
 
-    def marks(self) -> tuple[WireMark, ...]:
-        return self._windows.marks(limit=1_000).marks
-
     def closed(self) -> dict[int, int]:
         """The windows that are to be out now, neither fewer nor more: those that end before the watermark."""
         watermark = self.watermark()
@@ -98,147 +90,6 @@ def stream(controller: Any) -> Any:
 def scene(controller: Any, stream: Any, event_log: Any) -> Iterator[Scene]:
     with ExitStack() as opened:
         yield Scene(controller, stream, event_log.path, opened)
-
-
-#   seconds   0         10        20        30        40        50        60
-#   fast      ==== 1 ============|======== 2 =========|======== 3 =========|
-#   steady    == 1 ====|== 2 ====|== 3 ====|
-#   slow      =|=|=|
-def test_of_skewed_writers_no_event_is_lost(scene: Scene, read: Read, running: Any) -> None:
-    speeds = {scene.writer("fast"): 20_000, scene.writer("steady"): 10_000, scene.writer("slow"): 4_000}
-    with running(exact(read())) as run, running(plain(read()), "plain", exact=False) as guess:
-        for step in (1, 2, 3):
-            for writer, speed in speeds.items():
-                writer.write(made(range((step - 1) * speed, step * speed, 200)))
-                writer.note_time(step * speed)
-            assert scene.watermark() == step * 4_000
-            assert run.settle() == scene.closed()
-            guess.settle()
-        for writer in speeds:
-            writer.close()
-        assert scene.watermark() == 60_000  # the highest time that was noted
-        assert run.settle() == scene.closed()
-        scene.seal()
-        assert run.settle() == scene.truth()
-        guess.settle()
-    assert guess.dropped() > 0
-
-
-#   seconds   0         10        20        30        40        50
-#   busy      ==========|===================|===================|
-#   other     ==========|  idle              joined at 30  ======|
-def test_an_idle_writer_holds_nothing_and_loses_nothing_on_waking(scene: Scene, read: Read, running: Any) -> None:
-    busy, other = scene.writer("busy"), scene.writer("other")
-    with running(exact(read())) as run, running(plain(read()), "plain", exact=False) as guess:
-        for writer in (busy, other):
-            writer.write(made(range(0, 10_000, 500)))
-            writer.note_time(10_000)
-        other.idle()
-        busy.write(made(range(10_000, 30_000, 500)))
-        busy.note_time(30_000)
-        assert scene.watermark() == 30_000
-        assert run.settle() == scene.closed() != {}
-        # It wakes: it registers, and only then appends. An event at the very floor is in time.
-        other.write(made([30_000]))
-        assert other.floor == 30_000
-        busy.write(made(range(30_000, 50_000, 500)))
-        busy.note_time(50_000)
-        assert scene.watermark() == 30_000  # it is waited for again
-        assert run.settle() == scene.closed()
-        guess.settle()
-        other.write(made(range(30_000, 50_000, 700)))
-        other.note_time(50_000)
-        assert scene.watermark() == 50_000
-        assert run.settle() == scene.closed()
-        scene.seal()
-        assert run.settle() == scene.truth()
-        guess.settle()
-    assert guess.dropped() > 0
-
-
-#   seconds   0         10        20        30        40
-#   here      ==========|===================|==========|
-#   there     ==========|===================|==========|
-#   away      ==========|  silent; all comes at once, in chunks: ====|====|=====|
-@pytest.mark.parametrize("meanwhile", ["nothing", "the query restarts", "the controller is killed"])
-def test_a_returning_writers_backlog_is_not_late(
-    scene: Scene, read: Read, running: Any, controller: Any, meanwhile: str
-) -> None:
-    writers = [scene.writer(name) for name in ("here", "there", "away")]
-    with ExitStack() as open_runs:
-        run = open_runs.enter_context(running(exact(read())))
-        guess = (
-            open_runs.enter_context(running(plain(read()), "plain", exact=False)) if meanwhile == "nothing" else None
-        )
-        for writer in writers:
-            writer.write(made(range(0, 12_000, 500)))
-            writer.note_time(12_000)
-        *present, away = writers
-        for writer in present:
-            writer.write(made(range(12_000, 40_000, 500)))
-            writer.note_time(40_000)
-        assert scene.watermark() == 12_000
-        assert run.settle() == scene.closed() == {0: 60}
-        if guess is not None:
-            guess.settle()
-
-        match meanwhile:
-            case "the query restarts":
-                open_runs.close()
-                away.write(made(range(12_000, 21_000, 700)))
-                away.note_time(21_000)
-                run = open_runs.enter_context(running(exact(read()), before=run))
-            case "the controller is killed":
-                before = scene.marks()
-                controller.crash()
-                away.write(made(range(12_000, 21_000, 700)))  # the log is there, and the query asks in vain
-                with ThreadPoolExecutor(1) as pool:
-                    noted = pool.submit(away.note_time, 21_000)
-                    controller.start()
-                    assert [mark.time for mark in noted.result(60).marks] == [21_000]
-                assert scene.marks()[:-1] == before  # they go on where they stood
-            case _:
-                away.write(made(range(12_000, 21_000, 700)))
-                away.note_time(21_000)
-        assert scene.watermark() == 21_000
-        assert run.settle() == scene.closed()
-        away.write(made(range(21_000, 40_000, 700)))
-        away.note_time(40_000)
-        assert run.settle() == scene.closed()
-        scene.seal()
-        assert run.settle() == scene.truth()
-        if guess is not None:
-            guess.settle()
-            assert guess.dropped() > 0
-    if meanwhile == "the query restarts":
-        with running(exact(read()), before=run) as third:
-            assert third.settle() == scene.truth()  # after the sealed end nothing is left to say
-
-
-def test_events_with_the_time_of_a_mark_are_in_time_after_it(scene: Scene, read: Read, running: Any) -> None:
-    def unique(df: DataFrame) -> DataFrame:
-        """Unlike a window, which ends later than its events, deduplication asks for each event whether it is late."""
-        return df.dropDuplicates(["event_time", "segment", "offset"])
-
-    one, two = scene.writer("one"), scene.writer("two")
-    events = unique(exact_watermark(read(), event_time="event_time"))
-    guessed = unique(read().where("mark is null").drop("mark").withWatermark("event_time", "0 seconds"))
-    with running(count_windows(events)) as run, running(count_windows(guessed), "plain", exact=False) as guess:
-        for time in (10_000, 20_000):
-            for writer in (one, two):
-                writer.write(made([time - 1, time, time]))
-                writer.note_time(time)
-            assert scene.watermark() == time
-            assert run.settle() == scene.closed()
-            guess.settle()
-            for writer in (one, two):  # the mark is made, and these have its time
-                writer.write(made([time, time]))
-            run.settle()
-            guess.settle()
-        scene.seal()
-        assert run.settle() == scene.truth() == {0: 2, 10_000: 10, 20_000: 8}
-        guess.settle()
-    assert guess.dropped() > 0
 
 
 class Pace:

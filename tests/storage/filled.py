@@ -24,7 +24,7 @@ from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.stream import Stream
 from strandline.wire.groups import GroupSettings
-from tests.storage.loads import load_stream
+from tests.storage.loads import load_stream, made
 from tests.storage.writes import write
 
 OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)
@@ -85,12 +85,10 @@ class Filled:
 
 
 def stream(name: str) -> LoadedStream:
-    made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(2, 0), now=0)
-    live = LoadedStream(
-        made,
+    shares = SegmentGraph.equal_shares(2, 0)
+    live = made(
+        Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), shares, now=0),
         StreamOrigin("1", 0, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
-        watch=lambda _: None,
-        status=lambda _: b"{}",
     )
     live.log = WriterLog(name, StoredLog(), states_per_writer=1)  # quiet writers get rows of their own soon
     live.noted_at = {"0": 5}

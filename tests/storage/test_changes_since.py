@@ -11,15 +11,14 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.marks import marks_since
 from controller.storage.rows import StreamOrigin
-from controller.storage.writer_states import StoredChange, changed_writers, changes_since
-from controller.streams.loaded_stream import LoadedStream
+from controller.storage.writer_states import StoredChange, changes_since
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt
-from tests.storage.loads import load_stream
+from tests.storage.loads import made
 from tests.storage.writes import write
 
 
@@ -32,9 +31,7 @@ class Streams:
         for name in ("a", "b", "c"):
             config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=100)
             stream = Stream(name, config, SegmentGraph.equal_shares(1, 0), now=0)
-            self._loaded[name] = LoadedStream(
-                stream, StreamOrigin(name, 0, None), watch=lambda _: None, status=lambda _: b"{}"
-            )
+            self._loaded[name] = made(stream, StreamOrigin(name, 0, None))
             self.flush(name)
 
     def note(self, name: str, writer: str, time: int, *keys: str, now: int = 0) -> list[Mark]:
@@ -100,21 +97,6 @@ def test_a_row_that_is_missing_from_the_log_is_an_error(streams: Streams) -> Non
         streams.database.writer.execute(delete(schema.writer_change).where(change.stream == "a", change.seq == 3))
     with pytest.raises(StoreCorrupt, match="it is missing"):
         streams.changes_since(a=2)
-
-
-def test_the_changes_make_the_writers_that_a_load_finds(streams: Streams) -> None:
-    streams.note("a", "w", 10)
-    stored = load_stream(streams.database.reader, "a")
-    assert stored is not None
-    version = streams.version("a")
-    for time in (20, 30):
-        streams.note("a", "w", time)
-        streams.note("a", "new", time)
-    forgotten, writers = changed_writers(streams.changes_since(a=version)["a"][1:], stored.stream.writers)
-    assert not forgotten
-    assert {each.name: each.position for each in writers} == {
-        name: each.position for name, each in streams.stream("a").writers.items()
-    }
 
 
 def test_marks_since_have_keys_that_are_not_given(streams: Streams) -> None:

@@ -1,8 +1,5 @@
 """A database of PostgreSQL that a test is done with is emptied and given to another one, which notices nothing."""
 
-import psycopg
-import pytest
-
 from controller.storage.database import open_database
 from tests.postgres import Postgres
 
@@ -29,33 +26,4 @@ def test_a_database_that_was_given_back_is_given_again_and_is_empty(postgres: Po
     assert postgres.execute("SHOW synchronous_commit", second) == [("on",)]
     with open_database(second) as database:
         assert database.fresh
-    postgres.give_back(second)
-
-
-def test_no_session_of_the_test_before_lives_on_and_none_comes_back(postgres: Postgres) -> None:
-    first = postgres.new_database()
-    with psycopg.connect(first) as session:
-        session.execute("CREATE TABLE mine (id INTEGER)")  # and it does not commit
-
-        postgres.give_back(first)
-        second = postgres.new_database()
-
-        with pytest.raises(psycopg.OperationalError):
-            session.execute("SELECT 1")
-    with pytest.raises(psycopg.OperationalError, match="does not exist"):
-        psycopg.connect(first)
-    assert postgres.execute(RELATIONS, second) == []
-    postgres.give_back(second)
-
-
-@pytest.mark.parametrize("more", ["CREATE FUNCTION f() RETURNS int RETURN 1", "CREATE SCHEMA mine"])
-def test_a_database_with_more_than_tables_in_it_is_not_given_again(postgres: Postgres, more: str) -> None:
-    first = postgres.new_database()
-    number = number_of(postgres, first)
-    postgres.execute(more, first)
-
-    postgres.give_back(first)
-    second = postgres.new_database()
-
-    assert number_of(postgres, second) != number
     postgres.give_back(second)

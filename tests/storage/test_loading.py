@@ -15,7 +15,6 @@ from controller.storage.database import Database, open_database
 from controller.storage.heads import serve
 from controller.storage.load import LARGE, LOADED_MARKS, StoredStream, ready_streams, stream_steps
 from controller.storage.paged_reads import STEP_ITEMS
-from controller.storage.rows import StreamOrigin
 from controller.storage.writer_states import CHANGES, STATES, StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
@@ -26,7 +25,7 @@ from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt
 from strandline.limits import KEYS_PER_STREAM
 from tests.counting import counted
-from tests.storage.loads import load_stream
+from tests.storage.loads import loaded, made
 from tests.storage.writes import write
 
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
@@ -34,7 +33,7 @@ AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=
 
 def new(config: StreamConfig = AT_ONCE, segments: int = 1, name: str = "s") -> LoadedStream:
     stream = Stream(name, config, SegmentGraph.equal_shares(segments, 0), now=0)
-    return LoadedStream(stream, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
+    return made(stream)
 
 
 def note(live: LoadedStream, writer: str, time: int, *keys: str, now: int = 0) -> None:
@@ -60,9 +59,7 @@ class Served:
         write(self.database, live)
 
     def loaded(self) -> LoadedStream:
-        stored = load_stream(self.database.reader, "s", self.unserved)
-        assert stored is not None
-        return LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
+        return loaded(self.database.reader, unserved=self.unserved)
 
 
 @pytest.fixture

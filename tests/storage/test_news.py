@@ -18,7 +18,7 @@ from controller.storage.transaction import transaction
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from tests.storage.filled import group, note, stream
-from tests.storage.loads import load_stream
+from tests.storage.loads import loaded
 from tests.storage.writes import write
 
 S, T, G = Subject(Kind.STREAM, "s"), Subject(Kind.STREAM, "t"), Subject(Kind.GROUP, "g")
@@ -35,9 +35,7 @@ class Two:
         self.cache = self.loaded()
 
     def loaded(self) -> LoadedStream:
-        stored = load_stream(self.database.reader, "s")
-        assert stored is not None
-        return LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
+        return loaded(self.database.reader)
 
     def note(self, time: int, *writers: str) -> None:
         note(self.writer, time, *(writers or ("a",)))
@@ -149,6 +147,21 @@ def test_a_cache_of_a_group_takes_in_its_rows(both_stores: str) -> None:
         write(database, live)
         found = look(database.reader, known)
         assert found.groups["g"].head == live.head and not found.outdated
+
+
+def test_a_cache_whose_rows_cannot_be_read_is_outdated_and_others_follow(both_stores: str) -> None:
+    with open_database(both_stores) as database:
+        streams = [stream("s"), stream("t")]
+        write(database, *streams)
+        known = {S: streams[0].known, T: streams[1].known}
+        for each in streams:
+            note(each, 1, "a")
+        write(database, *streams)
+        change = schema.writer_change.c
+        with database.writer.begin():
+            database.writer.execute(update(schema.writer_change).where(change.stream == "s").values(writers="{"))
+        found = look(database.reader, known)
+        assert (found.outdated, set(found.streams)) == ({S}, {"t"})
 
 
 # -- what became of a commit -------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from sqlalchemy import delete, select
 from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.rows import StreamOrigin
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import LateWriters, StreamConfig
@@ -22,7 +21,7 @@ from strandline.core.note import Note
 from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StrandlineError
-from tests.storage.loads import load_stream
+from tests.storage.loads import load_stream, made
 from tests.storage.writes import write
 
 Call = Callable[[Stream, int], Any]
@@ -82,7 +81,7 @@ class Kept:
 
     def __init__(self, database: Database, stream: Stream) -> None:
         self._database = database
-        self._live = LoadedStream(stream, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
+        self._live = made(stream)
         self._live.log = WriterLog("s", StoredLog(), states_per_writer=1)  # so that rows go all the time
 
     @property

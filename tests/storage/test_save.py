@@ -11,7 +11,6 @@ from sqlalchemy.exc import IntegrityError
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.heads import new_stamp
-from controller.storage.rows import StreamOrigin
 from controller.storage.save import Commit, write_rows
 from controller.storage.transaction import transaction
 from controller.streams.loaded_stream import LoadedStream
@@ -19,7 +18,7 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from tests.storage.loads import load_stream
+from tests.storage.loads import loaded, made
 from tests.storage.writes import write
 
 ROW = {
@@ -45,21 +44,15 @@ def write_all(database: Database, *rows: dict[str, Any]) -> None:
 
 
 def test_a_mark_is_never_overwritten_even_without_a_lock(store_url: str) -> None:
-    def loaded() -> LoadedStream:
-        stored = load_stream(database.reader, "s")
-        assert stored is not None
-        return LoadedStream.loaded(stored, watch=lambda _: None, status=lambda _: b"{}")
-
     def note(live: LoadedStream, time: int) -> None:
         live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
 
     with open_database(store_url) as database:
         config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
-        made = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0)
-        first = LoadedStream(made, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
+        first = made(Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0))
         note(first, 1)
         write(database, first)
-        one, other = loaded(), loaded()
+        one, other = loaded(database.reader), loaded(database.reader)
         note(one, 2)
         note(other, 3)
         write(database, one)
@@ -67,7 +60,7 @@ def test_a_mark_is_never_overwritten_even_without_a_lock(store_url: str) -> None
         with pytest.raises(IntegrityError):
             write(database, other)
 
-        assert [mark.time for mark in loaded().chains[""]] == [1, 2]
+        assert [mark.time for mark in loaded(database.reader).chains[""]] == [1, 2]
 
 
 def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:

@@ -11,14 +11,12 @@ from sqlalchemy import Table, func, select
 from controller.commit.writer_log import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.rows import StreamOrigin
-from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.core.writer import KeptNote
-from tests.storage.loads import load_stream
+from tests.storage.loads import load_stream, made
 from tests.storage.writes import write
 
 
@@ -29,7 +27,7 @@ class Flushes:
         config = StreamConfig(mark_interval_ms=None, max_ahead_ms=None)
         stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0, gone_kept_ms=0)
         self._database = database
-        self.live = LoadedStream(stream, StreamOrigin("1", 0, None), watch=lambda _: None, status=lambda _: b"{}")
+        self.live = made(stream)
 
     def note(self, time: int, *writers: str) -> None:
         for writer in writers:
@@ -182,17 +180,3 @@ def test_a_reused_name_is_the_new_writer_throughout_the_log(store_url: str) -> N
             assert stored is not None
             assert histories(stored.stream) == histories(flushes.live.stream)
             assert stored.log == flushes.live.log._log
-
-
-def test_one_flush_may_hold_a_forgotten_writer_and_its_successor(store_url: str) -> None:
-    with open_database(store_url) as database:
-        flushes = Flushes(database)
-        flushes.note(1, "pod", "stays")
-        stream = flushes.live.stream
-        stream.close("pod", None, 1)
-        flushes.note(2, "stays")
-        stream.evaluate("", 3)
-        stream.note(Note(writer="pod", times={"": 3}, position={"0": 3}), 3)
-        flushes.flush()
-        assert logged(database)[-1] == ["pod", "pod"]
-        assert times(database) == {"pod": 3, "stays": 2}

@@ -21,8 +21,8 @@ from spark_integration.options import StreamAccess
 from spark_integration.window_calls import ControllerWindows
 from strandline.client.credentials import find_token, trust
 from strandline.client.http import Connection
-from strandline.client.retry import Patience
 from strandline.errors import ControllerAway, Forbidden, InvalidConfig, Unauthenticated
+from tests.client.conftest import no_pause
 from tests.readme.pages import Block, Stranger, blocks_of
 from tests.served import OwnProcess, run_command
 from tests.summary import skip_but_under_ci
@@ -31,7 +31,6 @@ from writer_client import AsyncWriter, Writer
 pytestmark = pytest.mark.full
 
 SETTINGS = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
-ONCE = Patience(attempts=1)
 KNOWN = (  # when the controller has looked for new tokens
     "curl --fail --retry 9 --retry-delay 1 --retry-all-errors --cacert server.pem --output known.json "
     '-H "Authorization: Bearer $(cat auditor.token)" https://localhost:8433/v1/streams'
@@ -165,8 +164,8 @@ def test_who_has_the_wrong_token_or_none_hears_so(guarded: Guarded) -> None:
         windows.get_time_window({})
 
 
-def test_a_certificate_that_is_not_trusted_is_refused(guarded: Guarded) -> None:
-    connection = Connection(guarded.process.url, token="x", patience=ONCE)
+def test_a_certificate_that_is_not_trusted_is_refused_at_once(guarded: Guarded) -> None:
+    connection = Connection(guarded.process.url, token="x", seams=no_pause())
     with connection, pytest.raises(ControllerAway, match="CERTIFICATE_VERIFY_FAILED"):
         TimeWindows(connection, "orders").get_time_window({})
 

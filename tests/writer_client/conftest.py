@@ -97,85 +97,8 @@ async def _no_sleep(seconds: float) -> None: ...
 
 
 AT_ONCE_AGAIN = Patience(first_pause_ms=1, pause_bound_ms=1)
+PATIENT = Patience(deadline_ms=60_000, first_pause_ms=1, pause_bound_ms=1)
 INSTANT = Seams(sleep=lambda seconds: None, sleep_async=_no_sleep, random=lambda: 0.0)
-
-
-class Blocking:
-    """An AsyncWriter, or its transaction, that is used like a Writer's: every coroutine runs to its end."""
-
-    def __init__(self, writer: AsyncWriter | AsyncWriterTransaction, runner: asyncio.Runner) -> None:
-        self._writer, self._runner = writer, runner
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._writer, name)
-        if not asyncio.iscoroutinefunction(value):
-            return value
-
-        def run(*arguments: Any, **named: Any) -> Any:
-            coroutine: Coroutine[Any, Any, Any] = value(*arguments, **named)
-            result = self._runner.run(coroutine)
-            return Blocking(result, self._runner) if isinstance(result, AsyncWriterTransaction) else result
-
-        return run
-
-    def __enter__(self) -> Blocking:
-        self._runner.run(self._writer.__aenter__())
-        return self
-
-    def __exit__(self, *left: Any) -> None:
-        self._runner.run(self._writer.__aexit__(*left))
-
-
-MakeWriter = Callable[..., Any]
-
-
-@pytest.fixture(params=["sync", "async"])
-def make_writer(request: pytest.FixtureRequest, controller: Controller) -> Iterator[MakeWriter]:
-    """Makes writers of either kind, to be used in the same way: `make_writer(stream, name, wire=…, log=…, keys=…)`."""
-    patience = Patience(deadline_ms=60_000, first_pause_ms=1, pause_bound_ms=1)
-    if request.param == "sync":
-
-        def make(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> Any:
-            transport = FaultyTransport(HttpTransport(controller.url), wire if wire is not None else Wire())
-            connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
-            made.append(connection)
-            return Writer(connection, stream, name, **options)
-
-        made: list[Connection] = []
-        yield make
-        for connection in made:
-            connection.close()
-        return
-    with asyncio.Runner() as runner:
-
-        def make_async(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> Any:
-            transport = AsyncFaultyTransport(AsyncHttpxTransport(controller.url), wire if wire is not None else Wire())
-            connection = AsyncConnection(controller.url, transport=transport, patience=patience, seams=INSTANT)
-            opened.append(connection)
-            return Blocking(AsyncWriter(connection, stream, name, **options), runner)
-
-        opened: list[AsyncConnection] = []
-        yield make_async
-        for each in opened:
-            runner.run(each.close())
-
-
-@pytest.fixture
-def make_background(controller: Controller) -> Iterator[Callable[..., BackgroundWriter]]:
-    """Makes background writers: `make_background(stream, name, wire=…, log=…, on_report=…)`."""
-    with contextlib.ExitStack() as made:
-
-        def make(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> BackgroundWriter:
-            transport = FaultyTransport(HttpTransport(controller.url), wire if wire is not None else Wire())
-            # One attempt a call, so that what is repeated is repeated by the background.
-            connection = Connection(controller.url, transport=transport, patience=Patience(attempts=1), seams=INSTANT)
-            made.callback(connection.close)
-            background = made.enter_context(Background(connection, patience=AT_ONCE_AGAIN))
-            writer = BackgroundWriter(background, stream, name, **options)
-            made.callback(writer.release)
-            return writer
-
-        yield make
 
 
 class Looping:
@@ -213,54 +136,67 @@ def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
         loop.close()
 
 
-@pytest.fixture(params=["background", "waiting", "awaiting"])
-def make_any(request: pytest.FixtureRequest, controller: Controller) -> Iterator[MakeWriter]:
-    """Makes writers of all three kinds, to be used in the same way: `make_any(stream, name, wire=…, log=…, …)`. What
-    they do by themselves goes on meanwhile."""
-    if request.param == "background":
-        yield request.getfixturevalue("make_background")
-        return
-    patient = Patience(deadline_ms=60_000, first_pause_ms=1, pause_bound_ms=1)
+MakeWriter = Callable[..., Any]
+
+
+@contextlib.contextmanager
+def _making(kind: str, controller: Controller) -> Iterator[MakeWriter]:
+    """Makes writers of one kind; all are used in the same way: `make(stream, name, wire=…, log=…, on_report=…, …)`.
+    What they do by themselves goes on meanwhile."""
     with contextlib.ExitStack() as made:
-        if request.param == "waiting":
-
-            def make(
-                stream: str,
-                name: str = "w1",
-                *,
-                wire: Wire | None = None,
-                patience: Patience = patient,
-                **options: Any,
-            ) -> Any:
-                transport = FaultyTransport(HttpTransport(controller.url), wire if wire is not None else Wire())
-                connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
-                made.callback(connection.close)
-                writer = Writer(connection, stream, name, **options)
-                made.callback(writer.release)
-                return writer
-
-            yield make
-            return
         loop = made.enter_context(running_loop())
 
-        def make_async(
-            stream: str, name: str = "w1", *, wire: Wire | None = None, patience: Patience = patient, **options: Any
-        ) -> Any:
-            async def open_() -> AsyncWriter:
-                transport = AsyncFaultyTransport(
-                    AsyncHttpxTransport(controller.url), wire if wire is not None else Wire()
-                )
-                connection = AsyncConnection(controller.url, transport=transport, patience=patience, seams=INSTANT)
-                connections.append(connection)
-                return AsyncWriter(connection, stream, name, **options)
+        def in_loop(coroutine: Coroutine[Any, Any, Value]) -> Value:
+            return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
 
-            writer = Looping(asyncio.run_coroutine_threadsafe(open_(), loop).result(60), loop)
-            made.callback(lambda: asyncio.run_coroutine_threadsafe(connections.pop().close(), loop).result(60))
+        async def awaiting(over: AsyncFaultyTransport, patience: Patience, *names: str, **options: Any) -> AsyncWriter:
+            connection = AsyncConnection(controller.url, transport=over, patience=patience, seams=INSTANT)
+            made.callback(lambda: in_loop(connection.close()))
+            return AsyncWriter(connection, *names, **options)
+
+        def make(
+            stream: str, name: str = "w1", *, wire: Wire | None = None, patience: Patience = PATIENT, **options: Any
+        ) -> Any:
+            wire = wire if wire is not None else Wire()
+            if kind == "awaiting":
+                over = AsyncFaultyTransport(AsyncHttpxTransport(controller.url), wire)
+                writer: Any = Looping(in_loop(awaiting(over, patience, stream, name, **options)), loop)
+            else:
+                transport = FaultyTransport(HttpTransport(controller.url), wire)
+                # One attempt of a call in the background, so that what is repeated is repeated by the background.
+                patience = patience if kind == "waiting" else Patience(attempts=1)
+                connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
+                made.callback(connection.close)
+                if kind == "waiting":
+                    writer = Writer(connection, stream, name, **options)
+                else:
+                    background = made.enter_context(Background(connection, patience=AT_ONCE_AGAIN))
+                    writer = BackgroundWriter(background, stream, name, **options)
             made.callback(writer.release)
             return writer
 
-        connections: list[AsyncConnection] = []
-        yield make_async
+        yield make
+
+
+@pytest.fixture(params=["waiting", "awaiting"])
+def make_writer(request: pytest.FixtureRequest, controller: Controller) -> Iterator[MakeWriter]:
+    """Makes writers whose calls return with the answer."""
+    with _making(request.param, controller) as make:
+        yield make
+
+
+@pytest.fixture
+def make_background(controller: Controller) -> Iterator[MakeWriter]:
+    """Makes background writers."""
+    with _making("background", controller) as make:
+        yield make
+
+
+@pytest.fixture(params=["background", "waiting", "awaiting"])
+def make_any(request: pytest.FixtureRequest, controller: Controller) -> Iterator[MakeWriter]:
+    """Makes writers of all three kinds."""
+    with _making(request.param, controller) as make:
+        yield make
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any
 
 import pytest
@@ -74,17 +73,6 @@ def test_a_clock_behind_the_floor_notes_nothing_before_reaching_it(
         assert dict(writer.status().noted)[""] == floor + 100
 
 
-def test_a_fast_clock_keeps_nobody_waiting_for_what_it_said_before(
-    controller: Any, make_background: Any, late_log: Any
-) -> None:
-    """A note of the clock is always under way here."""
-    stream, clock = controller.stream(), count(1_000)
-    automatic = AutomaticTime(period_ms=1, lag_ms=0, clock=lambda: next(clock))
-    with make_background(stream, log=late_log, automatically_note_time=automatic) as writer:
-        for _ in range(20):
-            assert writer.wait_until_answered(30_000)
-
-
 def test_the_controllers_clock_is_read_before_the_position(
     controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
@@ -102,41 +90,6 @@ def test_the_controllers_clock_is_read_before_the_position(
     assert notes[:5] == ["flush", "POST notes", "POST notes", "flush", "POST notes"]
     bodies = [request.body for request in wire.requests if request.path.endswith("/notes")]
     assert bodies[1]["time"] == bodies[0]["time"] < bodies[2]["time"]
-
-
-def test_an_idle_writer_is_left_alone_until_it_writes(controller: Any, make_any: Any, late_log: Any, wire: Any) -> None:
-    stream, clock = controller.stream(), Clock(1_000)
-    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    other = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
-        writer.write([Event(b"a", segment="0")])
-        assert mark_after(controller, stream, 0).time == 1_000
-        writer.idle()
-        sent = len(wire.lines)
-        clock.now = 2_000
-        with make_any(stream, "w2", log=late_log, automatically_note_time=other):
-            assert mark_after(controller, stream, 1_000).time == 2_000  # several periods of the idle one have passed
-        assert len(wire.lines) == sent
-        writer.write([Event(b"b", segment="0")])
-        assert wire.lines[sent] == "PUT writers/w1"
-
-
-def test_a_failed_write_stops_the_clock_until_the_application_resumes(
-    controller: Any, make_any: Any, late_log: Any, wire: Any
-) -> None:
-    stream, clock = controller.stream(), Clock(1_000)
-    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
-        assert mark_after(controller, stream, 0).time == 1_000
-        late_log.refusal = ConnectionError("the log is gone")
-        with pytest.raises(ConnectionError):
-            writer.write([Event(b"a", segment="0")])
-        assert writer.status().failed_write
-        late_log.refusal = None
-        clock.now = 2_000
-        writer.write([Event(b"a", segment="0")])
-        writer.resume()
-        assert mark_after(controller, stream, 1_000).cut == {"0": 1}
 
 
 def test_the_clock_does_not_pass_a_write_that_is_under_way(controller: Any, make_any: Any, wire: Any) -> None:
@@ -215,14 +168,6 @@ def test_writes_before_the_clocks_first_note_are_noted_on_leaving(
         writer.write([Event(b"a", segment="0")])
         wait_for(lambda: reports)  # the clock has failed, and the next period is far
         is_set.set()
-    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(1_000, {"0": 1})]
-
-
-def test_a_block_left_before_registration_notes_its_writes(controller: Any, make_any: Any) -> None:
-    stream = controller.stream()
-    automatic = AutomaticTime(lag_ms=0, clock=Clock(1_000), position=lambda: {"0": 1})
-    with make_any(stream, automatically_note_time=automatic):
-        pass
     assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(1_000, {"0": 1})]
 
 

@@ -12,7 +12,7 @@ from strandline.core.config import StreamConfig
 from strandline.errors import Refused, TimeTooFarAhead, UnknownSegment, UnknownStream
 from tests.writer_client.clocks import SOON, Clock, wait_for
 from tests.writer_client.test_leaving import run
-from writer_client import AutomaticTime, Background, BackgroundWriter
+from writer_client import AutomaticTime, BackgroundWriter
 
 NOW_US = time.time_ns() // 1_000
 CONFIG = StreamConfig(mark_interval_ms=0)  # refuses a time far ahead
@@ -30,19 +30,16 @@ REFUSALS: dict[str, tuple[int, dict[str, int], type[Refused]]] = {
 
 @pytest.mark.parametrize("refusal", REFUSALS)
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("shared", [False, True])
 def test_the_end_of_a_background_writer_raises_the_refusal_of_its_last_note(
-    controller: Any, refusal: str, end: str, shared: bool
+    controller: Any, refusal: str, end: str
 ) -> None:
     at, position, error = REFUSALS[refusal]
     stream = "nosuch" if refusal == "no stream" else controller.stream(config=CONFIG)
-    with Background(controller.url) as background:
-        writer = BackgroundWriter(background if shared else controller.url, stream, "w1")
-        writer.__enter__()
-        writer.note_time(at, position)
-        with pytest.raises(error):
-            ENDS[end](writer)
-        writer.release()
+    writer = BackgroundWriter(controller.url, stream, "w1").__enter__()
+    writer.note_time(at, position)
+    with pytest.raises(error):
+        ENDS[end](writer)
+    writer.release()
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from queue import SimpleQueue
 from time import time_ns
 from typing import Any
 
@@ -138,22 +137,6 @@ def test_the_callback_gets_what_the_log_has(controller: Any, make_background: An
         EventsLate(1, {"": 300}, {"": 500}),
         NoteLate({"": 400}, True, {"": 500}),
     ]
-
-
-@pytest.mark.parametrize("in_transaction", [False, True])
-def test_the_callback_hears_of_late_events_when_they_are_written(
-    controller: Any, make_any: Any, tmp_path: Path, in_transaction: bool
-) -> None:
-    stream, reports = controller.stream(), SimpleQueue[Any]()
-    other_notes(controller, stream, 500)
-    writer = make_any(stream, "old", log=SqliteLog.create(tmp_path / "log", 3), on_report=reports.put)
-    if in_transaction:
-        with writer.begin() as transaction:
-            transaction.write([Event(b"a", segment="0")], newest=300)
-            transaction.commit()
-    else:
-        writer.write([Event(b"a", segment="0")], newest=300)
-    assert reports.get(timeout=30) == EventsLate(1, {"": 300}, {"": 500})
 
 
 def test_a_registration_says_what_an_earlier_process_noted_even_if_it_closed() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -67,41 +66,6 @@ def test_a_writer_that_was_closed_in_its_block_is_left_as_it_is(controller: Any,
     assert controller.states(stream) == {"closed": 1}
 
 
-def test_a_writer_that_went_idle_in_its_block_stays_idle(controller: Any, make_any: Any) -> None:
-    stream = controller.stream()
-    with make_any(stream) as writer:
-        writer.note_time(100, {"0": 1})
-        writer.idle()
-    assert controller.states(stream) == {"idle": 1}
-
-
-def test_a_block_that_did_nothing_leaves_its_writer_counted(controller: Any, make_any: Any) -> None:
-    stream = controller.stream()
-    with make_any(stream):
-        pass
-    assert controller.states(stream) == {"joined": 1}
-
-
-def test_events_without_any_noted_time_leave_their_writer_counted(
-    controller: Any, make_any: Any, late_log: Any
-) -> None:
-    stream = controller.stream()
-    with make_any(stream, log=late_log) as writer:
-        writer.write([Event(b"a", segment="0")])
-    assert controller.states(stream) == {"joined": 1}
-
-
-def test_a_writer_that_joins_a_running_stream_is_told_its_floors(controller: Any, make_writer: Any) -> None:
-    stream = controller.stream()
-    with make_writer(stream, "w1", keys=["", "ship_time"]) as first:
-        first.note_time({"": 100, "ship_time": 90}, {"0": 5})
-        second = make_writer(stream, "w2", keys=["", "ship_time"])
-        second.register()
-        assert second.floor == 100
-        assert second.floors == {"": 100, "ship_time": 90}
-        second.close()
-
-
 def test_a_block_that_ends_with_an_exception_does_not_close_its_writer(controller: Any, make_writer: Any) -> None:
     stream = controller.stream()
     writer = make_writer(stream)
@@ -146,10 +110,10 @@ def test_a_new_registration_fences_the_one_before(controller: Any, make_writer: 
 
 
 def test_a_writer_back_from_idle_registers_before_it_appends(
-    controller: Any, make_writer: Any, wire: Any, late_log: Any
+    controller: Any, make_any: Any, wire: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
-    with make_writer(stream, log=late_log, wire=wire) as writer:
+    with make_any(stream, log=late_log, wire=wire) as writer:
         writer.write([Event(b"a", segment="0")])
         writer.note_time(100)
         writer.write([Event(b"b", segment="0")])
@@ -160,42 +124,8 @@ def test_a_writer_back_from_idle_registers_before_it_appends(
         assert wire.happened[before:] == ["PUT writers/w1", "append"]
         assert controller.states(stream) == {"joined": 1}
         assert writer.epoch == 2
-        assert writer.note_time(101).marks[-1].cut == {"0": 3}
-
-
-def test_going_idle_notes_the_final_position_first(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
-    with make_writer(controller.stream(), log=late_log, wire=wire) as writer:
-        writer.write([Event(b"a", segment="0")])
-        writer.note_time(100)
-        writer.write([Event(b"b", segment="0")])
-        writer.idle()
-        assert wire.lines[-2:] == ["POST notes", "POST writers/w1/idle?epoch=1"]
-        assert wire.requests[-2].body["position"] == {"0": 2}
-        assert wire.requests[-2].body["time"] == 100
-
-
-def test_going_idle_without_a_time_notes_the_position_alone(
-    controller: Any, make_writer: Any, wire: Any, late_log: Any
-) -> None:
-    stream = controller.stream()
-    with make_writer(stream, log=late_log, wire=wire) as writer:
-        writer.write([Event(b"a", segment="0")])
-        writer.idle()
-        assert (wire.requests[-2].body["times"], wire.requests[-2].body["position"]) == ({}, {"0": 1})
-        assert controller.states(stream) == {"idle": 1}
-
-
-def test_a_writer_makes_its_own_connection_from_an_address(controller: Any) -> None:
-    stream = controller.stream()
-    with Writer(controller.url, stream, "w1") as writer:
-        writer.note_time(100, {"0": 1})
-
-    async def run() -> None:
-        async with AsyncWriter(controller.url, stream, "w2") as writer:
-            await writer.note_time(101, {"0": 1})
-
-    asyncio.run(run())
-    assert controller.states(stream) == {"active": 2}
+        writer.note_time(101)
+    assert controller.marks(stream)[-1].cut == {"0": 3}
 
 
 def test_a_shared_connection_stays_open(controller: Any) -> None:

@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from strandline.client.http import Connection
-from strandline.client.retry import ATTEMPTS_DEFAULT, Patience
-from strandline.errors import ControllerAway, OutcomeUnknown, PositionWentBack, TimeWentBack
+from strandline.client.retry import ATTEMPTS_DEFAULT
+from strandline.errors import OutcomeUnknown, PositionWentBack, TimeWentBack
 from strandline.logs.sqlite import SqliteLog
-from writer_client import CommittedWithoutNote, Event, NotesMoving, NotesStuck, Writer
+from writer_client import CommittedWithoutNote, Event
 
 pytestmark = pytest.mark.full
 
 ALL_LOST = ["lost"] * ATTEMPTS_DEFAULT  # of one call, after which it gives up
-
-
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    steps=st.lists(st.sampled_from(["write", "note", "idle", "register"]), min_size=1, max_size=8),
-    faults=st.lists(st.sampled_from(["", "away", "lost", "lost"]), max_size=25),
-)
-def test_lost_requests_and_answers_change_no_mark(
-    controller: Any, make_writer: Any, faulty_pair: Any, steps: list[str], faults: list[str]
-) -> None:
-    """The same story over a good wire and over a bad one: the marks are the same, but for when they were made."""
-
-    def story(faults: list[str]) -> list[tuple[int, int, Any, bool]]:
-        stream = controller.stream()
-        wire, log = faulty_pair(faults)
-        with make_writer(stream, log=log, wire=wire) as writer:
-            writer.note_time(0)
-            for time, step in enumerate(steps, start=1):
-                match step:
-                    case "write":
-                        writer.write([Event(b"x", segment=str(time % 3))])
-                    case "note":
-                        writer.note_time(time * 10)
-                    case "idle":
-                        writer.idle()
-                    case "register":
-                        writer.register()
-        return [(mark.time, mark.upper, mark.cut, mark.complete) for mark in controller.marks(stream)]
-
-    assert story(faults) == story([])
-
-
-def test_a_controller_that_is_away_is_told_from_one_that_refuses() -> None:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
-        away = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        connection = Connection(away, patience=Patience(deadline_ms=20, first_pause_ms=5))
-        with connection, pytest.raises(ControllerAway) as raised:
-            Writer(connection, "orders", "w1").register()
-        assert raised.value.controller == away
 
 
 def test_a_registration_whose_outcome_is_unknown_fences_nobody(controller: Any, make_writer: Any, wire: Any) -> None:
@@ -176,26 +132,6 @@ def test_a_writer_that_could_not_look_into_its_log_registers_again(
 
 
 # -- in the background -----------------------------------------------------------------------------------------
-
-
-def test_a_batch_with_a_lost_answer_is_resent_without_refusals(
-    controller: Any, make_background: Any, wire: Any
-) -> None:
-    stream = controller.stream()
-    reports: list[Any] = []
-    with make_background(stream, wire=wire, on_report=reports.append) as writer:
-        writer.register()
-        wire.faults = ["away"] * 20_000
-        for number in range(1, 6):
-            writer.note_time(number * 100, {"0": number})
-        wire.faults = ["lost", "lost", "away", "lost"]
-        assert writer.wait_until_answered()
-        status = writer.status()
-        assert (status.noted, status.refusals) == ({"": 500}, 0)
-    assert {type(report) for report in reports} <= {NotesStuck, NotesMoving}
-    marks = controller.marks(stream)
-    assert [mark.time for mark in marks] == [100, 200, 300, 400, 500]
-    assert [mark.cut for mark in marks] == [{"0": number} for number in range(1, 6)]
 
 
 def test_a_position_below_the_last_one_is_raised_at_once(controller: Any, make_background: Any) -> None:

@@ -57,24 +57,6 @@ def test_a_log_that_cannot_tell_its_transactions_is_refused_at_once() -> None:
         Writer(NOWHERE, "orders", "w1", log=cast(Any, OldLog()))
 
 
-def test_two_processes_of_one_name_are_told_to_have_names_of_their_own(
-    controller: Any, make_writer: Any, make_background: Any
-) -> None:
-    stream = controller.stream()
-    first = [make_writer(stream, "w1"), make_background(stream, "w2")]
-    second = [make_writer(stream, "w1"), make_background(stream, "w2")]
-    for writer in first + second:
-        writer.register()
-    said = r"another process has registered the name 'w.', .*: give each process a name of its own, or end one"
-    for writer in first:
-        with pytest.raises(Fenced, match=said):
-            writer.note_time(100, {"0": 1})
-            writer.close()
-        writer.release()
-    for writer in second:
-        writer.close()
-
-
 def test_what_fenced_advises_goes_by_what_the_newest_epoch_is() -> None:
     advice = {newest: str(Fenced(name="w1", epoch=5, newest=newest)).rpartition(": ")[2] for newest in (None, 3, 5, 7)}
     assert advice == {

@@ -72,6 +72,15 @@ def test_what_the_writer_cannot_know_it_leaves_out(
             assert mark.newest is None
 
 
+def test_newest_that_is_given_holds_for_ones_own_events_only(controller: Any, make_writer: Any, late_log: Any) -> None:
+    late_log.append([Event(b"another writer's", segment="0")])
+    late_log.forget_own()
+    with make_writer(controller.stream(), log=late_log) as writer:
+        writer.write([Event(b"x", segment="0")])
+        (mark,) = writer.note_time(100, newest=180).marks
+        assert mark.newest is None
+
+
 def test_after_a_write_that_failed_nothing_is_known(controller: Any, make_writer: Any, late_log: Any) -> None:
     with make_writer(controller.stream(), log=late_log) as writer:
         writer.write([Event(b"x", segment="0")], newest=160)

@@ -12,7 +12,7 @@ import pytest
 
 from reader_client import TimeWindows
 from strandline.core.config import StreamConfig, TimeDomain
-from strandline.logs import Log, Position
+from strandline.logs import Log
 from strandline.logs.kafka import KafkaLog, TrackedProducer
 from strandline.logs.sqlite import SqliteLog
 from strandline.testing import Acknowledge, ScriptedLog
@@ -28,54 +28,13 @@ def to(segment: str, *values: bytes) -> list[Event]:
     return [Event(value, segment=segment) for value in values]
 
 
-class RefusingLog(SqliteLog):
-    """A log that tells no position while a transaction of it is open."""
-
-    def flush(self) -> Position:
-        if self.open:
-            raise TransactionUnderWay(call="flush()")
-        return super().flush()
-
-    open = 0
-
-    def in_transaction(self, besides: Any = None) -> bool:
-        return super().in_transaction(getattr(besides, "within", None))
-
-    def begin(self) -> Any:
-        log, transaction = self, super().begin()
-        log.open += 1
-
-        class Counted:
-            within = transaction
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(transaction, name)
-
-            def commit(self, memo: Any = None) -> Position:
-                position = transaction.commit(memo)
-                self.abort()
-                return position
-
-            def abort(self) -> None:
-                if self.is_open:
-                    self.is_open = False
-                    log.open -= 1
-                transaction.abort()
-
-            is_open = True
-
-        return Counted()
-
-
-@pytest.fixture(params=["sqlite", "refusing", "scripted", "on flush", "kafka"])
+@pytest.fixture(params=["sqlite", "scripted", "on flush", "kafka"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     """A log with transactions, of every kind; its segment "0" is there."""
     made: Log
     match request.param:
         case "sqlite":
             made = SqliteLog.create(tmp_path / "log.db", 3)
-        case "refusing":
-            made = RefusingLog.create(tmp_path / "log.db", 3)
         case "scripted":
             made = ScriptedLog(3).writer()
         case "on flush":
@@ -109,7 +68,11 @@ def wait_until_cut(controller: Any, stream: str, reach: int) -> None:
 # -- by hand -------------------------------------------------------------------------------------------------------
 
 
-def check_refused(controller: Any, writer: Any, stream: str, log: Log, wire: Any) -> None:
+def test_a_note_by_hand_is_refused_while_a_transaction_is_open(
+    controller: Any, make_any: Any, log: Log, wire: Any
+) -> None:
+    stream, reports = controller.stream(3), list[Any]()
+    writer = make_any(stream, log=log, wire=wire, on_report=reports.append)
     with writer.begin() as transaction:
         transaction.write(to("0", b"100"))
         for position in ({}, {"position": {"0": 5}}):
@@ -126,22 +89,6 @@ def check_refused(controller: Any, writer: Any, stream: str, log: Log, wire: Any
     end = sum(log.positions().values())
     assert marks(controller, stream)[-1] == (300, end)
     assert end >= 1
-
-
-def test_a_note_by_hand_is_refused_while_a_transaction_is_open(
-    controller: Any, make_writer: Any, log: Log, wire: Any
-) -> None:
-    stream = controller.stream(3)
-    check_refused(controller, make_writer(stream, log=log, wire=wire), stream, log, wire)
-
-
-def test_a_note_in_the_background_is_refused_while_a_transaction_is_open(
-    controller: Any, make_background: Any, log: Log, wire: Any
-) -> None:
-    stream = controller.stream(3)
-    reports: list[Any] = []
-    writer = make_background(stream, log=log, wire=wire, on_report=reports.append)
-    check_refused(controller, writer, stream, log, wire)
     assert reports == []
 
 
@@ -193,28 +140,6 @@ def test_a_transaction_that_nobody_holds_any_more_keeps_no_note_back(
         gc.collect()  # an error of before, which has a traceback, may lead back to it
         writer.note_time(100)
     assert marks(controller, stream) == [(100, 0)]
-
-
-def test_a_crashed_transaction_leaves_nothing_its_successor_would_pass(
-    controller: Any, make_writer: Any, tmp_path: Path
-) -> None:
-    stream = controller.stream(3)
-    with SqliteLog.create(tmp_path / "log.db", 3) as log:
-        died = make_writer(stream, log=log)
-        with died.begin() as transaction:
-            transaction.write(to("0", b"100"))
-            transaction.commit(110)
-        lost = died.begin()
-        lost.write(to("0", b"120"))
-        died.release()
-    with SqliteLog(tmp_path / "log.db") as log, make_writer(stream, log=log) as restarted:
-        assert restarted.floor == 110
-        with restarted.begin() as transaction:
-            transaction.write(to("0", b"120"))
-            with pytest.raises(TransactionUnderWay):
-                restarted.note_time(200)
-            transaction.commit(200)
-    assert marks(controller, stream) == [(110, 1), (200, 2)]
 
 
 def test_what_is_written_beside_a_transaction_is_covered_by_its_note(controller: Any, make_writer: Any) -> None:
@@ -335,28 +260,6 @@ def test_a_commit_may_say_a_time_beside_the_clock(controller: Any, make_any: Any
             else:
                 clock.now += 1
                 wait_until_cut(controller, stream, number)
-    assert reports == []
-
-
-def test_a_note_before_a_transaction_leaves_when_positions_are_known(
-    controller: Any, make_background: Any, tmp_path: Path
-) -> None:
-    stream = controller.stream(3)
-    reports: list[Any] = []
-    with (
-        RefusingLog.create(tmp_path / "log.db", 3) as log,
-        make_background(stream, log=log, on_report=reports.append) as writer,
-    ):
-        writer.write(to("0", b"90"))
-        log.open += 1  # a transaction of the producer that this log is made of
-        writer.note_time(100)
-        assert not writer.wait_until_answered(200)
-        with pytest.raises(TransactionUnderWay):
-            writer.close(timeout_ms=50)
-        assert not writer.status().failed_write and writer.status().stuck is None
-        log.open -= 1
-        assert writer.wait_until_answered()
-        assert marks(controller, stream) == [(100, 1)]
     assert reports == []
 
 

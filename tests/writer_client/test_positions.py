@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from strandline.logs.sqlite import SqliteLog
 from writer_client import Event, NoLog
 
 
@@ -28,18 +26,6 @@ def test_a_note_covers_earlier_writes_and_waits_for_their_acknowledgement(
         (mark,) = writer.note_time(100).marks
         assert mark.cut == {"0": 1, "1": 1}
     assert wire.happened[:4] == ["PUT writers/w1", "append", "flush", "POST notes"]
-
-
-@pytest.mark.parametrize(("events_before", "newest"), [(0, 180), (1, None)])
-def test_newest_goes_out_only_where_the_writer_can_know_it(
-    controller: Any, make_writer: Any, late_log: Any, events_before: int, newest: int | None
-) -> None:
-    late_log.append([Event(b"another writer's", segment="1")] * events_before)
-    late_log.forget_own()
-    with make_writer(controller.stream(), log=late_log) as writer:
-        writer.write([Event(b"a", segment="0")])
-        (mark,) = writer.note_time(100, newest=180).marks
-        assert mark.newest == newest
 
 
 def test_a_failed_write_holds_the_note_back(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
@@ -141,20 +127,3 @@ def test_what_others_wrote_keeps_no_writer_from_closing(
     with make_writer(controller.stream(), log=late_log, wire=wire, leaving="close"):
         pass
     assert wire.lines == ["PUT writers/w1", "POST notes", "DELETE writers/w1?epoch=1"]
-
-
-def test_a_crashed_process_unnoted_writes_lie_below_the_first_note(
-    controller: Any, make_writer: Any, tmp_path: Path
-) -> None:
-    stream = controller.stream()
-    with SqliteLog.create(tmp_path / "log.db", 3) as log:
-        crashed = make_writer(stream, log=log)
-        crashed.write([Event(b"a", segment="0"), Event(b"b", segment="1")])
-        crashed.note_time(100)
-        crashed.write([Event(b"late", segment="2")])
-        crashed.release()
-    with SqliteLog(tmp_path / "log.db") as log, make_writer(stream, log=log) as restarted:
-        assert restarted.floor == 100
-        restarted.write([Event(b"c", segment="1")])
-        (mark,) = restarted.note_time(200).marks
-        assert mark.cut == {"0": 1, "1": 2, "2": 1}
