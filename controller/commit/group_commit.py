@@ -37,7 +37,7 @@ from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, Stra
 # Turns of the event loop for calls that have arrived to join: it reads them in one, and begins their handlers in a
 # later one. Without them, 64 connections made commits of half as many calls, each of which costs about as much.
 TURNS_TO_JOIN: Final = 3
-FLUSH_NOTES: Final = 1_024  # in one commit; further portions of requests with many notes wait for the next
+FLUSH_NOTES: Final = 512  # in one commit; further portions of requests with many notes wait for the next
 FLUSH_NOTES_BESIDE: Final = 256  # the same while calls that came alone wait for this commit or the next
 
 log = logging.getLogger(__name__)

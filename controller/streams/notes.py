@@ -30,7 +30,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import Overloaded, PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
 
-PORTION_NOTES: Final = 128  # of a request, applied at once; then other calls are served
+PORTION_NOTES: Final = 64  # of a request, applied at once; then other calls are served
 NOTE_SEGMENTS: Final = 32  # so many segments of a position count as one more note of work
 
 Answer = TypeVar("Answer")

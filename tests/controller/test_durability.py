@@ -84,7 +84,7 @@ def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: An
     assert [mark["time"] for mark in controller.note("a", 666, {"0": 666})["marks"]] == [666]
 
 
-CHANGES = (
+CHANGES: tuple[tuple[str, str, object], ...] = (
     ("POST", "/notes", {"writer": "a", "time": 200, "position": {}}),
     ("PUT", "/writers/b", {}),
     ("POST", "/writers/a/idle", None),
