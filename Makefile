@@ -62,13 +62,13 @@ chaos: servers environment ## Kill controllers under load and judge what their c
 # Processes side by side, since tests also wait. The same examples each time, and no second try: a test that depends on
 # chance fails here.
 RUN := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --durations 40
-test: servers environment ## Run the tests that protect most, in eight minutes; TESTS=tests/repository runs some of them
+test: servers environment ## Run the tests that protect most, in five minutes; TESTS=tests/repository runs some of them
 	$(if $(filter tests,$(TESTS)),$(BIN)/python -m tests.java)
 	$(RUN) -m "not full" $(TESTS)
 
 # Real processes that are killed and machines that are busy have moments of their own: what fails runs once more, alone, and
 # the last lines name it.
-full: servers environment ## Run what make test leaves out, in 25 minutes: kills, fail-over, both stores, Spark's matrices and cluster, every page
+full: servers environment ## Run what make test leaves out, in 20 minutes: kills, fail-over, both stores, Spark's matrices and cluster, every page
 	HYPOTHESIS_PROFILE=full $(RUN) -m full $(TESTS) \
 		|| { test $$? -eq 1 && echo "These failed and run once more, alone:" && HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m full --last-failed --last-failed-no-failures none -r fEp $(TESTS); }
 

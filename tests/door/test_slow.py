@@ -158,8 +158,6 @@ def test_the_connection_of_who_is_slow_ends(serve: Callable[..., OwnProcess], ce
         for name, (first, drop) in SLOW.items():
             slow.add(name, opened.enter_context(Raw(plain)).send(first), drop)
             slow.add(f"{name}, over TLS", opened.enter_context(Raw(secured, trusted)).send(first), drop)
-        for name, first in (("nothing", b""), ("half a hello", b"\x16\x03\x01\x02\x00\x01"), ("no TLS", HEAD)):
-            slow.add(f"{name} before TLS", opened.enter_context(Raw(secured)).send(first))
         for process, trust in ((plain, None), (secured, trusted)):
             for asked in ((LARGE + b"\r\n") * 60, LARGE + b"Connection: close\r\n\r\n"):
                 stalled.append(opened.enter_context(Raw(process, trust, receives=4_096)).send(asked))
@@ -180,6 +178,20 @@ def test_the_connection_of_who_is_slow_ends(serve: Callable[..., OwnProcess], ce
         assert process.client.get("/healthz").status_code == 200
         assert process.client.get("/v1/streams/s/writers").json()["writers"] == []
         assert process.stop() == 0 and "Traceback" not in process.log
+
+
+@pytest.mark.full  # asyncio gives a handshake a minute
+def test_the_connection_of_who_is_slow_before_tls_ends(
+    serve: Callable[..., OwnProcess], certificate: Certificate
+) -> None:
+    trusted = ssl.create_default_context(cafile=certificate.certificate)
+    files = ("--ssl-certfile", certificate.certificate, "--ssl-keyfile", certificate.key)
+    secured, slow = serve(*files, trusted=trusted, **LIMITS), Slow()
+    with ExitStack() as opened:
+        for name, first in (("nothing", b""), ("half a hello", b"\x16\x03\x01\x02\x00\x01"), ("no TLS", HEAD)):
+            slow.add(name, opened.enter_context(Raw(secured)).send(first))
+        assert set(slow.wait(time.monotonic() + PATIENCE_S).values()) == {b""}
+    assert secured.stop() == 0 and "Traceback" not in secured.log
 
 
 def wait_until_given_up(stalled: list[Raw], deadline: float) -> None:
