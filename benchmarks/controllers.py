@@ -129,17 +129,16 @@ def make_streams(url: str) -> None:
 
 def measure_notes(options: argparse.Namespace, database: str, folder: Path, way: str, report: Report) -> None:
     runs: dict[tuple[int, str], list[Noted]] = {}
-    with ExitStack() as opened:
-        servers = [opened.enter_context(running(*controller_of(database))) for _ in range(MOST)]
-        make_streams(servers[0].url)
-        kinds = [(1, AT_ONE), *((count, how) for count in range(2, MOST + 1) for how in (AT_ONE, AT_ALL))]
-        numbers = iter(range(1, sys.maxsize))
-        for round_ in range(options.rounds + 1):
-            for count, how in kinds:
-                seconds = options.seconds if round_ else 1
-                found = load(servers[:count], how, next(numbers), folder, options.connections, seconds)
-                if round_:
-                    runs.setdefault((count, how), []).append(found)
+    numbers = iter(range(1, sys.maxsize))
+    for count, how in [(1, AT_ONE), *((count, how) for count in range(2, MOST + 1) for how in (AT_ONE, AT_ALL))]:
+        with ExitStack() as opened:  # of their own: one that has a stream in memory follows it
+            servers = [opened.enter_context(running(*controller_of(database))) for _ in range(count)]
+            make_streams(servers[0].url)
+            load(servers, how, next(numbers), folder, options.connections, 1)
+            runs[count, how] = [
+                load(servers, how, next(numbers), folder, options.connections, options.seconds)
+                for _ in range(options.rounds)
+            ]
     middle = {kind: Noted(*(median(values) for values in zip(*taken, strict=True))) for kind, taken in runs.items()}
     alone = middle[1, AT_ONE]
     print(f"\nPostgreSQL{way}: {options.connections} connections, {options.rounds} runs of {options.seconds} s")
