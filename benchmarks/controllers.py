@@ -1,6 +1,6 @@
 """Durable notes that two and three controllers of one PostgreSQL take, beside one: with each stream's writers at one of
-them, and at all of them. Then the same with a slow way to PostgreSQL. And how long a note waits that is repeated at
-another controller, after the one that it was sent to first was killed, or stopped, in the midst of commits.
+them, and at all of them. Then the same with a slow way to PostgreSQL. And how long a note of a stream waits at
+another controller, after the one that took its notes was killed, or stopped, in the midst of commits.
 
     python -m benchmarks.controllers [--seconds 3] [--rounds 2] [--connections 32] [--delay-ms 5] [--stops 5]
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import signal
 import subprocess
 import sys
@@ -26,10 +25,13 @@ from typing import Final, NamedTuple
 import httpx
 
 from benchmarks.figures import Figure, Report, arguments, median, run
+from benchmarks.notes import NOTES_A_ROUND, make_streams, prefix
 from benchmarks.servers import (
     WITHOUT_POSTGRES,
     RunningServer,
-    cpu_s,
+    answers_in,
+    asking,
+    controller_of,
     running,
     running_postgres,
     scratch,
@@ -37,9 +39,7 @@ from benchmarks.servers import (
 )
 
 STREAMS: Final = 12  # which two and three controllers can share
-WRITERS: Final = 1_000  # of all streams, at each controller
 MOST: Final = 3
-ROUND_NOTES: Final = 10_000_000  # more than can be made in a round: times go up from round to round
 AT_ONE, AT_ALL = "each stream at one", "each stream at all"
 HAMMERING: Final = 8  # callers of the controller that ends
 SCRIPT: Final = """
@@ -51,7 +51,7 @@ function request()
   local writer = made % 1000
   local body = string.format(
     '{"writer":"wWHOSE-%d","time":%d,"position":{"%d":%d}}', writer, START + made, writer % 4, START + made)
-  return wrk.format("POST", "/v1/streams/s" .. (stream + OFFSET) % 12 .. "/notes", headers, body)
+  return wrk.format("POST", "/v1/streams/PREFIX" .. (stream + OFFSET) % 12 .. "/notes", headers, body)
 end
 """
 
@@ -89,10 +89,6 @@ def delayed(port: int, delay_ms: int) -> Iterator[int]:
         thread.join()
 
 
-def controller_of(database: str) -> Sequence[str]:
-    return "-m", "controller", "serve", "--port", "0", "--database", database
-
-
 def load(
     servers: Sequence[RunningServer], how: str, round_: int, folder: Path, connections: int, seconds: int
 ) -> Noted:
@@ -102,29 +98,16 @@ def load(
     for number, server in enumerate(servers):
         step, offset = (count, number) if how == AT_ONE else (1, 0)
         text = SCRIPT.replace("STEP", str(step)).replace("OFFSET", str(offset)).replace("WHOSE", str(number))
-        path = folder / f"{number}.lua"
-        path.write_text(text.replace("START", str(round_ * ROUND_NOTES)))
+        text = text.replace("PREFIX", prefix(STREAMS))
+        text = text.replace("START", str(round_ * NOTES_A_ROUND))
         each = max(1, connections // count)
-        command = ["wrk", "-t1", f"-c{each}", f"-d{seconds}s", "--latency", "--timeout", "20s", "-s", str(path)]
-        commands.append([*command, server.url])
-    before = sum(cpu_s([each.process.pid for each in servers]).values())
-    asking = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in commands]
-    said = [each.communicate()[0] for each in asking]
-    spent = sum(cpu_s([each.process.pid for each in servers]).values()) - before
-    if any("Non-2xx" in each or "Socket errors" in each for each in said):
-        raise SystemExit(f"some notes were refused:\n{''.join(said)}")
-    rates = [float(found[1]) for each in said if (found := re.search(r"Requests/sec:\s*([\d.]+)", each))]
-    notes = [int(found[1]) for each in said if (found := re.search(r"(\d+) requests in", each))]
-    late = [found for each in said if (found := re.search(r"99%\s+([\d.]+)(us|ms|s)\b", each))]
-    p99 = max(float(each[1]) * {"us": 0.001, "ms": 1, "s": 1_000}[each[2]] for each in late)
-    return Noted(sum(rates), 1e6 * spent / sum(notes), p99)
-
-
-def make_streams(url: str) -> None:
-    with httpx.Client(base_url=url, timeout=30) as client:
-        for number in range(STREAMS):
-            settings = {"segments": 4, "max_ahead_ms": None, "max_writers": MOST * WRITERS}
-            client.put(f"/v1/streams/s{number}", json=settings).raise_for_status()
+        commands.append(asking(server.url, text, folder / f"{number}.lua", each, seconds))
+    before = sum(each.cpu_s for each in servers)
+    running_now = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in commands]
+    said = [answers_in(each.communicate()[0]) for each in running_now]
+    spent = sum(each.cpu_s for each in servers) - before
+    notes = sum(each.calls for each in said)
+    return Noted(sum(each.per_second for each in said), 1e6 * spent / notes, max(each.p99_ms for each in said))
 
 
 def measure_notes(options: argparse.Namespace, database: str, folder: Path, way: str, report: Report) -> None:
@@ -133,7 +116,7 @@ def measure_notes(options: argparse.Namespace, database: str, folder: Path, way:
     for count, how in [(1, AT_ONE), *((count, how) for count in range(2, MOST + 1) for how in (AT_ONE, AT_ALL))]:
         with ExitStack() as opened:  # of their own: one that has a stream in memory follows it
             servers = [opened.enter_context(running(*controller_of(database))) for _ in range(count)]
-            make_streams(servers[0].url)
+            make_streams(servers[0].url, STREAMS)
             load(servers, how, next(numbers), folder, options.connections, 1)
             runs[count, how] = [
                 load(servers, how, next(numbers), folder, options.connections, options.seconds)
@@ -173,13 +156,13 @@ def until_noted_elsewhere(database: str, how: signal.Signals) -> float:
         threads = [threading.Thread(target=hammer, args=(number,)) for number in range(HAMMERING)]
         for each in threads:
             each.start()
-        note(second.url, "repeated")
+        note(second.url, "other")
         time.sleep(0.5)
         first.process.send_signal(how)
         begun = time.perf_counter()
         while True:
             with suppress(httpx.HTTPError):
-                note(second.url, "repeated")
+                note(second.url, "other")
                 break
         waited = time.perf_counter() - begun
         ended.set()
@@ -205,7 +188,7 @@ def measure(options: argparse.Namespace) -> Report:
             measure_notes(options, far, folder, f" {options.delay_ms} ms away", report)
         for name, how in (("kill -9", signal.SIGKILL), ("SIGSTOP", signal.SIGSTOP)):
             waited = [until_noted_elsewhere(postgres.new_database(), how) for _ in range(options.stops)]
-            what = f"a repeated note answered by another controller on PostgreSQL, after {name}"
+            what = f"a note at another controller on PostgreSQL, after {name} of the first"
             longest = f"longest of {options.stops}: {max(waited):.2f} s"
             report.figures.append(Figure(what, f"{median(waited):.2f} s", longest, "", "≤ 2.5 s"))
     return report

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from benchmarks.figures import median
 from tests.postgres import Postgres, programs
@@ -125,7 +125,12 @@ def serving_bare(opened: ExitStack) -> RunningServer:
 
 
 def serving_controller(opened: ExitStack, database: Path | str) -> RunningServer:
-    return serving(opened, "-m", "controller", "serve", "--port", "0", "--database", str(database))
+    return serving(opened, *controller_of(database))
+
+
+def controller_of(database: Path | str) -> Sequence[str]:
+    """The command of a controller of a store."""
+    return "-m", "controller", "serve", "--port", "0", "--database", str(database)
 
 
 def new_token(database: Path | str) -> str:
@@ -191,30 +196,38 @@ def without_wrk() -> str | None:
     return None if shutil.which("wrk") else f"what takes wrk, which is not installed; to get it: {installing('wrk')}"
 
 
-def load(server: RunningServer, script: str, folder: Path, connections: int, seconds: int) -> Load:
-    """Lets wrk ask as fast as it is answered. `script` is Lua, with a `request`."""
-    path = folder / "load.lua"
+class Answers(NamedTuple):
+    """What wrk says at its end."""
+
+    per_second: float
+    calls: int
+    median_ms: float
+    p99_ms: float
+
+
+def asking(url: str, script: str, path: Path, connections: int, seconds: int) -> list[str]:
+    """The command of a wrk that asks as fast as it is answered. `script` is Lua, with a `request`; it is kept there."""
     path.write_text(script)
-    command = [
-        *on_core(-1),
-        "wrk",
-        "-t1",
-        f"-c{connections}",
-        f"-d{seconds}s",
-        "--latency",
-        "--timeout",
-        "20s",
-        "-s",
-        str(path),
-    ]
-    before = server.cpu_s
-    output = subprocess.run([*command, server.url], capture_output=True, text=True, check=True).stdout
-    spent = server.cpu_s - before
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "20s", "-s", str(path)]
+    return [*command, url]
+
+
+def answers_in(output: str) -> Answers:
     if "Non-2xx" in output or "Socket errors" in output:
         raise SystemExit(f"some requests were refused:\n{output}")
     rate, calls = re.search(r"Requests/sec:\s*([\d.]+)", output), re.search(r"(\d+) requests in", output)
     assert rate is not None and calls is not None
-    return Load(float(rate[1]), _latency(output, 50), _latency(output, 99), 1e6 * spent / int(calls[1]))
+    return Answers(float(rate[1]), int(calls[1]), _latency(output, 50), _latency(output, 99))
+
+
+def load(server: RunningServer, script: str, folder: Path, connections: int, seconds: int) -> Load:
+    """Lets wrk ask as fast as it is answered. `script` is Lua, with a `request`."""
+    command = asking(server.url, script, folder / "load.lua", connections, seconds)
+    before = server.cpu_s
+    output = subprocess.run([*on_core(-1), *command], capture_output=True, text=True, check=True).stdout
+    spent = server.cpu_s - before
+    said = answers_in(output)
+    return Load(said.per_second, said.median_ms, said.p99_ms, 1e6 * spent / said.calls)
 
 
 def _latency(output: str, percent: int) -> float:
