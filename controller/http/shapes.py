@@ -202,8 +202,7 @@ async def check_query(request: Request) -> None:
         return
     route: ShapedRoute = request.scope["route"]
     known = [each.alias for each in route.dependant.query_params]
-    if request.scope["query_string"]:
-        check_parameters(request, known)
+    check_parameters(request, known)
     if route.body is None:
         _check_no_body(request, known)
 
