@@ -96,8 +96,8 @@ def _named(subjects: Iterable[Subject]) -> dict[str, str]:
 @cache  # building a statement costs more than running it
 def _comparing(database: str) -> Select[Any]:
     """Selects the heads of the parameters `group` and `stream`, which are lists of names as JSON."""
-    listed = KINDS[database].listed
-    named = [and_(_head.kind == kind.value, _head.name.in_(listed(kind.value))) for kind in Kind]
+    among = KINDS[database].among
+    named = [and_(_head.kind == kind.value, among(_head.name, kind.value)) for kind in Kind]
     return select(_head.kind, _head.name, *HEAD_COLUMNS).where(or_(*named))
 
 

@@ -64,8 +64,8 @@ class StoreKind(Protocol):
     def now(self) -> ColumnElement[Any]:
         """The time of the database's clock in milliseconds, NULL if it has none of its own."""
 
-    def listed(self, name: str) -> Select[tuple[str]]:
-        """The texts of the parameter `name`, which is a list of them as JSON."""
+    def among(self, column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+        """Whether a column is one of the texts of the parameter `name`, which is a list of them as JSON."""
 
     def given(self, name: str, columns: Columns) -> Select[Any]:
         """The rows of the parameter `name`, which is a list of them as JSON, with these columns."""

@@ -105,7 +105,7 @@ def _rows_of(database: str) -> Select[Any]:
     first_seq = select(func.min(_change.seq)).where(_change.stream == schema.stream.c.name).scalar_subquery()
     query = select(schema.stream, _counts.counts, first_seq.label("first_seq"))
     query = query.outerjoin(schema.stream_status, _counts.stream == schema.stream.c.name)
-    return query.where(schema.stream.c.name.in_(KINDS[database].listed("names")))
+    return query.where(KINDS[database].among(schema.stream.c.name, "names"))
 
 
 def _with_news(connection: Connection, found: Found, known: Mapping[Subject, Known]) -> Found:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    any_,
     bindparam,
     cast,
     create_engine,
@@ -55,6 +56,10 @@ LOCK_WAIT_MS: Final = 1_000  # PostgreSQL: the wait for a lock, until stopped se
 STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
 IDLE_COMMIT_MS: Final = 2_000  # PostgreSQL: from a lock to its rows; past it the server ends the session
 VANISHED_CLIENT_MS: Final = 500  # PostgreSQL: how often the server looks whether who sent a statement is still there
+# PostgreSQL plans for a hundred rows wherever it is given a JSON document, and with the statistics of thousands of marks
+# it would rather read all of them, while others wait for locks, than look up those few; or it compiles, for longer than
+# that takes. These sessions look up by keys.
+BY_KEYS: Final = dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off")
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, after which either side counts it as lost
 
 STORE_NOW: Final = cast(func.floor(extract("epoch", func.clock_timestamp()) * 1000), BigInteger)  # the server's clock
@@ -81,10 +86,18 @@ _DIAGNOSES: Final[Mapping[str, Diagnosis]] = {
 _CONNECTION: Final = Diagnosis(Cause.AWAY, "the database server cannot be reached, or the connection to it was lost")
 
 
-def reading_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
+def reading_engine(url: URL) -> Engine:
     """An engine for read-only transactions, each on one snapshot of the store."""
-    engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms)
-    return engine.execution_options(postgresql_readonly=True)
+    return _reading_engine(url, {"statement_timeout": STATEMENT_TIMEOUT_MS, **BY_KEYS})
+
+
+def inspecting_engine(url: URL) -> Engine:
+    """The same for one who reads everything, which may take long."""
+    return _reading_engine(url, {"statement_timeout": 0})
+
+
+def _reading_engine(url: URL, settings: Mapping[str, object]) -> Engine:
+    return _engine(url, "REPEATABLE READ", settings).execution_options(postgresql_readonly=True)
 
 
 def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
@@ -113,19 +126,19 @@ def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
         connection.commit()
 
     # What has waited for a lock must see what was committed meanwhile, so no higher isolation level will do.
-    engine = _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
+    engine = _engine(url, "READ COMMITTED", {"statement_timeout": statement_timeout_ms, **BY_KEYS})
     event.listen(engine, "connect", prepare)
     return engine
 
 
 def sharing_engine(url: URL) -> Engine:
     """An engine for commands that write while controllers serve."""
-    return _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=STATEMENT_TIMEOUT_MS)
+    return _engine(url, "READ COMMITTED", {"statement_timeout": STATEMENT_TIMEOUT_MS})
 
 
-def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int) -> Engine:
+def _engine(url: URL, isolation_level: Any, settings: Mapping[str, object]) -> Engine:
     settings = {
-        "statement_timeout": statement_timeout_ms,
+        **settings,
         "tcp_keepalives_idle": LOST_PEER_S // 2,  # on the server: it ends the session of a controller that vanished
         "tcp_keepalives_interval": LOST_PEER_S // 4,
         "tcp_keepalives_count": 2,
@@ -179,7 +192,7 @@ class PostgresqlStore:
         return sharing_engine(url)
 
     def inspecting(self, url: URL) -> Engine:
-        return reading_engine(url, statement_timeout_ms=0)  # a check may take long
+        return inspecting_engine(url)
 
     def check(self, connection: Connection, url: URL) -> None:
         """Nothing stands in the way of serving it."""
@@ -230,9 +243,10 @@ class PostgresqlStore:
 
     now: ColumnElement[Any] = STORE_NOW
 
-    def listed(self, name: str) -> Select[tuple[str]]:
+    def among(self, column: ColumnElement[str], name: str) -> ColumnElement[bool]:
         document = cast(bindparam(name, type_=String), JSON)
-        return select(func.json_array_elements_text(document).table_valued("value").c.value)
+        texts = select(func.json_array_elements_text(document).table_valued("value").c.value)
+        return column == any_(func.array(texts.scalar_subquery()))  # other than IN, an index serves it beside an OR
 
     def given(self, name: str, columns: Columns) -> Select[Any]:
         document = func.json_to_recordset(cast(bindparam(name, type_=String), JSON))

@@ -74,7 +74,7 @@ head = Table(
     Column("journaled", BigInteger, nullable=False),  # the seq of the newest entry of its journal
     Column("spans", Text, nullable=False),
     Column("restored_at", BigInteger),
-    Index("ix_head_kind_wake_at", "kind", "wake_at"),
+    Index("ix_head_wake_at", "wake_at"),  # without the kind, by which nothing is to be looked up
 )
 
 stream = Table(

@@ -259,8 +259,8 @@ class SqliteStore:
 
     now: ColumnElement[Any] = null()
 
-    def listed(self, name: str) -> Select[tuple[str]]:
-        return select(func.json_each(bindparam(name)).table_valued("value").c.value)
+    def among(self, column: ColumnElement[str], name: str) -> ColumnElement[bool]:
+        return column.in_(select(func.json_each(bindparam(name)).table_valued("value").c.value))
 
     def given(self, name: str, columns: Columns) -> Select[Any]:
         each = func.json_each(bindparam(name, type_=String)).table_valued("value")

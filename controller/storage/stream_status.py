@@ -60,7 +60,7 @@ _of_status, _head = schema.stream_status.c, schema.head.c
 @cache  # building a statement costs more than running it
 def _statuses(database: str) -> Select[Any]:
     query = select(_of_status.stream, _of_status.status)
-    return query.where(_of_status.stream.in_(KINDS[database].listed("names")))
+    return query.where(KINDS[database].among(_of_status.stream, "names"))
 
 
 def stored_statuses(connection: Connection, names: Iterable[str]) -> dict[str, str]:

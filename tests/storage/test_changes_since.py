@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, text
 
 from controller.storage import schema
 from controller.storage.database import Database, open_database
+from controller.storage.heads import head_of
 from controller.storage.marks import marks_since
+from controller.storage.news import Known, lock_and_look
 from controller.storage.rows import StreamOrigin
+from controller.storage.subjects import Kind, Subject
 from controller.storage.writer_states import StoredChange, changes_since
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
@@ -117,3 +120,36 @@ def test_marks_since_name_whom_they_leave_out(streams: Streams) -> None:
     last = marks[0].seq - 1
     assert streams.marks_since(a={"": last}) == {"a": marks}
     assert streams.marks_since(a={"": last + 1}) == {"a": marks[1:]}
+
+
+LONG = 30_000  # rows
+GROW = f"""
+INSERT INTO writer_change SELECT stream, seq + i, writers, stamp FROM writer_change, generate_series(1, {LONG}) i
+    WHERE stream = 'a' AND seq = 2;
+INSERT INTO mark SELECT stream, key, seq + i, time + i, upper + i, cut, newest, excluded_since, created_at
+    FROM mark, generate_series(1, {LONG}) i WHERE stream = 'a';
+INSERT INTO head SELECT kind, name || i, identity, version, stamp, structure, clock, wake_at, journaled, spans
+    FROM head, generate_series(1, {LONG}) i WHERE name = 'b';
+UPDATE head SET version = version + {LONG} WHERE name = 'a';
+ANALYZE"""
+ROWS_READ = "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_xact_user_tables"
+
+
+def test_postgresql_reads_little_more_than_is_lacking_of_many_streams_and_a_long_history(postgres_url: str) -> None:
+    with open_database(postgres_url) as database:
+        streams, writer, subject = Streams(database), database.writer, Subject(Kind.STREAM, "a")
+        streams.note("a", "w", 10)
+        with writer.begin():
+            for statement in GROW.split(";"):
+                writer.execute(text(statement))
+        with writer.begin():
+            head = head_of(writer, subject)
+        assert head is not None
+        known = Known(head._replace(version=head.version - 1), {"": LONG})
+        with writer.begin():
+            before = writer.execute(text(ROWS_READ)).scalar_one()
+            found = lock_and_look(writer, [subject], {subject: known}, ())
+            read = writer.execute(text(ROWS_READ)).scalar_one() - before
+        assert [mark.seq for mark in found.streams["a"].marks] == [LONG + 1]
+        assert [change.seq for change in found.streams["a"].changes] == [head.version]
+        assert read < 100
