@@ -114,10 +114,12 @@ def _marks_since(given: FromClause) -> Select[Any]:
     next_key = select(func.min(_mark.key)).where(_mark.stream == keys.c.stream, _mark.key > keys.c.key)
     keys = keys.union_all(select(keys.c.stream, next_key.scalar_subquery()).where(keys.c.key.is_not(None)))
     seq = select(given.c.seq).where(given.c.stream == keys.c.stream, given.c.key == keys.c.key).scalar_subquery()
-    of_key = and_(_mark.stream == keys.c.stream, _mark.key == keys.c.key, _mark.seq > func.coalesce(seq, 0))
+    known = select(keys.c.stream, keys.c.key, func.coalesce(seq, 0).label("seq")).cte("known")
+    known = known.prefix_with("MATERIALIZED")  # else it is looked up for each mark of a key
+    of_key = and_(_mark.stream == known.c.stream, _mark.key == known.c.key, _mark.seq > known.c.seq)
     excluded = schema.excluded.c
     of_mark = and_(excluded.stream == _mark.stream, excluded.key == _mark.key, excluded.seq == _mark.excluded_since)
-    query = select(schema.mark, excluded.writers).select_from(keys).join(schema.mark, of_key)
+    query = select(schema.mark, excluded.writers).select_from(known).join(schema.mark, of_key)
     return query.outerjoin(schema.excluded, of_mark).order_by(_mark.stream, _mark.key, _mark.seq)
 
 

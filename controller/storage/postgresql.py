@@ -56,9 +56,9 @@ LOCK_WAIT_MS: Final = 1_000  # PostgreSQL: the wait for a lock, until stopped se
 STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
 IDLE_COMMIT_MS: Final = 2_000  # PostgreSQL: from a lock to its rows; past it the server ends the session
 VANISHED_CLIENT_MS: Final = 500  # PostgreSQL: how often the server looks whether who sent a statement is still there
-# PostgreSQL plans for a hundred rows wherever it is given a JSON document, and with the statistics of thousands of marks
-# it would rather read all of them, while others wait for locks, than look up those few; or it compiles, for longer than
-# that takes. These sessions look up by keys.
+# PostgreSQL plans for a hundred rows wherever it is given a JSON document. With the statistics of thousands of marks it
+# would rather read all of them than look up those few, while others wait for locks; or it compiles the plan, for longer
+# than that takes. These sessions look up by keys.
 BY_KEYS: Final = dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off")
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, after which either side counts it as lost
 
