@@ -63,6 +63,7 @@ PARTS: Final = (
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1", "--rounds 2"),
     Part("controllers", 300, None),
     Part("cold", 120, "--streams 50 --together 8 --writers 50"),
+    Part("demo", 120, "--rounds 1 --spark 0"),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 900, None, "--only own --only kafka"),
     Part("spark_delay", 150, None),
