@@ -230,6 +230,8 @@ class Committer:
         turn = self._open
         if turn is None or not self.is_turn(*subjects):
             turn = self._next
+            if turn.done.done():  # with an error: the controller has stopped
+                await turn.done
             turn.subjects.update(dict.fromkeys(subjects))
             self._wanted.set()
         came = asyncio.get_running_loop().create_future()
