@@ -141,7 +141,7 @@ def assess(events: Events, delays_ms: Sequence[int]) -> Assessed:
     windows = len({window_of(time_ms) for time_ms, _ in events})
     assessment = Assessment(delays_ms, window_ms=WINDOW_MS, by_window=True, names=windows + 1)
     for batch, time_ms in sorted((appended_ms // BATCH_MS, time_ms) for time_ms, appended_ms in events):
-        assessment.take(Arrival(str(window_of(time_ms)), None, time_ms, arrived=(batch + 1) * BATCH_MS))
+        assessment.take(Arrival(str(window_of(time_ms)), time_ms, arrived=(batch + 1) * BATCH_MS))
     return assessment.result()
 
 

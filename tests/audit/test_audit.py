@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cli.log_checks.audit.promises import (
-    AuditCounts,
     LateEvent,
     LeftOut,
     NotedWriter,
@@ -44,8 +43,8 @@ def mark(seq: int, time: int, offset: int, excluded: Iterable[str] = ()) -> Mark
     )
 
 
-def absences(marks: Iterable[Mark], most: int = 1_000) -> LeftOut:
-    found = LeftOut(most)
+def absences(marks: Iterable[Mark]) -> LeftOut:
+    found = LeftOut()
     for each in marks:
         found.take(each.time, each.excluded)
     return found
@@ -99,9 +98,7 @@ def test_events_are_judged_as_if_each_was_compared_with_each_mark(marks: list[Ma
             named = absences(marks).writers(each.time, broken[-1].time)
             assert named == sorted(by_all)
     assert [(each.offset, each.time, each.mark_time, each.left_out) for each in late] == wanted
-    counts = AuditCounts()
-    counts.add(audit.settled)
-    counts.add(audit.open)
+    counts = audit.counts
     assert (counts.events, counts.unpromised) == (len(events), unpromised)
     assert (counts.left_out, counts.broken) == (sum(w[3] for w in wanted), sum(not w[3] for w in wanted))
     assert counts.most_late_ms == max((mark_time - time for _, time, mark_time, _ in wanted), default=0)
@@ -111,19 +108,20 @@ def test_events_are_judged_as_if_each_was_compared_with_each_mark(marks: list[Ma
 def test_an_audit_that_goes_on_settles_each_event_once(
     marks: list[Mark], events: list[Placed], data: st.DataObject
 ) -> None:
-    whole, _ = audited(marks, events)
+    whole, wanted = audited(marks, events)
     end = events[-1].offset + 1 if events else 0
     whole.end(end)
-    counts, position = AuditCounts(), 0
+    found: dict[int, LateEvent] = {}
+    position = 0
     for known in [*sorted(data.draw(st.lists(st.integers(0, len(marks)), max_size=3))), len(marks)]:
         part = begun(marks[:known], position)
-        for each in events:
-            if each.offset >= position:
-                part.check(each.offset, each.time, writer=each.writer)
+        late = [part.check(each.offset, each.time, writer=each.writer) for each in events if each.offset >= position]
         part.end(end)
-        counts.add(part.settled)
+        assert part.position >= position
+        found = {offset: one for offset, one in found.items() if offset < position}
+        found |= {one.offset: one for one in late if one is not None}
         position = part.position
-    assert (counts, position) == (whole.settled, whole.position)
+    assert (list(found.values()), position) == (wanted, whole.position)
 
 
 #     mark          1        2        3
@@ -144,29 +142,20 @@ def test_whom_one_of_the_marks_counts_is_no_excuse() -> None:
 
 
 def test_what_lies_at_or_above_the_newest_cut_is_judged_again_later() -> None:
-    audit, _ = audited(THREE, [Placed(7, 5), Placed(8, 5)])
-    assert (audit.settled.broken, audit.open.broken, audit.position) == (1, 1, 8)
+    audit, _ = audited(THREE, [Placed(6, 5), Placed(7, 5)])
+    assert audit.position == 8
+    audit.check(8, 5)
+    assert (audit.counts.broken, audit.position) == (3, 8)
     assert (audit.end(9), audit.position) == (8, 8)
     further = begun(THREE, 12)
     assert (further.end(12), further.position) == (8, 12)
 
 
-def test_an_event_without_a_time_is_counted_where_it_lies() -> None:
+def test_an_event_without_a_time_is_counted() -> None:
     audit = begun(THREE)
     audit.skip(2)
     audit.skip(9)
-    assert (audit.settled.without_time, audit.open.without_time, audit.settled.events) == (1, 1, 0)
-
-
-@given(st.lists(st.sets(st.sampled_from("xyz")), min_size=1, max_size=30), st.integers(2, 6))
-def test_absences_that_were_dropped_count_as_left_out(excluded: list[set[str]], most: int) -> None:
-    marks = [mark(n, n, 0, names) for n, names in enumerate(excluded, start=1)]
-    whole, bounded = absences(marks), absences(marks, most)
-    for mark_time in range(1, len(marks) + 1):
-        for time in range(mark_time):
-            for writer in (None, "x"):
-                exact = whole.by_all_marks(time, mark_time, writer)
-                assert bounded.by_all_marks(time, mark_time, writer) == (exact or mark_time < bounded.known_from)
+    assert (audit.counts.without_time, audit.counts.events) == (2, 0)
 
 
 def test_those_who_noted_past_an_event_and_its_time_are_named_first() -> None:

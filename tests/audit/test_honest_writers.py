@@ -64,7 +64,7 @@ class Honest:
                 self.now += amount
 
     def audited(self, *, named: bool) -> list[SegmentAudit]:
-        absences = LeftOut(10_000)
+        absences = LeftOut()
         for mark in self.marks:
             absences.take(mark.time, mark.excluded)
         found = []
@@ -84,7 +84,7 @@ def test_writers_that_kept_their_word_broke_no_promise(
     honest = Honest(late_writers)
     for step in steps:
         honest.take(*step)
-    assert [each.settled.broken + each.open.broken for each in honest.audited(named=named)] == [0, 0]
+    assert [each.counts.broken for each in honest.audited(named=named)] == [0, 0]
 
 
 def test_a_lost_writer_that_comes_back_is_late_without_a_broken_promise() -> None:
@@ -97,4 +97,4 @@ def test_a_lost_writer_that_comes_back_is_late_without_a_broken_promise() -> Non
         honest.take("note", "b", "0", 10)
     honest.take("write", "c", "0", 5)
     (audit, _) = honest.audited(named=True)
-    assert (audit.open.left_out, audit.open.broken) == (1, 0)
+    assert (audit.counts.left_out, audit.counts.broken) == (1, 0)

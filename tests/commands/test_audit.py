@@ -11,11 +11,12 @@ import pytest
 
 from controller.cli.client import ControllerClient
 from controller.cli.log_checks.audit.run import AuditedStream, AuditRun
-from controller.cli.log_checks.event_sources import EventFields, ReadableLog, log_at
+from controller.cli.log_checks.event_sources import EventFields
 from strandline.client.calls import describe
 from strandline.client.http import Connection
 from strandline.core.segment import NewSegment
-from strandline.logs import Event, StoredEvent
+from strandline.logs import Event, LogReader, StoredEvent
+from strandline.logs.places import SqliteFile
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 
@@ -184,30 +185,34 @@ class Stopped(SqliteLogReader):
             yield each
 
 
-def test_a_stopped_audit_has_told_all_when_it_has_gone_on(orders: Orders, tmp_path: Path) -> None:
+class StoppedFile(SqliteFile):
+    def open_reader(self) -> LogReader:
+        return Stopped(self.path)
+
+
+def test_a_stopped_audit_and_the_one_that_goes_on_name_all_late_events_once(orders: Orders, tmp_path: Path) -> None:
     orders.put("0", "a", 120)
     orders.note("a", 500, s0=5)
     orders.put("0", "a", 130)
     orders.note("b", 500, s1=1)
-    log = log_at(orders.path, None, None, None)
     with Connection(orders.served.url) as connection:
         client = ControllerClient(connection)
         answer = client.ask(describe(orders.stream))
         stream = AuditedStream(orders.stream, "", answer.json["created_at"], False, 1, answer.value)
 
-        def run(readable: ReadableLog, state: str) -> AuditRun:
-            audit = AuditRun(
-                client, stream, readable, EventFields("at", writer="till"), most=9, state=tmp_path / state, begin={}
-            )
+        def run(log: SqliteFile, state: str) -> AuditRun:
+            fields, file = EventFields("at", writer="till"), tmp_path / state
+            audit = AuditRun(client, stream, log, fields, log_name="orders.log", most=9, state=file, begin={})
             audit.run()
             return audit
 
-        whole = run(log, "whole")
-        stopped = run(ReadableLog(log.name, lambda: Stopped(orders.path), log.heads, log.written_to), "parts")
+        whole = run(SqliteFile(str(orders.path)), "whole")
+        stopped = run(StoppedFile(str(orders.path)), "parts")
         assert (stopped.stopped, stopped.position, stopped.counts["0"].events) == (True, {"0": 3, "1": 0}, 3)
-        rest = run(log, "parts")
-    assert (rest.stopped, rest.counts, rest.late, rest.position) == (False, whole.counts, whole.late, whole.position)
-    assert whole.counts["0"].broken == whole.writers["a"].broken == rest.writers["a"].broken == 2
+        rest = run(SqliteFile(str(orders.path)), "parts")
+    assert (rest.stopped, rest.counts["0"].events, rest.position) == (False, 3, whole.position)
+    assert stopped.late + rest.late == whole.late
+    assert whole.counts["0"].broken == whole.writers["a"].broken == 2
 
 
 def test_what_was_removed_from_the_log_or_the_marks_is_said_not_to_be_judged(
@@ -245,7 +250,7 @@ def test_what_cannot_be_audited_is_an_error_that_says_why(
     orders: Orders, strandline: Callable[..., Any], tmp_path: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
     other = tmp_path / "other.json"
-    other.write_text('{"version": 1, "about": {"stream": "other"}, "position": {}}')
+    other.write_text('{"about": {"version": 2, "stream": "other"}, "position": {}}')
     given = [each.format(log=orders.path, other=other) for each in words]
     done = strandline("audit", orders.stream, *given)
     assert (done.code, done.out) == (code, "") and told in done.err

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import merge
+from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import click
 
@@ -52,7 +54,6 @@ class EventFields:
     time: str | None
     arrived: str | None = None
     partition: str | None = None
-    key: str | None = None
     unit: str = "ms"
     writer: str | None = None
 
@@ -70,14 +71,13 @@ class EventFields:
             raise NoTime(f"field {field!r} is {str(value)[:80]}, which is no time in {self.unit}{self._advice(value)}")
         return int(value * times // by)
 
-    def arrival(self, row: Mapping[str, Any], partition: str, key: str | None, at: int | None) -> Arrival:
+    def arrival(self, row: Mapping[str, Any], partition: str, at: int | None) -> Arrival:
         """An event of these values; what no field has is as given, its time and its arrival as `at`. Raises NoTime."""
         time = at if self.time is None else self.time_in(row, self.time)
         if time is None:
             raise NoTime("no field has its time")
         return Arrival(
             partition if self.partition is None else str(_in(row, self.partition)),
-            key if self.key is None else str(_in(row, self.key)),
             time,
             at if self.arrived is None else self.time_in(row, self.arrived),
             None if self.writer is None else _writer_in(row, self.writer),
@@ -85,9 +85,8 @@ class EventFields:
 
     def of(self, event: StoredEvent) -> Arrival:
         """An event of a log: where no field says otherwise, it came as it was appended. Raises NoTime."""
-        named = self.time or self.arrived or self.partition or self.key or self.writer
-        key = None if event.key is None else event.key.decode(errors="replace")
-        return self.arrival(_object_of(event.value or b"") if named else {}, event.segment, key, event.appended_at)
+        named = self.time or self.arrived or self.partition or self.writer
+        return self.arrival(_object_of(event.value or b"") if named else {}, event.segment, event.appended_at)
 
     def looks_like(self, oldest: int | None, newest: int | None) -> Unit | None:
         """The unit that times of a field look like, from their milliseconds, if they were read in another one."""
@@ -116,23 +115,19 @@ BY_PRODUCERS: Final = (
 class Source(ABC):
     """Events in order of arrival. Those without a time are left out, and counted."""
 
-    def __init__(self) -> None:
-        self.rests_on = ""  # what the order of arrival depends on, if that may be untrue
-        self.unreadable = 0  # in the last reading
+    rests_on = ""  # what the order of arrival depends on, if that may be untrue
+    offsets: int | None = None  # that it reads, if that is known
+
+    def __init__(self, fields: EventFields, most: int | None) -> None:
+        """Of at most so many events."""
+        self._fields = fields
+        self._most = most
+        self.unreadable = 0
         self.unreadable_example = ""
-        self._readers: list[LogReader] = []
 
     @abstractmethod
     def arrivals(self) -> Iterator[Arrival]:
         """All events, from the first one."""
-
-    @abstractmethod
-    def share(self) -> float | None:
-        """How much of it the last reading has read, from 0 to 1, if that is known."""
-
-    def close(self) -> None:
-        for reader in self._readers:
-            reader.close()
 
     def _skip(self, error: NoTime, where: str) -> None:
         self.unreadable += 1
@@ -140,84 +135,63 @@ class Source(ABC):
 
 
 class LogSource(Source):
-    """A log: each segment is a partition. Segments are merged by the time of their appends, as the log has it."""
+    """A log: each segment is a partition. Segments are merged by the time of their appends, as the log has it. Of more
+    than `most` events, the newest ones."""
 
-    def __init__(self, log: ReadableLog, fields: EventFields, most: int | None) -> None:
-        """Of at most so many events, the newest ones."""
-        super().__init__()
-        self.rests_on = log.rests_on
-        self._open = log.open_reader
-        self._fields = fields
-        self._readers.append(self._open())
-        self._ends = self._readers[0].end_offsets()
+    def __init__(self, log: Place, fields: EventFields, most: int | None) -> None:
+        super().__init__(fields, most)
+        self._log = log
+        if isinstance(log, KafkaTopic) and log.timestamp_type() == "CreateTime":
+            self.rests_on = BY_PRODUCERS
+        heads = log.head()
+        with closing(log.open_reader()) as reader:
+            self._ends = reader.end_offsets()
         share = None if most is None else max(1, most // max(1, len(self._ends)))
         self._starts = {
-            segment: max(log.heads.get(segment, 0), 0 if share is None else end - share)
+            segment: max(heads.get(segment, 0), 0 if share is None else end - share)
             for segment, end in self._ends.items()
         }
-        self._read = 0
+        self.offsets = sum(self._ends.values()) - sum(self._starts.values())
 
     def arrivals(self) -> Iterator[Arrival]:
-        self.unreadable = self._read = 0
-        self._readers.append(self._open())  # each reading has its own, since two may go on at once
-        by_segment = [self._segment(self._readers[-1], segment) for segment in self._ends]
-        return merge(*by_segment, key=lambda each: each.arrived or 0)
-
-    def share(self) -> float | None:
-        events = sum(end - self._starts[segment] for segment, end in self._ends.items())
-        return min(1.0, self._read / events) if events else None
+        with closing(self._log.open_reader()) as reader:  # each reading has its own, since two may go on at once
+            by_segment = [self._segment(reader, segment) for segment in self._ends]
+            yield from merge(*by_segment, key=lambda each: each.arrived or 0)
 
     def _segment(self, reader: LogReader, segment: str) -> Iterator[Arrival]:
         """In portions, since a reader of Kafka goes through one range at a time."""
-        start, end = self._starts[segment], self._ends[segment]
+        end = self._ends[segment]
         rows = max(ASSESS_LEAST_PORTION_EVENTS, ASSESS_PORTION_EVENTS // len(self._ends))
-        while start < end:
-            stop = min(end, start + rows)
-            yield from self._portion(reader, segment, start, stop)
-            self._read += stop - start
-            start = stop
-
-    def _portion(self, reader: LogReader, segment: str, start: int, stop: int) -> list[Arrival]:
-        found = []
-        for event in reader.rows(segment, start, stop):
-            try:
-                found.append(self._fields.of(event))
-            except NoTime as error:
-                self._skip(error, f"segment {segment}, offset {event.offset}")
-        return found
+        for start in range(self._starts[segment], end, rows):
+            found = []
+            for event in reader.rows(segment, start, min(end, start + rows)):
+                try:
+                    found.append(self._fields.of(event))
+                except NoTime as error:
+                    self._skip(error, f"segment {segment}, offset {event.offset}")
+            yield from found
 
 
 class FileSource(Source):
-    """Files of JSON (an object a line), CSV or Parquet, one after the other: their rows in order of arrival."""
+    """Files of JSON (an object a line), CSV or Parquet, one after the other: their rows in order of arrival. Of more
+    than `most` events, the first ones."""
 
     def __init__(self, paths: Sequence[Path], fields: EventFields, most: int | None) -> None:
-        super().__init__()
+        super().__init__(fields, most)
         for path in paths:
             if _format(path) not in FORMATS:
                 raise Failure(f"{path} is of no known format: its name ends with one of {', '.join(FORMATS)}, or .gz")
         if fields.time is None:
             raise Failure("name the field that has the time: --field")
         self._paths = paths
-        self._fields = fields
-        self._most = most
-        self._files_read = 0
 
     def arrivals(self) -> Iterator[Arrival]:
-        self.unreadable = 0
-        number = 0
-        for file, path in enumerate(self._paths):
-            self._files_read = file
-            for line, row in enumerate(_rows(path), start=1):
-                if number == self._most:
-                    return
-                number += 1
-                try:
-                    yield self._fields.arrival(row, "", None, None)
-                except NoTime as error:
-                    self._skip(error, f"{path}, row {line}")
-
-    def share(self) -> float | None:
-        return self._files_read / len(self._paths) if len(self._paths) > 1 else None
+        rows = ((path, line, row) for path in self._paths for line, row in enumerate(_rows(path), start=1))
+        for path, line, row in islice(rows, self._most):
+            try:
+                yield self._fields.arrival(row, "", None)
+            except NoTime as error:
+                self._skip(error, f"{path}, row {line}")
 
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -288,22 +262,17 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         if _format(path) == ".parquet":
             yield from _parquet_rows(path)
             return
-        with _text(path) as lines:
+        opened = gzip.open if path.suffix.lower() == ".gz" else open
+        with opened(path, "rt", encoding="utf-8", newline="") as lines:
             if _format(path) == ".csv":
                 yield from csv.DictReader(lines)
             else:
-                yield from (_json_row(line) for line in _bounded(lines, path) if line.strip())
-    except (OSError, UnicodeDecodeError, EOFError, csv.Error) as error:
+                yield from map(_json_row, filter(str.strip, _bounded(lines, path)))
+    except (OSError, ValueError, EOFError, csv.Error) as error:  # ValueError: of its encoding, or of Parquet
         raise Failure(f"{path} cannot be read: {error}") from None
 
 
-def _text(path: Path) -> io.TextIOBase:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
-
-
-def _bounded(lines: io.TextIOBase, path: Path) -> Iterator[str]:
+def _bounded(lines: TextIO, path: Path) -> Iterator[str]:
     while line := lines.readline(ASSESS_LINE_CHARACTERS):
         if len(line) == ASSESS_LINE_CHARACTERS:
             raise Failure(
@@ -321,47 +290,25 @@ def _json_row(line: str) -> Mapping[str, Any]:
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        from pyarrow.parquet import ParquetFile
     except ImportError:
         raise Failure(f"pyarrow is {not_installed('sqlite')}") from None
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=ASSESS_PARQUET_ROWS):
-                yield from batch.to_pylist()
-    except pa.ArrowException as error:
-        raise Failure(f"{path} cannot be read: {error}") from None
+    with ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=ASSESS_PARQUET_ROWS):
+            yield from batch.to_pylist()
 
 
 # -- logs ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableLog:
-    """A log that can be opened for reading again and again. `heads` are the first offsets that it still has;
-    `written_to` is where it ends, with what cannot be read yet."""
-
-    name: str
-    open_reader: Callable[[], LogReader]
-    heads: Mapping[str, int]
-    written_to: Callable[[], Mapping[str, int]]
-    rests_on: str = ""  # whose clocks gave the times of its appends, unless the log's own did
-
-
-def log_at(path: Path | None, servers: str | None, topic: str | None, settings: Path | None) -> ReadableLog:
+def log_at(path: Path | None, servers: str | None, topic: str | None, settings: Path | None) -> Place:
     """An embedded log, or a topic. Raises UsageError, Failure, and the errors of the log."""
     if (path is None) == (servers is None):
         raise click.UsageError("Name the log: --path for an embedded one, or --servers for a topic; one of these.")
     if path is not None:
-        place: Place = place_at(path)
-        name = str(path)
-    elif topic is None:
+        return place_at(path)
+    if topic is None:
         raise click.UsageError("Name the topic: --topic.")
-    else:
-        place, name = KafkaTopic(topic, {**settings_file(settings), SERVERS: servers or ""}), topic
-    try:
-        heads = place.head()
-        by_producers = isinstance(place, KafkaTopic) and place.timestamp_type() == "CreateTime"
-        return ReadableLog(name, place.open_reader, heads, place.written_to, BY_PRODUCERS if by_producers else "")
-    except ImportError as error:
-        raise Failure(f"{error.name} is {not_installed('kafka')}") from None
+    if find_spec("confluent_kafka") is None:
+        raise Failure(f"confluent_kafka is {not_installed('kafka')}")
+    return KafkaTopic(topic, {**settings_file(settings), SERVERS: servers or ""})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,6 @@ from click import IntRange
 
 from controller.cli import INTERRUPTED_STATUS
 from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment, Losses, skewed
-from controller.cli.log_checks.assess.picture import delay_text, picture
 from controller.cli.log_checks.event_sources import (
     ASSESS_ROWS_SHOWN,
     UNITS,
@@ -25,14 +25,13 @@ from controller.cli.log_checks.event_sources import (
 from controller.cli.options import duration, kafka_settings_option, option
 from controller.cli.screen import Output, listing, prints
 from controller.terminal import Failure, progress
-from controller.wording import NOTHING, Times, span
+from controller.wording import NOTHING, Times, duration_text, span
 from strandline.core.time_units import Unit
 from strandline.errors import StrandlineError
 
 ASSESS_DELAYS: Final = "0,1s,2s,5s,10s,30s,1min,5min,1h"  # unless others are named
 ASSESS_DELAYS_BOUND: Final = 50
 ASSESS_DELAYS_BOUND_MS: Final = 366 * 86_400_000
-ASSESS_NAMES: Final = 1_000  # partitions, and beginnings of keys, that are counted each by itself
 ASSESS_UNREADABLE: Final = 1_000  # as many events without a time, to each one with a time, end it
 
 
@@ -63,14 +62,7 @@ def delays(text: str) -> tuple[int, ...]:
 )
 @option("--arrived", metavar="NAME", help="the field with the time of an event's arrival; without it, a log's own")
 @option("--partition", metavar="NAME", help="the field with the partition; without it, a log's own")
-@option("--key", metavar="NAME", help="the field with the key; without it, a log's own")
 @option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
-@option(
-    "--prefix",
-    type=IntRange(0, 100),
-    default=0,
-    help="tell keys apart by so many first characters; 0: not at all",
-)
 @option("--delays", type=delays, default=ASSESS_DELAYS, metavar="SPAN,…", help="the delays to assess")
 @option(
     "--window",
@@ -85,11 +77,9 @@ def delays(text: str) -> tuple[int, ...]:
     "--skew",
     type=IntRange(1, 1_000),
     default=4,
-    help="in the replay, how much faster one partition is read; 1: none",
+    help="in the replay, how much faster the partition with most events is read; 1: none",
 )
-@option("--fast", metavar="NAME", help="that partition; without it, the one with most events")
 @option("--limit", type=IntRange(1, 10**12), help="look at so many events at most: a log's newest, the first of files")
-@option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="write a picture of it to this file")
 @prints
 def command(
     *,
@@ -101,16 +91,12 @@ def command(
     field: str | None,
     arrived: str | None,
     partition: str | None,
-    key: str | None,
     unit: str,
-    prefix: int,
     delays: tuple[int, ...],
     window_ms: int,
     by_window: bool,
     skew: int,
-    fast: str | None,
     limit: int | None,
-    svg: Path | None,
     output: Output,
 ) -> int:
     """Say what a watermark of greatest time less a delay loses: of a topic, an embedded log, or files.
@@ -119,93 +105,59 @@ def command(
     loses that reads one partition faster. Nothing is changed, and no controller is needed. Ctrl-C ends the reading, and
     shows what was read.
     """
-    fields = EventFields(field, arrived, partition, key, unit)
     if bool(files) + bool(path) + bool(servers or topic) != 1:
         raise click.UsageError(
             "Name what to read: files, or --path for an embedded log, or --servers and --topic for Kafka; one of these."
         )
+    fields = EventFields(field, arrived, partition, unit)
     try:
-        source: Source = (
-            FileSource(files, fields, limit)
-            if files
-            else LogSource(log_at(path, servers, topic, settings), fields, limit)
-        )
-        try:
-            found = _assess(source, fields, delays, window_ms, by_window, prefix, skew, fast)
-        finally:
-            source.close()
+        if files:
+            source: Source = FileSource(files, fields, limit)
+        else:
+            source = LogSource(log_at(path, servers, topic, settings), fields, limit)
+        found = _assess(source, partial(Assessment, delays, window_ms=window_ms, by_window=by_window), skew)
     except StrandlineError as error:
         raise Failure(str(error)) from None
+    looks = fields.looks_like(found.arrived.oldest, found.arrived.newest)
     name = ", ".join(map(str, files)) or str(path or topic)
-    if svg is not None:
-        try:
-            svg.write_text(picture(name, found.arrived, found.replayed, found.fast, skew), encoding="utf-8")
-        except OSError as error:
-            raise Failure(f"{svg} cannot be written: {error.strerror}") from None
-    output.show(_json(found, skew), lambda: _lines(name, found, skew, output.times))
+    output.show(
+        _json(found, skew, looks, source.rests_on), lambda: _lines(name, found, skew, looks, source, output.times)
+    )
     return INTERRUPTED_STATUS if found.stopped else 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
     arrived: Assessed
-    replayed: Assessed | None
-    fast: str | None
     unreadable: int
     unreadable_last: str
     stopped: bool
-    unit: Unit | None  # that times look like which were read in another one
-    rests_on: str
+    fast: str | None = None  # the partition that the replay reads faster
+    replayed: Losses | None = None
 
 
-def _assess(
-    source: Source,
-    fields: EventFields,
-    delays: tuple[int, ...],
-    window_ms: int,
-    by_window: bool,
-    prefix: int,
-    skew: int,
-    fast: str | None,
-) -> _Measured:
-    def assessment() -> Assessment:
-        return Assessment(
-            delays, window_ms=window_ms, by_window=by_window, prefix_characters=prefix, names=ASSESS_NAMES
-        )
-
+def _assess(source: Source, assessment: Callable[[], Assessment], skew: int) -> _Measured:
     counted = assessment()
     stopped = _drain(source, source.arrivals(), counted, "read")
     unreadable, example = source.unreadable, source.unreadable_example
     if not counted.events:
         raise Failure(f"no event has a time: {example}" if unreadable else "there is no event")
     arrived = counted.result()
-    names = [each.whose for each in arrived.partitions if each.whose is not None]
-    if fast is not None and fast not in names:
-        there = f"they are {', '.join(names[:10])}" if any(names) else "--partition names the field that has them"
-        raise Failure(f"there is no partition {fast!r}: {there}")
-    replayed = None
-    if skew > 1 and len(names) > 1 and not stopped:
-        most = max(arrived.partitions, key=lambda each: (each.whose is not None, each.events))
-        fast = fast if fast is not None else most.whose
-        again = assessment()
-        assert fast is not None
-        stopped = _drain(source, skewed(source.arrivals(), source.arrivals(), fast, skew), again, "replayed")
-        replayed = None if stopped else again.result()
-    unit = fields.looks_like(arrived.oldest, arrived.newest)
-    fast = fast if replayed is not None else None
-    return _Measured(arrived, replayed, fast, unreadable, example, stopped, unit, source.rests_on)
+    named = [each for each in arrived.partitions if each.whose is not None]
+    fast = max(named, key=lambda each: each.events).whose
+    if skew == 1 or len(named) == 1 or stopped or fast is None:
+        return _Measured(arrived, unreadable, example, stopped)
+    again = assessment()
+    if _drain(source, skewed(source.arrivals(), source.arrivals(), fast, skew), again, "replayed"):
+        return _Measured(arrived, unreadable, example, stopped=True)
+    return _Measured(arrived, unreadable, example, stopped=False, fast=fast, replayed=again.result().total)
 
 
 def _drain(source: Source, events: Iterable[Arrival], into: Assessment, what: str) -> bool:
     """Takes all events; returns whether it was stopped by Ctrl-C before the end."""
-
-    def far() -> str:
-        share = source.share()
-        of = f", {share:.0%}" if share is not None else ""
-        return f"{what} {into.events:,} events{of}; Ctrl-C shows what was read"
-
+    of = "" if source.offsets is None else f", of {source.offsets:,} offsets"
     try:
-        with progress(far):
+        with progress(lambda: f"{what} {into.events:,} events{of}; Ctrl-C shows what was read"):
             for each in events:
                 into.take(each)
                 if source.unreadable > ASSESS_UNREADABLE * max(1, into.events):
@@ -218,39 +170,36 @@ def _drain(source: Source, events: Iterable[Arrival], into: Assessment, what: st
 # -- what is shown -------------------------------------------------------------------------------------------------
 
 
-def _lines(name: str, found: _Measured, skew: int, times: Times) -> list[str]:
-    total, arrived, replayed = found.arrived.total, found.arrived, found.replayed
+def _lines(name: str, found: _Measured, skew: int, looks: Unit | None, source: Source, times: Times) -> list[str]:
+    arrived, replayed = found.arrived, found.replayed
     lines = [
-        f"{name}: {total.events:,} events in {len(arrived.partitions)} partition(s), "
+        f"{name}: {arrived.total.events:,} events in {len(arrived.partitions)} partition(s), "
         f"{times.show(arrived.oldest)} to {times.show(arrived.newest)}"
     ]
-    if found.unit is not None:
-        lines.append(f"these times look like {found.unit.word}: use --unit {found.unit}")
-    if found.rests_on:
-        lines.append(found.rests_on)
+    if looks is not None:
+        lines.append(f"these times look like {looks.word}: use --unit {looks}")
+    if source.rests_on:
+        lines.append(source.rests_on)
     if found.unreadable:
         lines.append(f"{found.unreadable:,} more have no time and were left out, the last one: {found.unreadable_last}")
     if found.stopped:
-        lines.append("it was stopped: this is about what was read before" + ("" if replayed else ", without a replay"))
-    lines += ["", *_by_delay(arrived, replayed), "", _enough("in this order", total)]
+        lines.append("it was stopped: this is about what was read before, without a replay")
+    lines += ["", *_by_delay(arrived, replayed), "", _enough("in this order", arrived.total)]
     if replayed is not None:
         what = f"in a replay that reads partition {found.fast} {skew} times as fast as the others"
-        lines.append(_enough(what, replayed.total))
-    for title, counted in (("partition", arrived.partitions), ("key", arrived.prefixes)):
-        if len(counted) > 1 or (title == "key" and counted):
-            lines += ["", *_by_name(title, counted, arrived.delays_ms)]
-    return lines
+        lines.append(_enough(what, replayed))
+    return [*lines, "", *_by_partition(arrived)] if len(arrived.partitions) > 1 else lines
 
 
-def _by_delay(arrived: Assessed, replayed: Assessed | None) -> list[str]:
+def _by_delay(arrived: Assessed, replayed: Losses | None) -> list[str]:
     header = ["delay", "late", "share"]
     header += ["late in replay", "share"] if replayed is not None else []
     header += ["results after", "99 %", "at most"] if arrived.waits else []
     rows = []
     for number, delay_ms in enumerate(arrived.delays_ms):
-        row = [delay_text(delay_ms), *_late(arrived.total, number)]
+        row = [duration_text(delay_ms), *_late(arrived.total, number)]
         if replayed is not None:
-            row += _late(replayed.total, number)
+            row += _late(replayed, number)
         if arrived.waits:
             waits = arrived.waits[number]
             row += [NOTHING] * 3 if waits is None else [span(waits.median_ms), span(waits.p99_ms), span(waits.most_ms)]
@@ -268,10 +217,11 @@ def _enough(order: str, losses: Losses) -> str:
     return f"To lose nothing {order}, the delay has to be {span(losses.most_behind_ms)} ({losses.most_behind_ms} ms)."
 
 
-def _by_name(title: str, counted: tuple[Losses, ...], delays_ms: tuple[int, ...]) -> list[str]:
+def _by_partition(arrived: Assessed) -> list[str]:
     """A line for each, with the delays for which something is late."""
-    shown = [number for number in range(len(delays_ms)) if number == 0 or any(each.late[number] for each in counted)]
-    header = [title, "events", "most behind", *(f"late at {delay_text(delays_ms[number])}" for number in shown)]
+    shown = [number for number, late in enumerate(arrived.total.late) if number == 0 or late]
+    header = ["partition", "events", "most behind"]
+    header += [f"late at {duration_text(arrived.delays_ms[number])}" for number in shown]
     rows = [
         [
             "(others)" if each.whose is None else each.whose or '""',
@@ -279,18 +229,18 @@ def _by_name(title: str, counted: tuple[Losses, ...], delays_ms: tuple[int, ...]
             span(each.most_behind_ms),
             *(f"{each.late[number]:,}" for number in shown),
         ]
-        for each in counted
+        for each in arrived.partitions
     ]
     return listing(header, rows, none="none", most=ASSESS_ROWS_SHOWN)
 
 
-def _json(found: _Measured, skew: int) -> dict[str, Any]:
+def _json(found: _Measured, skew: int, looks: Unit | None, rests_on: str) -> dict[str, Any]:
     replayed = found.replayed
     return {
         **asdict(found.arrived),
-        "replay": None if replayed is None else {"fast": found.fast, "skew": skew, "total": asdict(replayed.total)},
+        "replay": None if replayed is None else {"fast": found.fast, "skew": skew, "total": asdict(replayed)},
         "without_time": found.unreadable,
         "stopped": found.stopped,
-        "times_look_like": found.unit,
-        "rests_on": found.rests_on or None,
+        "times_look_like": looks,
+        "rests_on": rests_on or None,
     }

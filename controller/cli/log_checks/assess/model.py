@@ -8,18 +8,17 @@ number of events.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import accumulate
-from math import ceil, exp, floor, log
+from math import ceil
 from typing import Final
 
-from strandline.core.checks import check_whole
-from strandline.errors import InvalidConfig
-
-GROWTH: Final = 1.02  # of the classes of waits: what is said of them is at most 2 % too much
+ASSESS_NAMES: Final = 1_000  # partitions that are counted each by itself
 BOUNDARIES_AT_ONCE: Final = 10_000  # of those that one event passes; a single wrong time may pass millions
+WAIT_DIGITS: Final = 3  # of a wait, which is rounded up: what is said of it is at most 1 % too much
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,6 @@ class Arrival:
     `writer` who wrote it, if a field says so."""
 
     partition: str
-    key: str | None
     time: int
     arrived: int | None = None
     writer: str | None = None
@@ -38,7 +36,7 @@ class Arrival:
 class Losses:
     """Of so many events, how many are late for each delay, and the greatest time that one is behind.
 
-    `whose` is a partition or the beginning of a key; None stands for all that had no place of their own.
+    `whose` is a partition; None stands for all that had no place of their own.
     """
 
     whose: str | None
@@ -64,7 +62,6 @@ class Assessed:
     delays_ms: tuple[int, ...]
     total: Losses
     partitions: tuple[Losses, ...]
-    prefixes: tuple[Losses, ...]
     waits: tuple[Waits | None, ...]
     oldest: int | None
     newest: int | None
@@ -74,48 +71,33 @@ class Assessment:
     """Takes events in some order, and counts what each delay would lose of them."""
 
     def __init__(
-        self,
-        delays_ms: Sequence[int],
-        *,
-        window_ms: int,
-        by_window: bool = False,
-        prefix_characters: int = 0,
-        names: int = 1_000,
+        self, delays_ms: Sequence[int], *, window_ms: int, by_window: bool = False, names: int = ASSESS_NAMES
     ) -> None:
         """`delays_ms` rise. `window_ms` is the size of the windows whose results are waited for; with `by_window` an
-        event is late only if its window has closed. Keys are told apart by so many first characters. Of partitions and
-        of these beginnings, the first `names` are counted by themselves each.
+        event is late only if its window has closed. Of partitions, the first `names` are counted by themselves each.
         """
-        if not delays_ms or list(delays_ms) != sorted(set(delays_ms)):
-            raise InvalidConfig(name="delays_ms", value=list(delays_ms), wanted="rising numbers")
-        for each in delays_ms:
-            check_whole("delays_ms", each, least=0)
         self._delays = tuple(delays_ms)
-        self._window_ms = check_whole("window_ms", window_ms, least=1)
+        self._window_ms = window_ms
         self._by_window = by_window
-        self._prefix = prefix_characters
         self._names = names
         self._greatest: int | None = None
         self._oldest: int | None = None
-        self._total = _Count(len(delays_ms))
         self._partitions: dict[str | None, _Count] = {}
-        self._prefixes: dict[str | None, _Count] = {}
         self._closed = [0] * len(delays_ms)  # by delay, the end of the last window that closed
-        self._waits = [_Spread() for _ in delays_ms]
-
-    @property
-    def events(self) -> int:
-        return self._total.events
+        self._waits: list[Counter[int]] = [Counter() for _ in delays_ms]
+        self.events = 0
 
     def take(self, event: Arrival) -> None:
         """Counts one event."""
         behind, is_late_by = 0, 0
         if self._greatest is not None:
             behind = max(0, self._greatest - event.time)
-            is_late_by = self._greatest - self._window_end(event.time) + 1 if self._by_window else behind
-        late = bisect_left(self._delays, is_late_by)
-        for count in self._counts(event):
-            count.add(late, behind)
+            window_end = (event.time // self._window_ms + 1) * self._window_ms
+            is_late_by = self._greatest - window_end + 1 if self._by_window else behind
+        self.events += 1
+        count = self._count_of(event.partition)
+        count.late[bisect_left(self._delays, is_late_by)] += 1
+        count.most_behind_ms = max(count.most_behind_ms, behind)
         if self._oldest is None:
             self._closed = [event.time // self._window_ms] * len(self._delays)
         if self._oldest is None or event.time < self._oldest:
@@ -126,31 +108,24 @@ class Assessment:
                 self._close(event.time, event.arrived)
 
     def result(self) -> Assessed:
+        """The most affected partition is first, and what had no place of its own last."""
+        named = [_losses(name, [count]) for name, count in self._partitions.items()]
+        named.sort(key=lambda each: (each.whose is None, [-late for late in each.late], each.whose or ""))
         return Assessed(
             self._delays,
-            self._total.losses(None),
-            _listed(self._partitions),
-            _listed(self._prefixes),
-            tuple(each.result() for each in self._waits) if any(each.count for each in self._waits) else (),
+            _losses(None, [_Count(len(self._delays)), *self._partitions.values()]),
+            tuple(named),
+            tuple(map(_spread, self._waits)) if any(self._waits) else (),
             self._oldest,
             self._greatest,
         )
 
-    def _counts(self, event: Arrival) -> Iterator[_Count]:
-        yield self._total
-        yield self._count_of(self._partitions, event.partition)
-        if self._prefix and event.key is not None:
-            yield self._count_of(self._prefixes, event.key[: self._prefix])
-
-    def _count_of(self, counts: dict[str | None, _Count], name: str) -> _Count:
-        found = counts.get(name)
+    def _count_of(self, name: str) -> _Count:
+        found = self._partitions.get(name)
         if found is None:
-            place = name if len(counts) < self._names else None
-            found = counts.setdefault(place, _Count(len(self._delays)))
+            place = name if len(self._partitions) < self._names else None
+            found = self._partitions.setdefault(place, _Count(len(self._delays)))
         return found
-
-    def _window_end(self, time: int) -> int:
-        return (time // self._window_ms + 1) * self._window_ms
 
     def _close(self, greatest: int, arrived: int) -> None:
         """Records how late the windows close that this event ends, for each delay."""
@@ -158,7 +133,7 @@ class Assessment:
             last = (greatest - delay_ms) // self._window_ms
             begin = max(self._closed[number] + 1, last - BOUNDARIES_AT_ONCE + 1)
             for window in range(begin, last + 1):
-                self._waits[number].add(max(0, arrived - window * self._window_ms))
+                self._waits[number][_rounded(max(0, arrived - window * self._window_ms))] += 1
             self._closed[number] = max(self._closed[number], last)
 
 
@@ -170,7 +145,7 @@ def skewed(events: Iterable[Arrival], again: Iterable[Arrival], partition: str, 
     def placed(read: Iterable[Arrival], *, fast: bool) -> Iterator[tuple[float, Arrival]]:
         for number, each in enumerate(read):
             if (each.partition == partition) == fast:
-                yield (number / times if fast else number), Arrival(each.partition, each.key, each.time)
+                yield (number / times if fast else number), Arrival(each.partition, each.time)
 
     both = merge(placed(events, fast=True), placed(again, fast=False), key=lambda pair: pair[0])
     return (each for _, each in both)
@@ -180,49 +155,25 @@ class _Count:
     """Events by the number of delays for which they are late."""
 
     def __init__(self, delays: int) -> None:
-        self.events = 0
-        self._late = [0] * (delays + 1)
-        self._most_behind_ms = 0
-
-    def add(self, late: int, behind_ms: int) -> None:
-        self.events += 1
-        self._late[late] += 1
-        if behind_ms > self._most_behind_ms:
-            self._most_behind_ms = behind_ms
-
-    def losses(self, whose: str | None) -> Losses:
-        # Late for the n-th delay is whatever is late for more than n of them.
-        at_least = list(accumulate(reversed(self._late[1:])))
-        return Losses(whose, self.events, tuple(reversed(at_least)), self._most_behind_ms)
+        self.late = [0] * (delays + 1)
+        self.most_behind_ms = 0
 
 
-class _Spread:
-    """Whole numbers from 0 up, by classes that grow by a fiftieth."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._most = 0
-        self._classes: dict[int, int] = {}
-
-    def add(self, value: int) -> None:
-        self.count += 1
-        self._most = max(self._most, value)
-        place = floor(log(value + 1) / log(GROWTH))
-        self._classes[place] = self._classes.get(place, 0) + 1
-
-    def result(self) -> Waits | None:
-        if not self.count:
-            return None
-        return Waits(self.count, self._share(0.5), self._share(0.99), self._most)
-
-    def _share(self, share: float) -> int:
-        places = sorted(self._classes)
-        up_to = list(accumulate(self._classes[place] for place in places))
-        place = places[bisect_left(up_to, ceil(self.count * share))]
-        return min(self._most, round(exp(log(GROWTH) * (place + 1))) - 1)
+def _losses(whose: str | None, counts: Sequence[_Count]) -> Losses:
+    late = [sum(column) for column in zip(*(each.late for each in counts), strict=True)]
+    at_least = list(accumulate(reversed(late)))[::-1]  # late for the n-th delay is what is late for n of them or more
+    return Losses(whose, at_least[0], tuple(at_least[1:]), max(each.most_behind_ms for each in counts))
 
 
-def _listed(counts: dict[str | None, _Count]) -> tuple[Losses, ...]:
-    """The most affected first, and what had no place of its own last."""
-    found = [count.losses(name) for name, count in counts.items()]
-    return tuple(sorted(found, key=lambda each: (each.whose is None, [-late for late in each.late], each.whose or "")))
+def _rounded(wait_ms: int) -> int:
+    step = int(10 ** max(0, len(str(wait_ms)) - WAIT_DIGITS))
+    return -(-wait_ms // step) * step
+
+
+def _spread(waits: Counter[int]) -> Waits | None:
+    if not waits:
+        return None
+    values = sorted(waits)
+    up_to = list(accumulate(waits[value] for value in values))
+    median, p99 = (values[bisect_left(up_to, ceil(up_to[-1] * share))] for share in (0.5, 0.99))
+    return Waits(up_to[-1], median, p99, values[-1])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +14,7 @@ from click import IntRange
 
 from controller.cli import INTERRUPTED_STATUS
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.log_checks.audit.promises import AuditCounts, LateEvent, NotedWriter, could_have_written
+from controller.cli.log_checks.audit.promises import AuditCounts, LateCounts, LateEvent, NotedWriter, could_have_written
 from controller.cli.log_checks.audit.run import AUDIT_WRITERS, AuditedStream, AuditRun
 from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, log_at
 from controller.cli.options import (
@@ -98,16 +100,16 @@ def command(
         raise click.UsageError("An event has one time: give --field or --record-time, not both.")
     audited = _stream(client, stream, key, timed=record_time or field is not None)
     log = log_at(path, servers, topic or stream, settings)
-    run = AuditRun(
-        client, audited, log, EventFields(field, unit=unit, writer=writer), most=most, state=state, begin=begin
-    )
-    _check_segments(audited, log.name, run)
+    name = path.name if path is not None else topic or stream
+    fields = EventFields(field, unit=unit, writer=writer)
+    run = AuditRun(client, audited, log, fields, log_name=name, most=most, state=state, begin=begin)
+    _check_segments(audited, str(log), run)
     run.run()
-    found = _AuditFindings(run, _suspects(client, audited, run), _seqs(client, audited, run))
-    output.show(_json(audited, found), lambda: _lines(audited, found, state, output.times))
+    total, late = _total(run.counts), _named(client, audited, run)
+    output.show(_json(audited, run, total, late), lambda: _lines(audited, run, total, late, state, output.times))
     if run.stopped:
         return INTERRUPTED_STATUS
-    return BROKEN_STATUS if found.total.broken or (strict and found.total.left_out) else 0
+    return BROKEN_STATUS if total.broken or (strict and total.left_out) else 0
 
 
 # -- the stream ----------------------------------------------------------------------------------------------------
@@ -142,36 +144,44 @@ def _check_segments(stream: AuditedStream, log: str, run: AuditRun) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Suspects:
-    """The writers that could have written a late event, the likeliest first, and how many more noted its segment."""
+class _Named:
+    """A late event, the seq of its mark, the writers that marks leave out if that explains it, those that could have
+    written it, the likeliest first, and how many more noted its segment."""
 
-    writers: list[NotedWriter]
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
-class _AuditFindings:
-    run: AuditRun
-    suspects: list[_Suspects]  # of each late event that is named
-    seqs: dict[int, int | None]  # by the time of a mark
-
-    @property
-    def total(self) -> AuditCounts:
-        total = AuditCounts()
-        for each in self.run.counts.values():
-            total.add(each)
-        return total
+    late: LateEvent
+    mark_seq: int | None
+    left_out_writers: list[str]
+    could_have_written: list[NotedWriter]
+    could_have_written_more: int
 
 
-def _suspects(client: ControllerClient, stream: AuditedStream, run: AuditRun) -> list[_Suspects]:
-    """Whom the controller knows to have noted the segments of the late events. It knows the newest note of each."""
-    segments = {late.segment for late in run.late}
-    if not segments:
-        return []
-    graph = SegmentGraph([each.segment for each in stream.described.segments], open=stream.open)
+def _named(client: ControllerClient, stream: AuditedStream, run: AuditRun) -> list[_Named]:
+    """What is known of the late events that are named."""
+    by_segment, more = _suspects(client, stream, {late.segment for late in run.late})
+
+    @cache
+    def seq(time: int) -> int | None:
+        mark = client.run(calls.marks_at(stream.name, time, key=stream.key)).floor
+        return mark.seq if mark is not None and mark.time == time else None
+
+    found = []
+    for late in run.late:
+        left_out = run.left_out(late) if late.left_out else []
+        writers = could_have_written(late, by_segment[late.segment])
+        others = more[late.segment] + max(0, len(writers) - AUDIT_WRITERS_NAMED)
+        found.append(_Named(late, seq(late.mark_time), left_out, writers[:AUDIT_WRITERS_NAMED], others))
+    return found
+
+
+def _suspects(
+    client: ControllerClient, stream: AuditedStream, segments: set[str]
+) -> tuple[dict[str, list[NotedWriter]], Counter[str]]:
+    """Whom the controller knows to have noted these segments, and how many more there are. It knows the newest note of
+    each."""
     by_segment: dict[str, list[NotedWriter]] = {segment: [] for segment in segments}
-    more = dict.fromkeys(segments, 0)
-    after: str | None = ""
+    more: Counter[str] = Counter()
+    graph = SegmentGraph([each.segment for each in stream.described.segments], open=stream.open)
+    after: str | None = "" if segments else None
     while after is not None:
         page = client.run(calls.list_writers(stream.name, after, PAGE_ENTRIES))
         for each in page.writers:
@@ -182,12 +192,7 @@ def _suspects(client: ControllerClient, stream: AuditedStream, run: AuditRun) ->
                 else:
                     more[segment] += 1
         after = page.next
-    found = []
-    for late in run.late:
-        writers = could_have_written(late, by_segment[late.segment])
-        rest = more[late.segment] + max(0, len(writers) - AUDIT_WRITERS_NAMED)
-        found.append(_Suspects(writers[:AUDIT_WRITERS_NAMED], rest))
-    return found
+    return by_segment, more
 
 
 def _noted(graph: SegmentGraph, position: Mapping[str, int], segments: set[str]) -> dict[str, int]:
@@ -199,29 +204,27 @@ def _noted(graph: SegmentGraph, position: Mapping[str, int], segments: set[str])
     return {segment: whole[segment] for segment in segments if whole.get(segment)}
 
 
-def _seqs(client: ControllerClient, stream: AuditedStream, run: AuditRun) -> dict[int, int | None]:
-    """The seqs of the marks that late events are named with, by the time of the mark."""
-    found: dict[int, int | None] = {}
-    for time in {late.mark_time for late in run.late}:
-        mark = client.run(calls.marks_at(stream.name, time, key=stream.key)).floor
-        found[time] = mark.seq if mark is not None and mark.time == time else None
-    return found
-
-
 # -- what is shown -------------------------------------------------------------------------------------------------
 
 
-def _lines(stream: AuditedStream, found: _AuditFindings, state: Path | None, times: Times) -> list[str]:
-    run, total = found.run, found.total
+def _total(counts: Mapping[str, AuditCounts]) -> AuditCounts:
+    """What is said of the events of all segments."""
+    each = [astuple(one) for one in counts.values()]
+    most = max((one.most_late_ms for one in counts.values()), default=0)
+    return replace(AuditCounts(*map(sum, zip(*each, strict=True))), most_late_ms=most)
+
+
+def _lines(
+    stream: AuditedStream, run: AuditRun, total: AuditCounts, late: list[_Named], state: Path | None, times: Times
+) -> list[str]:
     newest = "there is no mark yet" if stream.newest is None else f"marks up to {times.show(stream.newest)}"
     lines = [
         f"{stream.name}: {total.events:,} events in {len(run.ends)} segment(s), {newest}: {_verdict(stream, total)}"
     ]
-    lines += _notes(stream, found)
-    late = run.late
+    lines += _notes(stream, run, total)
     if late:
-        shown = total.broken + total.left_out
-        lines += ["", *_by_segment(run), *_by_writer(run), "", *_named(found, shown, times)]
+        lines += [*_by("segment", run.counts), *_by("writer", run.writers), ""]
+        lines += _late(late, total.broken + total.left_out, times)
     if run.stopped:
         there = f"with --state {state}" if state is not None else f"with --from {offsets(run.position)}"
         lines += ["", f"it was stopped: this is about what was read before; go on {there}"]
@@ -238,9 +241,8 @@ def _verdict(stream: AuditedStream, total: AuditCounts) -> str:
     return "no promise is known to be broken" if total.left_out else "every promise was kept"
 
 
-def _notes(stream: AuditedStream, found: _AuditFindings) -> list[str]:
+def _notes(stream: AuditedStream, run: AuditRun, total: AuditCounts) -> list[str]:
     """What else there is to know, a line each."""
-    run, total = found.run, found.total
     lines = []
     if total.left_out:
         more = " more" if total.broken else ""
@@ -253,7 +255,7 @@ def _notes(stream: AuditedStream, found: _AuditFindings) -> list[str]:
             f"{total.unpromised:,} lie below the first mark that is kept ({stream.oldest}): they cannot be judged"
         )
     if total.without_time:
-        example = run.unreadable_example or "see an earlier audit"
+        example = run.unreadable_example
         lines.append(f"{total.without_time:,} more have no time and were left out, one of them: {example}")
     if run.removed:
         lines.append(f"{run.removed:,} offsets lie below where the log begins now: they cannot be judged")
@@ -269,81 +271,58 @@ def _notes(stream: AuditedStream, found: _AuditFindings) -> list[str]:
     return lines
 
 
-def _by_segment(run: AuditRun) -> list[str]:
+def _by(what: str, counts: Mapping[str, LateCounts]) -> list[str]:
+    """The segments or writers with late events, the worst first."""
+    worst = sorted(counts.items(), key=lambda each: (-each[1].broken, -each[1].left_out, each[0]))
     rows = [
-        [
-            segment,
-            f"{each.events:,}",
-            f"{each.broken:,}",
-            f"{each.left_out:,}",
-            span(each.most_late_ms),
-        ]
-        for segment, each in run.counts.items()
+        [name, f"{each.broken:,}", f"{each.left_out:,}", span(each.most_late_ms)]
+        for name, each in worst
         if each.broken or each.left_out
     ]
-    return listing(("segment", "events", "broke a promise", "left out", "most late"), rows, none="none")
-
-
-def _by_writer(run: AuditRun) -> list[str]:
-    worst = sorted(run.writers.items(), key=lambda each: (-each[1].broken, -each[1].left_out, each[0]))
-    rows = [[writer, f"{each.broken:,}", f"{each.left_out:,}", span(each.most_late_ms)] for writer, each in worst]
-    header = ("writer", "broke a promise", "left out", "most late")
+    header = (what, "broke a promise", "left out", "most late")
     return ["", *listing(header, rows, none="none", most=ASSESS_ROWS_SHOWN)] if rows else []
 
 
-def _named(found: _AuditFindings, count: int, times: Times) -> list[str]:
-    rows = []
-    for late, suspects in zip(found.run.late, found.suspects, strict=True):
-        seq = found.seqs[late.mark_time]
-        rows.append(
-            [
-                late.segment,
-                str(late.offset),
-                times.show(late.time),
-                times.show(late.mark_time) + (f" (seq {seq})" if seq is not None else ""),
-                span(late.late_by_ms),
-                _whose(found.run, late, suspects),
-            ]
-        )
+def _late(named: list[_Named], count: int, times: Times) -> list[str]:
+    rows = [
+        [
+            each.late.segment,
+            each.late.offset,
+            times.show(each.late.time),
+            times.show(each.late.mark_time) + (f" (seq {each.mark_seq})" if each.mark_seq is not None else ""),
+            span(each.late.late_by_ms),
+            _whose(each),
+        ]
+        for each in named
+    ]
     header = ("segment", "offset", "time", "older than mark", "by", "written by")
     return listing(header, rows, none="none", count=count, more="--most names more")
 
 
-def _whose(run: AuditRun, late: LateEvent, suspects: _Suspects) -> str:
+def _whose(found: _Named) -> str:
+    late, names = found.late, [each.writer for each in found.could_have_written]
     if late.writer is not None:
         return f"{late.writer} (left out)" if late.left_out else late.writer
     if late.left_out:
-        return f"perhaps {named(run.left_out(late), NAMES_IN_A_CELL)} (left out)"
-    names = [each.writer for each in suspects.writers]
-    if not names:
-        return NOTHING
-    more = len(names) - NAMES_IN_A_CELL + suspects.more
-    shown = ", ".join(names[:NAMES_IN_A_CELL]) + (f" or {more} more" if more > 0 else "")
-    return f"perhaps {shown}"
+        return f"perhaps {named(found.left_out_writers, NAMES_IN_A_CELL)} (left out)"
+    count = len(names) + found.could_have_written_more
+    return f"perhaps {named(names, NAMES_IN_A_CELL, count)}" if names else NOTHING
 
 
-def _json(stream: AuditedStream, found: _AuditFindings) -> dict[str, Any]:
-    run = found.run
+def _json(stream: AuditedStream, run: AuditRun, total: AuditCounts, late: list[_Named]) -> dict[str, Any]:
     return {
         "stream": stream.name,
         "key": stream.key,
         "oldest_mark_seq": stream.oldest,
         "newest_mark_time": stream.newest,
-        **asdict(found.total),
+        **asdict(total),
         "segments": [
             {"segment": segment, "from": run.starts[segment], "to": run.ends[segment], **asdict(each)}
             for segment, each in run.counts.items()
         ],
         "late": [
-            {
-                **asdict(late),
-                "late_by_ms": late.late_by_ms,
-                "mark_seq": found.seqs[late.mark_time],
-                "left_out_writers": run.left_out(late) if late.left_out else [],
-                "could_have_written": [asdict(each) for each in suspects.writers],
-                "could_have_written_more": suspects.more,
-            }
-            for late, suspects in zip(run.late, found.suspects, strict=True)
+            {**each.pop("late"), "late_by_ms": one.late.late_by_ms, **each}
+            for one, each in zip(late, map(asdict, late), strict=True)
         ],
         "writers": {writer: asdict(each) for writer, each in run.writers.items()},
         "removed_offsets": run.removed,

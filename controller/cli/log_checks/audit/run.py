@@ -7,9 +7,7 @@ periods in which marks leave writers out.
 
 from __future__ import annotations
 
-import copy
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,37 +17,30 @@ from typing import Any, Final
 import msgspec
 
 from controller.cli.client import ControllerClient
-from controller.cli.log_checks.audit.promises import AuditCounts, LateEvent, LeftOut, SegmentAudit, WriterCounts
-from controller.cli.log_checks.event_sources import EventFields, NoTime, ReadableLog
+from controller.cli.log_checks.audit.promises import AuditCounts, LateCounts, LateEvent, LeftOut, SegmentAudit
+from controller.cli.log_checks.event_sources import EventFields, NoTime
 from controller.terminal import Failure, progress
 from strandline.client import calls
 from strandline.core.config import TimeDomain
 from strandline.core.time_index import IndexEntry
 from strandline.limits import PAGE_ENTRIES
 from strandline.logs import LogReader
+from strandline.logs.places import Place
 from strandline.wire.streams import StreamDescription
 
-AUDIT_SAVE_S: Final = 3.0  # between two writings of --state
-AUDIT_CHECK_EVENTS: Final = 1_000  # after so many it looks at the time
 AUDIT_PAGE_OFFSETS: Final = 200_000  # of the cuts of marks, in one answer
-AUDIT_PERIODS: Final = 200_000  # in which marks leave a writer out; of more, the oldest are dropped
 AUDIT_WRITERS: Final = 1_000  # that are counted by name; of one segment, that could have written an event
 AUDIT_STATE_BYTES: Final = 64 * 1024 * 1024  # of the file that --state names
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 
 
-class AuditState(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Where an audit stands: the first offset of each segment that is to be judged, and, if it was stopped, what it had
-    found below that. `about` says what was audited, and how; `timed`, that an event had a time there."""
+class AuditState(msgspec.Struct, forbid_unknown_fields=True):
+    """Where the next audit begins: in each segment, the first offset of which a later mark may say more. `about` has
+    what was audited, and how."""
 
-    version: int = STATE_VERSION
     about: dict[str, Any]
     position: dict[str, int]
-    timed: bool = False
-    counts: dict[str, AuditCounts] = {}
-    late: list[LateEvent] = []
-    writers: dict[str, WriterCounts] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +73,10 @@ class AuditRun:
         self,
         client: ControllerClient,
         stream: AuditedStream,
-        log: ReadableLog,
+        log: Place,
         fields: EventFields,
         *,
+        log_name: str,
         most: int,
         state: Path | None,
         begin: Mapping[str, int],
@@ -100,58 +92,30 @@ class AuditRun:
         self._most = most
         self._state = state
         self._about = {
+            "version": STATE_VERSION,
             "stream": stream.name,
             "stream_created_at": stream.created_at,
             "key": stream.key,
-            "log": Path(log.name).name,
+            "log": log_name,
             "field": fields.time,
             "writer": fields.writer,
         }
-        self._settled = self._stored(begin)
-        self._open_counts: dict[str, AuditCounts] = {}
-        self._open_late: list[LateEvent] = []
-        self._open_writers: dict[str, WriterCounts] = {}
         with closing(log.open_reader()) as reader:
             self.ends = reader.end_offsets()
-        self.starts, self.removed = self._begin(self._settled.position)
-        self._settled.position = dict(self.starts)
-        self._current: SegmentAudit | None = None
-        self._absent = LeftOut(AUDIT_PERIODS)
+        self.starts, self.removed = self._begin(self._stored(begin))
+        self.position = dict(self.starts)  # where the next audit begins
+        self.counts = {segment: AuditCounts() for segment in self.ends}
+        self.late: list[LateEvent] = []  # the first ones, by name
+        self.writers: dict[str, LateCounts] = {}  # of the first AUDIT_WRITERS that wrote a late event, if events say so
+        self._absent = LeftOut()
         self._after_mark = 0
         self._read = self._late = 0
-        self._due = time.monotonic() + AUDIT_SAVE_S
         self.undecided: dict[str, int] = {}  # by segment with events that cannot be read yet, the first offset of them
         self.beyond: dict[str, int] = {}  # by segment that ends below it, the offset of the newest mark
         self.unreadable_example = ""
         self._oldest: int | None = None
         self._newest: int | None = None  # of the times of the events that were read
         self.stopped = False
-
-    # -- the result ------------------------------------------------------------------------------------------------
-
-    @property
-    def counts(self) -> dict[str, AuditCounts]:
-        """What is said of the events of each segment."""
-        return _added({segment: AuditCounts() for segment in self.ends}, self._settled.counts, self._open_counts)
-
-    @property
-    def late(self) -> list[LateEvent]:
-        """The late events that are named."""
-        return [*self._settled.late, *self._open_late][: self._most]
-
-    @property
-    def writers(self) -> dict[str, WriterCounts]:
-        """What is said of each writer, of the first AUDIT_WRITERS that wrote a late event, if events name them."""
-        found: dict[str, WriterCounts] = {}
-        for part in (self._settled.writers, self._open_writers):
-            for writer, counts in part.items():
-                found.setdefault(writer, WriterCounts()).add(counts)
-        return found
-
-    @property
-    def position(self) -> dict[str, int]:
-        """Where the next audit begins."""
-        return self._settled.position
 
     def left_out(self, late: LateEvent) -> list[str]:
         """The writers that every mark leaves out for which an event is late."""
@@ -161,13 +125,12 @@ class AuditRun:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Reads to the end, or until Ctrl-C, and writes the state in any case.
+        """Reads to the end, or until Ctrl-C, and writes the state.
 
         Raises Failure if the events have no time, or look to have one in another unit: the next audit is to begin where
         this one did.
         """
-        begun = copy.deepcopy(self._settled)
-        self._save(begun)
+        self._save()  # which may fail, and had better do so now
         try:
             with progress(self._far), closing(self._log.open_reader()) as reader:
                 for segment in self.ends:
@@ -180,66 +143,47 @@ class AuditRun:
             self.beyond = {segment: offset for segment, offset in self.beyond.items() if offset > written[segment]}
         except KeyboardInterrupt:
             self.stopped = True
-        finally:
-            self._finish_segment()
-            self._save(self._settled)
         reason = self._not_judged()
         if reason is not None:
-            self._save(begun)
             raise Failure(reason)
-        if not self.stopped:  # the next audit tells only what it finds itself
-            self._save(AuditState(about=self._about, position=self.position, timed=self._settled.timed))
+        self._save()
 
     def _segment(self, reader: LogReader, segment: str) -> None:
         start, end = self.starts[segment], self.ends[segment]
-        audit = self._current = SegmentAudit(segment, start, self._entries(segment, start), self._is_left_out)
-        for event in reader.rows(segment, start, end):
-            try:
-                found = self._fields.of(event)
-            except NoTime as error:
-                audit.skip(event.offset)
-                self.unreadable_example = f"segment {segment}, offset {event.offset}: {error}"
-            else:
+        audit = SegmentAudit(segment, start, self._entries(segment, start), self._is_left_out)
+        self.counts[segment] = audit.counts
+        try:
+            for event in reader.rows(segment, start, end):
+                self._read += 1
+                try:
+                    found = self._fields.of(event)
+                except NoTime as error:
+                    audit.skip(event.offset)
+                    self.unreadable_example = f"segment {segment}, offset {event.offset}: {error}"
+                    continue
                 at = found.time
                 self._oldest = at if self._oldest is None else min(at, self._oldest)
                 self._newest = at if self._newest is None else max(at, self._newest)
                 late = audit.check(event.offset, at, appended_at=event.appended_at, writer=found.writer)
                 if late is not None:
-                    self._keep(late, settled=audit.is_settled(event.offset))
-            self._read += 1
-            if not self._read % AUDIT_CHECK_EVENTS and time.monotonic() >= self._due:
-                self._due = time.monotonic() + AUDIT_SAVE_S
-                self._save_progress(audit)
-        newest = audit.end(end)
+                    self._keep(late)
+            newest = audit.end(end)
+        finally:
+            self.position[segment] = audit.position
         if newest > end:
             self.beyond[segment] = newest
-        self._finish_segment()
 
-    def _keep(self, late: LateEvent, *, settled: bool) -> None:
-        """Keeps the first late events by name, and counts them by writer."""
+    def _keep(self, late: LateEvent) -> None:
         self._late += 1
-        named, writers = (
-            (self._settled.late, self._settled.writers) if settled else (self._open_late, self._open_writers)
-        )
-        if len(named) < self._most:
-            named.append(late)
-        if late.writer is not None and (late.writer in writers or len(writers) < AUDIT_WRITERS):
-            writers.setdefault(late.writer, WriterCounts()).add(late.counts)
-
-    def _finish_segment(self) -> None:
-        """Adds what was found of the segment that was read to the rest."""
-        audit, self._current = self._current, None
-        if audit is not None:
-            self._settled.position[audit.segment] = audit.position
-            self._settled.counts.setdefault(audit.segment, AuditCounts()).add(audit.settled)
-            self._open_counts.setdefault(audit.segment, AuditCounts()).add(audit.open)
+        if len(self.late) < self._most:
+            self.late.append(late)
+        if late.writer is not None and (late.writer in self.writers or len(self.writers) < AUDIT_WRITERS):
+            self.writers.setdefault(late.writer, LateCounts()).count(late)
 
     def _not_judged(self) -> str | None:
-        """Why nothing can be said of the events: none has ever had a time, or their times look to be in another unit,
-        in which those of marks are not."""
-        counts, settled = self.counts.values(), self._settled
-        settled.timed = settled.timed or any(each.events for each in counts)
-        if not self.stopped and not settled.timed and any(each.without_time for each in counts):
+        """Why nothing can be said of the events: none has a time, or their times look to be in another unit, in which
+        those of marks are not."""
+        if self._oldest is None and self.unreadable_example and not self.stopped:
             return f"no event has a time: {self.unreadable_example}"
         marked = self._stream.newest
         unit = self._fields.looks_like(self._oldest, self._newest)
@@ -247,15 +191,9 @@ class AuditRun:
             return None
         return f"the times of these events look like {unit.word}, and nothing was judged: use --unit {unit}"
 
-    def _save_progress(self, current: SegmentAudit) -> None:
-        settled = self._settled
-        position = {**settled.position, current.segment: current.position}
-        counts = _added(settled.counts, {current.segment: current.settled})
-        self._save(msgspec.structs.replace(settled, position=position, counts=counts))
-
     def _far(self) -> str:
         """How far it is, for a terminal."""
-        offsets = sum(end - self.starts[segment] for segment, end in self.ends.items())
+        offsets = sum(self.ends.values()) - sum(self.starts.values())
         return f"read {self._read:,} events, of {offsets:,} offsets, {self._late:,} late; Ctrl-C shows what was read"
 
     # -- marks -----------------------------------------------------------------------------------------------------
@@ -311,57 +249,43 @@ class AuditRun:
         for segment, offset in wanted.items():
             if segment not in self.ends:
                 raise Failure(
-                    f"{self._log.name} has no segment {segment!r}, in which the audit is to go on: it has "
+                    f"{self._log} has no segment {segment!r}, in which the audit is to go on: it has "
                     f"{', '.join(list(self.ends)[:10]) or 'none'}"
                 )
             if offset > self.ends[segment]:
                 raise Failure(
-                    f"the audit is to go on at {offset} in segment {segment}, but {self._log.name} ends at "
+                    f"the audit is to go on at {offset} in segment {segment}, but {self._log} ends at "
                     f"{self.ends[segment]} there: is it another log, or an older copy?"
                 )
-        starts, removed = {}, 0
+        starts, removed, heads = {}, 0, self._log.head()
         for segment, end in self.ends.items():
-            head = min(self._log.heads.get(segment, 0), end)
+            head = min(heads.get(segment, 0), end)
             starts[segment] = max(wanted.get(segment, 0), head)
             removed += max(0, head - wanted.get(segment, 0))
         return starts, removed
 
-    def _stored(self, begin: Mapping[str, int]) -> AuditState:
-        """The state in the file or, if there is none, a new one."""
-        new = AuditState(about=self._about, position=dict(begin))
+    def _stored(self, begin: Mapping[str, int]) -> Mapping[str, int]:
+        """Where to begin, as the file says it; if there is none, as given."""
         if self._state is None:
-            return new
+            return begin
         try:
             with self._state.open("rb") as file:
-                text = file.read(AUDIT_STATE_BYTES)
+                found = msgspec.json.decode(file.read(AUDIT_STATE_BYTES), type=AuditState)
         except FileNotFoundError:
-            return new
-        try:
-            found = msgspec.json.decode(text, type=AuditState)
+            return begin
         except msgspec.DecodeError as error:
             raise Failure(f"{self._state} is no state of an audit ({error}): name another file") from None
-        if found.version != STATE_VERSION:
-            raise Failure(f"{self._state} is of version {found.version}, and this command reads {STATE_VERSION}")
         for name, value in self._about.items():
             if found.about.get(name) != value:
                 was = found.about.get(name)
                 raise Failure(f"{self._state} is of an audit with {name} {was!r}, not {value!r}: name another file")
         if begin:
             raise Failure(f"{self._state} says where to begin: leave out --from, or remove the file")
-        return found
+        return found.position
 
-    def _save(self, state: AuditState) -> None:
+    def _save(self) -> None:
         if self._state is None:
             return
         new = self._state.with_name(f"{self._state.name}.new")
-        new.write_bytes(msgspec.json.encode(state))
+        new.write_bytes(msgspec.json.encode(AuditState(self._about, self.position)))
         os.replace(new, self._state)
-
-
-def _added(*parts: Mapping[str, AuditCounts]) -> dict[str, AuditCounts]:
-    """The sums by segment, which share nothing with the parts."""
-    found: dict[str, AuditCounts] = {}
-    for part in parts:
-        for segment, counts in part.items():
-            found.setdefault(segment, AuditCounts()).add(counts)
-    return found
