@@ -10,19 +10,14 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from controller.dashboard.limits import CHART_STRIPS
-from controller.wording import ZONE, Times, is_epoch, span
+from controller.dashboard.ranges import DAY_MS, MINUTE_MS, round_step
+from controller.wording import UNITS_MS, ZONE, Times, is_epoch, span
 
 SIZE: Final = 1_000  # of the part that stretches, both ways
 SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn
 GAP: Final = 50  # times as far as anything below: what lies above such a gap is a bad clock, and not drawn to scale
 GAP_LEAST_MS: Final = 10_000  # the least that lies below one
 LABELS_APART: Final = 0.09  # of the height
-_S, _MIN, _H, _D = 1_000, 60_000, 3_600_000, 86_400_000
-_STEPS_MS: Final = (
-    *(100, 200, 500, _S, 2 * _S, 5 * _S, 10 * _S, 15 * _S, 30 * _S),
-    *(_MIN, 2 * _MIN, 5 * _MIN, 10 * _MIN, 15 * _MIN, 30 * _MIN),
-    *(_H, 2 * _H, 3 * _H, 6 * _H, 12 * _H, _D, 2 * _D, 7 * _D, 14 * _D, 28 * _D),
-)
 Point: TypeAlias = tuple[int, int]  # a moment, and a value then
 MadeMark: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
@@ -85,7 +80,7 @@ def lag_chart(name: str, lines: Iterable[tuple[str, Sequence[Point]]], since: in
     """The lags of streams: (name, (moment, lag))."""
     lines = [(stream, points) for stream, points in lines if points]
     top, above = _scale(lines)
-    step = _step(top, 4)
+    step = round_step(top, 4)
     high = max(step, -(-top // step) * step)
     upwards = [Tick(_share(1 - value / high), _units(value)) for value in range(0, int(high) + 1, step)]
     drawn = [_line(stream, points, since, until, 0, high) for stream, points in lines]
@@ -105,7 +100,7 @@ def time_chart(
     for _, lower in read:
         low = min(low, max(lower, low - 2 * (high - low) - 1))  # a group far behind does not flatten the marks
     dated = is_epoch(high)
-    step = max(_S, _step(high - low, 4)) if dated else _round_step(high - low)
+    step = max(1_000, round_step(high - low, 4)) if dated else _decimal_step(high - low)
     first, last = low // step * step, max(-(-high // step) * step, low // step * step + step)
     steps: list[Point] = []
     for (at, time), (later, _) in pairwise([*points, *points[-1:]]):
@@ -150,7 +145,7 @@ def _scale(lines: Sequence[tuple[str, Sequence[Point]]]) -> tuple[int, str]:
             top = below
             break
     peaks = [(name, max(value for _, value in points)) for name, points in lines]
-    named = [f"{name} ({_units(peak)})" for name, peak in peaks if peak > max(top, GAP_LEAST_MS)]
+    named = [f"{name} ({span(peak)})" for name, peak in peaks if peak > max(top, GAP_LEAST_MS)]
     return max(1_000, top if top > 0 else 0), f"Above the scale: {', '.join(named)}." if named else ""
 
 
@@ -166,7 +161,7 @@ def _strips(points: Sequence[Point], since: int, until: int, shown: Callable[[in
     found = []
     for part, (begin, end) in zip(parts, pairwise(begins), strict=True):
         at, value = max(part, key=lambda each: each[1])
-        found.append(Strip(_share(begin), _share(max(0.0, end - begin)), f"{_clock(at, _S)}: {shown(value)}"))
+        found.append(Strip(_share(begin), _share(max(0.0, end - begin)), f"{_clock(at, 1_000)}: {shown(value)}"))
     return found
 
 
@@ -184,7 +179,7 @@ def _levels(read: Sequence[tuple[str, int]], low: int, high: int) -> list[Level]
 
 def _across(since: int, until: int) -> list[Tick]:
     """Moments of the clock in the visitor's zone, at most seven."""
-    step = _step(until - since, 6)
+    step = round_step(until - since, 6)
     offset = datetime.fromtimestamp(until // 1000, ZONE.get()).utcoffset() or timedelta()
     shift = offset // timedelta(milliseconds=1)
     first = -(-(since + shift) // step) * step - shift
@@ -197,20 +192,12 @@ def _clock(at: int, step: int, now: int | None = None) -> str:
     that of `now`."""
     when = datetime.fromtimestamp(at // 1000, ZONE.get())
     year = when.year if now is None else datetime.fromtimestamp(now // 1000, ZONE.get()).year
-    if step >= _D or when.year != year or (when.hour, when.minute, when.second) == (0, 0, 0):
-        return f"{when:%d %b %Y}" if step > 28 * _D or when.year != year else f"{when:%d %b}"
-    return f"{when:%H:%M}" if step >= _MIN else f"{when:%H:%M:%S}"
+    if step >= DAY_MS or when.year != year or (when.hour, when.minute, when.second) == (0, 0, 0):
+        return f"{when:%d %b %Y}" if step > 28 * DAY_MS or when.year != year else f"{when:%d %b}"
+    return f"{when:%H:%M}" if step >= MINUTE_MS else f"{when:%H:%M:%S}"
 
 
-def _step(size: float, most: int) -> int:
-    """The least step in units of people that divides a size into so few parts."""
-    for step in _STEPS_MS:
-        if size <= step * most:
-            return step
-    return 365 * _D * max(1, math.ceil(size / most / (365 * _D)))
-
-
-def _round_step(size: float) -> int:
+def _decimal_step(size: float) -> int:
     """The least round step that divides times that are no dates into four parts."""
     least = max(1.0, size / 4)
     power = 10 ** math.floor(math.log10(least))
@@ -219,10 +206,8 @@ def _round_step(size: float) -> int:
 
 def _units(milliseconds: float) -> str:
     """A lag in the largest unit that it has one of, as an axis says it."""
-    for size, unit in ((365 * _D, "y"), (_D, "d"), (_H, "h"), (_MIN, "min"), (_S, "s")):
-        if milliseconds >= size:
-            return f"{round(milliseconds / size, 1):g} {unit}"
-    return f"{round(milliseconds / _S, 1):g} s"
+    unit, size = next((each for each in UNITS_MS.items() if milliseconds >= each[1]), ("s", 1_000))
+    return f"{round(milliseconds / size, 1):g} {unit}"
 
 
 def _share(share: float) -> str:

@@ -71,20 +71,24 @@ class History:
         """All marks of the range, if they are few; else which time the stream had at moments that stay the same, so
         that the past looks the same whenever somebody looks."""
         reading, asked, now = self._controller.reading, [(stream, key)], self._now()
-        since, begin = over.since(), None
-        if since is None:
-            begin = await reading.oldest_mark(asked)
-            since = min(now - CHART_LEAST_MS, now if begin is None else begin)
+        since, begin = await self._since(over, asked)
         found, sampled = await reading.timeline(stream, key, since, CHART_POINTS), False
         if found is None:
-            at = moments_between(since, min(now, over.until() + SETTLED_MS), CHART_POINTS)
+            at = moments_between(since, min(now, over.until + SETTLED_MS), CHART_POINTS)
             (times,) = await reading.times_at(asked, at)
             found = [(moment, time) for moment, time in zip(at, times, strict=True) if time is not None]
             sampled = True
-        starts_late = bool(found) and found[0][0] - since > (over.until() - since) // 2
+        starts_late = bool(found) and found[0][0] - since > (over.until - since) // 2
         if begin is None and (len(found) < _SPARSE or (starts_late and not over.is_chosen)):
             begin = await reading.oldest_mark(asked)
         return Marks(found, sampled, since, begin)
+
+    async def _since(self, over: Range, asked: Sequence[tuple[str, str]]) -> tuple[int, int | None]:
+        """From when on a range is, and, where it is all that is kept, when the first mark was made."""
+        if over.since is not None:
+            return over.since, None
+        begin, now = await self._controller.reading.oldest_mark(asked), self._now()
+        return min(now - CHART_LEAST_MS, now if begin is None else begin), begin
 
     async def lags(self, streams: Sequence[StreamStatus], over: Range) -> Lags | None:
         """The lags of all streams, as they were read last where reading them takes long; None the first time."""
@@ -102,11 +106,8 @@ class History:
         """Reads a few streams at a time."""
         reading, now = self._controller.reading, self._now()
         keys = {each.stream: list(each.keys)[:LAG_KEYS] for each in streams}
-        since = over.since()
-        if since is None:
-            oldest = await reading.oldest_mark([(name, key) for name, of_name in keys.items() for key in of_name])
-            since = min(now - CHART_LEAST_MS, now if oldest is None else oldest)
-        moments = moments_between(since, min(now, over.until() + SETTLED_MS), LAG_POINTS)
+        since, _ = await self._since(over, [(name, key) for name, of_name in keys.items() for key in of_name])
+        moments = moments_between(since, min(now, over.until + SETTLED_MS), LAG_POINTS)
         found: dict[str, Sequence[Point]] = {}
         for first in range(0, len(streams), LAG_STREAMS_TOGETHER):
             together = list(keys)[first : first + LAG_STREAMS_TOGETHER]

@@ -26,7 +26,6 @@ HISTORY_REST: Final = 20  # times as long as reading took, if that is longer
 HISTORY_SHARED: Final = 64  # marks and journals that pages share, of streams and ranges
 FLOW_BRANCHES: Final = 8  # reader groups of a stream, or streams that a group writes; the others are one box
 FLOW_STREAMS_IN_LINE: Final = 3  # of streams that lead to each other, in one picture
-FLOW_WAIT_S: Final = 0.2  # for all streams and groups, before a stream's page is shown without what lies around it
 JOURNAL_READ: Final = 300  # the newest entries, of which refusals of one kind become one
 JOURNALS_READ: Final = 2_000  # the newest entries of all streams that fit a search
 JOURNAL_SHOWN: Final = 60  # of those, the newest

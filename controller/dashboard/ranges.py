@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, tzinfo
 from typing import Final, TypeAlias
 
@@ -9,22 +10,25 @@ from controller.dashboard.limits import RANGE_LEAST_MS, SETTLED_MS
 from controller.dashboard.tables import Address
 from controller.wording import ZONE
 
-_MINUTE_MS: Final = 60_000
-_HOUR_MS: Final = 60 * _MINUTE_MS
+MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * _HOUR_MS
+_STEPS_MS: Final = (
+    *(100, 200, 500),
+    *(1_000 * each for each in (1, 2, 5, 10, 15, 30)),
+    *(MINUTE_MS * each for each in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR_MS * each for each in (1, 2, 3, 6, 12)),
+    *(DAY_MS * each for each in (1, 2, 7, 14, 28)),
+)
 # By the word in the address: what people read, and how long it is; None: all that is kept.
 RANGES: Final[dict[str, tuple[str, int | None]]] = {
-    "15min": ("15 min", 15 * _MINUTE_MS),
+    "15min": ("15 min", 15 * MINUTE_MS),
     "1h": ("1 h", _HOUR_MS),
     "6h": ("6 h", 6 * _HOUR_MS),
     "24h": ("24 h", 24 * _HOUR_MS),
-    "7d": ("7 days", 7 * 24 * _HOUR_MS),
+    "7d": ("7 days", 7 * DAY_MS),
     "all": ("all that is kept", None),
 }
-# Between two moments at which something is looked at.
-_WIDTHS_MS: Final = tuple(
-    1_000 * each
-    for each in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)
-)
 Period: TypeAlias = tuple[int, int]  # from and to, in milliseconds since 1970
 
 
@@ -34,7 +38,7 @@ class Range:
 
     def __init__(self, address: Address, now: int, first: str = "1h") -> None:
         """`first` is chosen where the address says nothing, or what is no range."""
-        self.address, self._now, self.first = address, now, first
+        self.address, self.first = address, first
         given = address.get("range", first)
         self.word = given if given in RANGES else first
         self.texts = {each: address.get(each) for each in ("from", "to")}
@@ -45,52 +49,36 @@ class Range:
                 self.span = read_span(self.texts["from"], self.texts["to"] or written(now, zone), zone, now)
             except ValueError as error:
                 self.refusal = str(error)
+        self.key: str | Period  # equal as long as the choice is
+        self.since: int | None  # None: as far back as there is anything
         if self.span is not None:
             self.texts = {name: written(at, zone) for name, at in zip(self.texts, self.span, strict=True)}
-
-    @property
-    def key(self) -> str | Period:
-        """It is equal as long as the choice is."""
-        return self.word if self.span is None else self.span
+            self.key, self.since, self.until = self.span, self.span[0], min(now, self.span[1])
+        else:
+            size_ms = RANGES[self.word][1]
+            self.key, self.since, self.until = self.word, None if size_ms is None else now - size_ms, now
+        self.ends_now = self.until == now
+        self.is_chosen = self.span is not None or address.get("range") in RANGES
 
     @property
     def words(self) -> list[tuple[str, str]]:
         return [(name, text) for name, (text, _) in RANGES.items()]
 
-    @property
-    def is_chosen(self) -> bool:
-        """Whether the address says which."""
-        return self.span is not None or self.address.get("range") in RANGES
-
-    @property
-    def is_all(self) -> bool:
-        """Whether all that is kept is shown."""
-        return self.span is None and RANGES[self.word][1] is None
-
-    def since(self) -> int | None:
-        """From when on; None: as far back as there is anything."""
-        if self.span is not None:
-            return self.span[0]
-        span_ms = RANGES[self.word][1]
-        return None if span_ms is None else self._now - span_ms
-
-    def until(self) -> int:
-        return self._now if self.span is None else min(self._now, self.span[1])
-
-    @property
-    def ends_now(self) -> bool:
-        return self.until() == self._now
-
     def fields(self) -> list[tuple[str, str]]:
         return self.address.others("range", "from", "to")
+
+
+def round_step(size: float, most: int) -> int:
+    """The least step in units of people that divides a size into so few parts."""
+    steps = (step for step in _STEPS_MS if size <= step * most)
+    return next(steps, None) or 365 * DAY_MS * max(1, math.ceil(size / most / (365 * DAY_MS)))
 
 
 def moments_between(since: int, now: int, most: int) -> list[int]:
     """At most so many moments after `since` and up to almost now, at equal distances. They are the same whenever they
     are asked for, as long as the distance is: what was drawn does not change when it is drawn again."""
     now -= SETTLED_MS
-    fitting = (width for width in _WIDTHS_MS if (now - since) // width <= most)
-    width = next(fitting, None) or -(-(now - since) // most)
+    width = max(1_000, round_step(now - since, most))
     return list(range(now - now % width, since, -width))[:most][::-1]
 
 

@@ -221,49 +221,28 @@ def _zone_of(request: Request) -> tzinfo:
         return UTC
 
 
-@router.get("/")
-async def overview(request: Request) -> Response:
-    return await _show(request, overview_page)
+def _page(make: Callable[..., Awaitable[Page]]) -> Callable[[Request], Awaitable[Response]]:
+    """The handler of a page; what its path names are the maker's arguments after the view."""
+
+    async def show(request: Request) -> Response:
+        return await _show(request, lambda view: make(view, *request.path_params.values()))
+
+    return show
 
 
-@router.get("/streams/{stream}")
-async def stream(request: Request, stream: str) -> Response:
-    return await _show(request, lambda view: stream_page(view, stream))
-
-
-@router.get("/streams/{stream}/writers/{writer}")
-async def writer(request: Request, stream: str, writer: str) -> Response:
-    return await _show(request, lambda view: writer_page(view, stream, writer))
-
-
-@router.get("/reader-groups/{group}")
-async def group(request: Request, group: str) -> Response:
-    return await _show(request, lambda view: group_page(view, group))
-
-
-@router.get("/lag")
-async def lag(request: Request) -> Response:
-    return await _show(request, lag_page)
-
-
-@router.get("/journal")
-async def journal(request: Request) -> Response:
-    return await _show(request, journal_page)
-
-
-@router.get("/topology")
-async def topology(request: Request) -> Response:
-    return await _show(request, topology_page)
-
-
-@router.get("/controllers")
-async def controllers(request: Request) -> Response:
-    return await _show(request, controllers_page)
-
-
-@router.get("/tokens")
-async def tokens(request: Request) -> Response:
-    return await _show(request, tokens_page)
+_PAGES: Final[Mapping[str, Callable[..., Awaitable[Page]]]] = {
+    "/": overview_page,
+    "/streams/{stream}": stream_page,
+    "/streams/{stream}/writers/{writer}": writer_page,
+    "/reader-groups/{group}": group_page,
+    "/lag": lag_page,
+    "/journal": journal_page,
+    "/topology": topology_page,
+    "/controllers": controllers_page,
+    "/tokens": tokens_page,
+}
+for _path, _make in _PAGES.items():
+    router.add_api_route(_path, _page(_make))
 
 
 @router.get("/static/{name}")

@@ -121,15 +121,16 @@ class Table(Generic[T]):
         items: Sequence[T],
         *,
         id: Callable[[T], object],
-        text: Callable[[T], str],
+        text: Callable[[T], str] | None = None,
         noun: str | None = None,
         rows: int = PAGE_ROWS,
         filters: bool = True,
     ) -> None:
-        """`id` tells rows apart; a filter, unless the page has one of its own, looks for what was typed in `text`. The
-        choices are named by the table's `name` in the address."""
+        """`id` tells rows apart; a filter, unless the page has one of its own, looks for what was typed in `text`, or
+        else in `id`. The choices are named by the table's `name` in the address."""
         self.name, self.noun, self.columns, self.all = name, noun or name, columns, items
-        self.address, self._id, self._text, self._filters = address, id, text, filters
+        self.address, self._id, self._filters = address, id, filters
+        self._text = text or (lambda item: str(id(item)))
         given = {each: address.get(f"{name}.{each}") for each in ("sort", "page", "rows", "filter")}
         self.filter = given["filter"]
         by_name = {each.name: each for each in columns if each.sort is not None}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from controller.dashboard.limits import FLOW_BRANCHES, FLOW_STREAMS_IN_LINE
 from controller.dashboard.words import (
@@ -25,18 +24,16 @@ from controller.dashboard.words import (
 from controller.wording import NOTHING
 from strandline.wire.status import GroupStatus, StreamStatus
 
-_NO_WORD: Final = Word("", "soft")
-
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box of the picture: what it is, its name, and its state in a word and that word's colour. `then` are the boxes
-    that it leads to, or for a source those that lead to it."""
+    """A box of the picture: what it is, its name, its state in a word and that word's colour, and the boxes that it
+    leads to."""
 
     what: str
     name: str
     link: str
-    state: Word = _NO_WORD
+    state: Word
     more: str = ""
     then: tuple[Box, ...] = ()
 
@@ -46,8 +43,8 @@ class Flows:
 
     def __init__(self, streams: Sequence[StreamStatus], groups: Sequence[GroupStatus]) -> None:
         """Both in the order in which they are drawn."""
-        self._streams = {each.stream: each for each in streams}
-        self._groups = {each.group: each for each in groups}
+        self._streams = streams
+        self._groups = {each.group for each in groups}
         self._readers: dict[str, list[GroupStatus]] = {}
         self._written: dict[str, list[StreamStatus]] = {}
         for group in groups:
@@ -60,16 +57,13 @@ class Flows:
     def roots(self) -> list[StreamStatus]:
         """The streams at which pictures begin, so that each stream is in one: those that no group writes, and of
         streams that lead back to themselves the first. Those that somebody reads come first."""
-        found = [each for each in self._streams.values() if not self.groups_that_write(each)]
-        reached = {name for each in found for name in self._reached(each.stream)}
-        for each in self._streams.values():
-            if each.stream not in reached:
+        found: list[StreamStatus] = []
+        reached: set[str] = set()
+        for each in sorted(self._streams, key=lambda each: bool(self._programs(each))):
+            if not self._programs(each) or each.stream not in reached:
                 found.append(each)
                 reached.update(self._reached(each.stream))
         return sorted(found, key=lambda each: each.stream not in self._readers)
-
-    def groups_that_write(self, stream: StreamStatus) -> list[GroupStatus]:
-        return [self._groups[name] for name in stream.programs if name in self._groups]
 
     def names(self, stream: StreamStatus) -> Iterator[str]:
         """The names of all streams and groups that a stream leads to, and its own."""
@@ -77,61 +71,46 @@ class Flows:
             yield name
             yield from (group.group for group in self._readers.get(name, ()))
 
+    def _programs(self, stream: StreamStatus) -> int:
+        """How many of its writers are groups."""
+        return sum(name in self._groups for name in stream.programs)
+
     def _reached(self, name: str) -> list[str]:
-        found, waiting = {name: None}, [name]
-        while waiting:
-            for group in self._readers.get(waiting.pop(), ()):
-                for stream in self._written.get(group.group, ()):
-                    if stream.stream not in found:
-                        found[stream.stream] = None
-                        waiting.append(stream.stream)
-        return list(found)
+        found = [name]
+        for each in found:
+            for group in self._readers.get(each, ()):
+                found += [to.stream for to in self._written.get(group.group, ()) if to.stream not in found]
+        return found
+
+    def picture(self, stream: StreamStatus) -> Box:
+        """The writers of a stream that are no groups, counted by state, and all that it leads to."""
+        programs, box = self._programs(stream), self.stream_box(stream)
+        others = sum(stream.writers.values()) - programs
+        text = number(others, "other writer" if programs else "writer")
+        return Box("", text, f"{box.link}#writers", writers_word(stream), then=(box,)) if others > 0 else box
 
     def stream_box(self, stream: StreamStatus, above: tuple[str, ...] = ()) -> Box:
         """A stream with all that it leads to, up to a number of streams in line."""
-        readers = self._readers.get(stream.stream, ())
-        groups = [self._group_box(each, (*above, stream.stream)) for each in readers]
-        backlog = sum(each.backlog for each in readers[FLOW_BRANCHES:])
-        then = _few(groups, "reader group", stream_link(stream.stream), f"{backlog} in backlog" if backlog else "")
-        others = stream.writer_count - len(self.groups_that_write(stream))
-        return _plain(stream, f"and {number(others, 'other writer')}" if above and others > 0 else "", then)
+        readers, more, then = self._readers.get(stream.stream, ()), "", list[Box]()
+        if stream.stream in above:
+            more = "as before"
+        elif len(above) == FLOW_STREAMS_IN_LINE:
+            more = "goes on in a picture of its own" if readers else ""
+        else:
+            others = stream.writer_count - self._programs(stream)
+            more = f"and {number(others, 'other writer')}" if above and others > 0 else ""
+            then = [self._group_box(each, (*above, stream.stream)) for each in readers]
+        link, backlog = stream_link(stream.stream), sum(each.backlog for each in readers[FLOW_BRANCHES:])
+        few = _few(then, "reader group", link, f"{backlog} in backlog" if backlog else "")
+        return Box("stream", stream.stream, link, state_of(stream), more, few)
 
     def _group_box(self, group: GroupStatus, above: tuple[str, ...]) -> Box:
-        then = [self._next_box(each, above) for each in self._written.get(group.group, ())]
-        return _reading(group, _few(then, "stream", group_link(group.group)))
-
-    def _next_box(self, stream: StreamStatus, above: tuple[str, ...]) -> Box:
-        if stream.stream in above:
-            return _plain(stream, "as before")
-        if len(above) == FLOW_STREAMS_IN_LINE:
-            return _plain(stream, "goes on on its page" if stream.stream in self._readers else "")
-        return self.stream_box(stream, above)
-
-    def sources(self, stream: StreamStatus) -> list[Box]:
-        """What leads to a stream: groups, with the streams that they read, and how many other writers by state."""
-        groups = self.groups_that_write(stream)
-        boxes = []
-        for group in groups:
-            read = [_plain(self._streams[name]) for name in group.streams if name in self._streams]
-            boxes.append(_reading(group, _few(read, "stream", group_link(group.group))))
-        others = sum(stream.writers.values()) - len(groups)
-        if others > 0:
-            noun = "other writer" if groups else "writer"
-            word = _NO_WORD if groups else writers_word(stream)
-            boxes.append(Box("", number(others, noun), f"{stream_link(stream.stream)}#writers", word))
-        return boxes
-
-
-def _plain(stream: StreamStatus, more: str = "", then: tuple[Box, ...] = ()) -> Box:
-    return Box("stream", stream.stream, stream_link(stream.stream), state_of(stream), more, then)
-
-
-def _reading(group: GroupStatus, then: tuple[Box, ...]) -> Box:
-    """A group, and how far it is behind."""
-    word = group_state(group) if group.backlog else Word(number(group.readers, "reader"), "soft")
-    behind = group_lag(group)
-    more = "" if behind == NOTHING or behind.endswith("ahead") else f"{behind} behind"
-    return Box("reader group", group.group, group_link(group.group), word, more, then)
+        """A group, how far it is behind, and the streams that it writes."""
+        word = group_state(group) if group.backlog else Word(number(group.readers, "reader"), "soft")
+        behind, link = group_lag(group), group_link(group.group)
+        more = "" if behind == NOTHING or behind.endswith("ahead") else f"{behind} behind"
+        then = [self.stream_box(each, above) for each in self._written.get(group.group, ())]
+        return Box("reader group", group.group, link, word, more, _few(then, "stream", link))
 
 
 def _few(boxes: list[Box], noun: str, link: str, state: str = "") -> tuple[Box, ...]:

@@ -59,15 +59,14 @@ def test_a_writer_that_is_called_as_a_group_makes_a_chain(look: Overview) -> Non
     assert re.sub(r" \([^)]*\)", "", line) == "orders → totalling → totals → hourly → hours → archive"
 
 
-def test_what_leads_to_a_stream_is_what_its_programs_read_and_how_many_others_write(look: Overview) -> None:
+def test_a_picture_begins_with_the_writers_by_state_besides_its_programs(look: Overview) -> None:
     flows = Flows(look.streams, look.groups.groups)
     orders, totals = (next(each for each in look.streams if each.stream == name) for name in ("orders", "totals"))
-    (source,) = flows.sources(totals)
-    assert (source.name, [each.name for each in source.then]) == ("totalling", ["orders"])
-    (counted,) = flows.sources(structs.replace(orders, writers={"behind": 3, "active": 9_997}))
+    counted = flows.picture(structs.replace(orders, writers={"behind": 3, "active": 9_997}))
     assert (counted.name, counted.state.text) == ("10,000 writers", "9997 active, 3 behind")
-    *_, others = flows.sources(structs.replace(totals, writers={"active": 3}))
-    assert others.name == "2 other writers"
+    assert [each.name for each in counted.then] == ["orders"]
+    assert flows.picture(structs.replace(totals, writers={"active": 3})).name == "2 other writers"
+    assert flows.picture(totals).name == "totals"
 
 
 def test_many_groups_of_a_stream_fold(look: Overview) -> None:

@@ -23,8 +23,7 @@ async def controllers_page(view: View) -> Page:
         Column("seen", "Last seen", lambda each: moment(each.seen_at, view.now), lambda each: each.seen_at),
         Column("version", "Version", lambda each: each.version, sort=lambda each: each.version, essential=False),
     ]
-    name = lambda each: each.name  # noqa: E731  # of a row
-    table = Table(view.address, "controllers", columns, found.controllers, id=name, text=name)
+    table = Table(view.address, "controllers", columns, found.controllers, id=lambda each: each.name)
     return Page("controllers.html", "Controllers", {"controllers": table}, [table])
 
 
@@ -59,6 +58,5 @@ async def tokens_page(view: View) -> Page:
         Column("used", "Last used", lambda e: Times().show(e.last_used_at), lambda e: e.last_used_at, essential=False),
         Column("act", "", revoke),
     ]
-    items, name = await view.history.tokens(), lambda each: each.grant.name  # of a row
-    table = Table(view.address, "tokens", columns, items, id=name, text=name)
+    table = Table(view.address, "tokens", columns, await view.history.tokens(), id=lambda each: each.grant.name)
     return Page("tokens.html", "Tokens", {"tokens": table}, [table])

@@ -39,8 +39,8 @@ async def lag_page(view: View) -> Page:
     unread = sum(map(view.who.may_see, found.unread))
     over = Range(view.address, view.now)
     lags = await view.history.lags(found.streams, over)
-    since, points = lags or (over.since() or 0, {})
-    until = over.until()
+    since, points = lags or (over.since or 0, {})
+    until = over.until
     rows = [_Line(each, _to_its_end(each, points.get(each.stream, ()), over)) for each in streams]
     rows.sort(key=lambda each: -1 if each.peak is None else each.peak[1], reverse=True)
     worst = [(each.status.stream, each.points) for each in rows[:LAG_LINES] if each.points]
@@ -58,7 +58,7 @@ async def lag_page(view: View) -> Page:
 
 def _to_its_end(status: StreamStatus, points: Sequence[Point], over: Range) -> Sequence[Point]:
     """The lag of a stream up to this moment, or up to where it was sealed."""
-    inside = [each for each in points if each[0] <= over.until()]
+    inside = [each for each in points if each[0] <= over.until]
     if status.sealed:
         end = max((key.marked_at for key in status.keys.values() if key.marked_at is not None), default=0)
         return [each for each in inside if each[0] <= end]
@@ -98,8 +98,7 @@ def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Ta
         Column("when", "Peak at", when, lambda each: each.peak and each.peak[0], True, False),
         Column("curve", "Over time", over_time),
     ]
-    name = lambda each: each.status.stream  # noqa: E731  # of a row
-    return Table(view.address, "streams", columns, rows, id=name, text=name)
+    return Table(view.address, "streams", columns, rows, id=lambda each: each.status.stream)
 
 
 async def topology_page(view: View) -> Page:
@@ -117,7 +116,7 @@ async def topology_page(view: View) -> Page:
         view.address, "flows", columns, flows.roots(), id=lambda each: each.stream,
         text=lambda each: " ".join(flows.names(each)), rows=10,
     )  # fmt: skip
-    drawn = [(each.stream, flows.sources(each), flows.stream_box(each)) for each in table.items]
+    drawn = [(each.stream, flows.picture(each)) for each in table.items]
     unknown = unknown_table(view, {}, groups)
     shows = {"flows": table, "drawn": drawn, "unread": unread, "unknown": unknown, "none": not streams and not unread}
     return Page("topology.html", "Topology", shows, [table, unknown])
@@ -131,11 +130,11 @@ async def journal_page(view: View) -> Page:
     words = tuple(each for each in search.split() if each.isprintable())[:JOURNAL_WORDS]
     topics = (topic,) if topic in ALL_TOPICS else ()
     pattern = EVERYTHING if view.who.grant is None else view.who.grant.pattern
-    end = None if over.ends_now else over.until()
-    wanted = Wanted(patterns=(pattern,), topics=topics, words=words, since=over.since(), until=end)
+    end = None if over.ends_now else over.until
+    wanted = Wanted(patterns=(pattern,), topics=topics, words=words, since=over.since, until=end)
     found = await view.history.search(wanted, (pattern, topics, words, over.key))
     table = journals_table(address, found, view.now)
-    fits = words or topics or not over.is_all
+    fits = words or topics or over.since is not None
     shows = {
         "range": over,
         "search": search,

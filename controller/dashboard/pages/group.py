@@ -171,8 +171,7 @@ def _windows_table(view: View, windows: Sequence[_WindowOf]) -> Table[_WindowOf]
         Column("behind", "Behind the marks", lambda each: each.behind_text, sort=lambda w: w.behind, right=True),
         Column("complete", "Complete", complete, sort=complete, essential=False),
     ]
-    ids = lambda each: f"{each.stream}-{each.key}"  # noqa: E731  # of a row
-    return Table(view.address, "streams", columns, windows, id=ids, text=lambda each: each.stream, rows=10)
+    return Table(view.address, "streams", columns, windows, id=lambda each: f"{each.stream}-{each.key}", rows=10)
 
 
 def _readers_table(view: View, group: str, readers: Sequence[ReaderStatus]) -> Table[ReaderStatus]:
@@ -187,7 +186,7 @@ def _readers_table(view: View, group: str, readers: Sequence[ReaderStatus]) -> T
     ]
     if view.who.may_act:
         columns.append(Column("act", "", partial(_offline_cell, group)))
-    return Table(view.address, "readers", columns, readers, id=lambda r: r.name, text=lambda r: r.name, rows=10)
+    return Table(view.address, "readers", columns, readers, id=lambda r: r.name, rows=10)
 
 
 def _offline_cell(group: str, each: ReaderStatus) -> Cell:
@@ -203,7 +202,7 @@ def _places_table(
         Column("offset", "Read up to", lambda each: offset.get(each, 0), lambda each: offset.get(each, 0), True),
         Column("owner", "Owned by", lambda each: owner.get(each, "nobody"), lambda each: owner.get(each, "nobody")),
     ]
-    return Table(view.address, "segments", columns, places, id=_place_name, text=_place_name, rows=10)
+    return Table(view.address, "segments", columns, places, id=_place_name, rows=10)
 
 
 def _place_name(place: SegmentRef) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
-from controller.dashboard.limits import CHART_GROUPS, FLOW_WAIT_S, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
+from controller.dashboard.limits import CHART_GROUPS, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
 from controller.dashboard.pages.page import Page, Tile, View, unknown_table, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
-from controller.dashboard.topology import Flows
 from controller.dashboard.words import (
     COLOURS,
     below_marks,
@@ -74,7 +72,6 @@ async def stream_page(view: View, name: str) -> Page:
         "tiles": _stream_tiles(status, key),
         "range": over,
         "charts": await _charts(view, status, key, over, _lowers(name, groups, key.key)),
-        "flow": await _flow(view, status, groups),
         "newest": Times().show(key.time) if groups and key.time is not None else "",
         "no_writers": not writers,
         "note_command": view.curl(
@@ -144,7 +141,7 @@ async def _charts(
     view: View, status: StreamStatus, key: KeyStatus, over: Range, read: Sequence[tuple[str, int]]
 ) -> dict[str, Any]:
     """The lag and the event time. Both end with what the stream is at this moment, and where it was sealed."""
-    now, marks, until = status.seen_at, await view.history.marks(status.stream, key.key, over), over.until()
+    now, marks, until = status.seen_at, await view.history.marks(status.stream, key.key, over), over.until
     since = marks.since
     if not over.is_chosen and len(marks.moments) > 2 and marks.begin is not None and since < marks.begin:
         since = marks.begin  # a young stream fills its charts
@@ -178,21 +175,6 @@ def _why_empty(key: KeyStatus, now: int) -> str:
     return f"No mark was made yet: {holding(key.held_by)}."
 
 
-async def _flow(view: View, status: StreamStatus, groups: Sequence[GroupStatus]) -> dict[str, Any]:
-    """From the writers of a stream to its reader groups, and on to what those write."""
-    flows = Flows([status], groups)
-    if groups or status.programs:
-        asking = asyncio.create_task(view.status.overview(), name="what a stream leads to")
-        await asyncio.wait([asking], timeout=FLOW_WAIT_S)  # where there are very many, it may take long
-        if asking.done():
-            found = asking.result()
-            streams = [each for each in found.streams if view.who.may_see(each.stream)]
-            flows = Flows(streams, found.groups.allowed(view.who.may_see).groups)
-        else:
-            asking.cancel()
-    return {"into": flows.sources(status), "box": flows.stream_box(status)}
-
-
 def _keys_table(view: View, status: StreamStatus) -> Table[KeyStatus]:
     columns: list[Column[KeyStatus]] = [
         Column("name", "Time key", lambda each: key_label(each.key), sort=lambda each: each.key),
@@ -205,11 +187,7 @@ def _keys_table(view: View, status: StreamStatus) -> Table[KeyStatus]:
         Column("holder", "Held by", lambda each: holding(each.held_by) if each.state.stands_still else "nobody"),
     ]
     keys = list(status.keys.values())
-    return Table(view.address, "keys", columns, keys, id=lambda each: each.key, text=_key_of, rows=10)
-
-
-def _key_of(key: KeyStatus) -> str:
-    return key.key
+    return Table(view.address, "keys", columns, keys, id=lambda each: each.key, rows=10)
 
 
 def _incomplete_of(key: KeyStatus) -> int:
@@ -287,11 +265,7 @@ def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: Key
         Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), upper, essential=False, moment=True),
         Column("backlog", "Backlog", backlog, sort=lambda each: not each.backlog, essential=False),
     ]
-    return Table(view.address, "groups", columns, groups, id=lambda each: each.group, text=_name_of_group, rows=10)
-
-
-def _name_of_group(group: GroupStatus) -> str:
-    return group.group
+    return Table(view.address, "groups", columns, groups, id=lambda each: each.group, rows=10)
 
 
 def _segments_table(view: View, details: StreamDetails) -> Table[Segment]:
@@ -320,4 +294,4 @@ def _segments_table(view: View, details: StreamDetails) -> Table[Segment]:
         Column("heard", "Last noted", ago_text, sort=ago, right=True),
     ]
     segments = list(details.graph)
-    return Table(view.address, "segments", columns, segments, id=lambda each: each.id, text=lambda s: s.id, rows=10)
+    return Table(view.address, "segments", columns, segments, id=lambda each: each.id, rows=10)

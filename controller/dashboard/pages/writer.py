@@ -85,7 +85,7 @@ def _writer_keys(view: View, details: WriterDetails, by_key: Mapping[str, KeySta
         Column("lag", "Lag", lambda each: lag(each.time, now), right=True),
         Column("holds", "Holds time back", holds),
     ]
-    return Table(view.address, "keys", columns, details.keys, id=lambda k: k.key, text=lambda k: k.key, rows=10)
+    return Table(view.address, "keys", columns, details.keys, id=lambda k: k.key, rows=10)
 
 
 def _notes_table(view: View, details: WriterDetails) -> Table[WriterNote]:
