@@ -98,7 +98,7 @@ check: environment ## Lint, check the format, the types and the import contracts
 reference: environment ## Write docs/reference again, from the code
 	$(BIN)/python -m tools.reference
 
-site: ## Make web pages of docs, with search and the public names of Python, in .site/pages; nothing on them needs a network
+site: ## Make web pages of docs, with search and the public names of Python, in .site/pages, for any web server
 	@$(PYTHON) tools/preflight.py --run website
 
 format: environment ## Put the code in the format that check asks for

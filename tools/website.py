@@ -2,8 +2,8 @@
 
 The Markdown is copied into `.site/source` in the folders that it has in the project, so that its links lead where they
 lead there, together with the files that it links to. A page for each public package comes on top, from its docstrings.
-The order of the pages is that of docs/README.md. Zensical makes `.site/pages` of that; then every page is read again:
-a link that leads nowhere, or something that a browser would fetch from elsewhere, fails.
+The order of the pages is that of docs/README.md. Zensical makes `.site/pages` of that, and fails for a link that leads
+nowhere.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from tools.environment import SetupError, run, say, separate
 
@@ -33,9 +31,6 @@ PUBLIC: Final = (
     "strandline.testing",
 )
 PYTHON_PAGES: Final = "docs/reference/python"
-# What Zensical's pages load from another host to have a worker where they are files, and what does that here.
-THEIR_WORKER: Final = "https://unpkg.com/iframe-worker/shim"
-OUR_WORKER: Final = "assets/javascripts/page-worker.js"
 
 LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -73,16 +68,10 @@ def main() -> int:
             say(f"strandline: making the pages of {count} files")
             zensical = (python.parent / "zensical", "build", "--strict", "--clean")
             run("zensical", *zensical, "--config-file", work / "zensical.toml")
-            (work / "pages" / "404.html").unlink(missing_ok=True)  # its links are those of a server
-            searchable_as_files(work / "pages")
-            problems = wrong(work / "pages")
     except (SetupError, OSError) as error:
         print(f"strandline: {error}", file=sys.stderr)
         return 1
-    if problems:
-        print("strandline: the pages are made, but:", *problems, sep="\n  - ", file=sys.stderr)
-        return 1
-    say("strandline: open .site/pages/index.html")
+    say("strandline: open .site/pages/index.html; for the search: python3 -m http.server --directory .site/pages")
     return 0
 
 
@@ -111,18 +100,6 @@ def stage(root: Path, folder: Path) -> int:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(PYTHON_PAGE.format(module=module, names=", ".join(public_names(root, module))))
     return sum(file.is_file() for file in folder.rglob("*"))
-
-
-def searchable_as_files(folder: Path) -> None:
-    """Puts our stand-in for a worker where the pages load Zensical's from another host."""
-    copy(ROOT / "tools" / "page_worker.js", folder / OUR_WORKER)
-    for file in folder.rglob("*.html"):
-        ours = "../" * (len(file.relative_to(folder).parts) - 1) + OUR_WORKER
-        text = file.read_text()
-        if THEIR_WORKER in text:
-            file.write_text(text.replace(THEIR_WORKER, ours))
-        elif "data-md-component" in text:
-            raise SetupError(f"{file.name} does not load {THEIR_WORKER}: how files are searched has changed")
 
 
 def linked(text: str) -> Iterator[str]:
@@ -211,55 +188,6 @@ def inline(nav: Nav) -> str:
 def quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-class HtmlPage(HTMLParser):
-    """What a page has: names that links may end in, links, and what a browser fetches to show it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        self.links: list[str] = []
-        self.parts: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.names |= {given[name] for name in ("id", "name") if name in given}
-        if tag == "a" and "href" in given:
-            self.links.append(given["href"])
-        elif tag == "link" and "href" in given:
-            self.parts.append(given["href"])
-        elif "src" in given:
-            self.parts.append(given["src"])
-
-
-def wrong(folder: Path) -> list[str]:
-    """What is wrong with a set of pages: what leads nowhere, and what is fetched from elsewhere."""
-    found = {file: HtmlPage(file.read_text()) for file in sorted(folder.rglob("*.html"))}
-    problems = [] if found else [f"there are no pages in {folder.name}"]
-    for file, page in found.items():
-        shown = file.relative_to(folder).as_posix()
-        for part in page.parts:
-            if is_elsewhere(part):
-                problems.append(f"{shown} fetches {part}")
-        for link in [*page.links, *page.parts]:
-            if is_elsewhere(link) or link.startswith(("data:", "javascript:", "mailto:")):
-                continue
-            path, _, anchor = link.partition("#")
-            target = (file.parent / unquote(path.partition("?")[0])).resolve() if path else file
-            if target.is_dir() or not target.exists():
-                problems.append(f"{shown} links to {link}, where nothing is")
-            elif anchor and target in found and unquote(anchor) not in found[target].names:
-                problems.append(f"{shown} links to {link}, but that page has no such heading")
-    for file in folder.rglob("*.css"):
-        fetched = re.findall(r"""(?:url\(|@import )["']?((?:https?:)?//[^"')]+)""", file.read_text())
-        problems += [f"{file.relative_to(folder).as_posix()} fetches {each}" for each in fetched]
-    return problems
-
-
-def is_elsewhere(link: str) -> bool:
-    return re.match(r"(?:https?:)?//", link) is not None
 
 
 if __name__ == "__main__":

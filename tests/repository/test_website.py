@@ -1,4 +1,4 @@
-"""The web pages have every page once, and what they would fetch from elsewhere, or lead to in vain, is found."""
+"""The web pages have every page once, and beside it what it links to."""
 
 from __future__ import annotations
 
