@@ -136,10 +136,3 @@ def test_the_documented_bounds_are_those_of_the_code() -> None:
         f"first {METRICS_GROUPS}",
     ):  # fmt: skip
         assert words in DOCUMENT.replace("\n", " "), words
-
-
-def test_the_documented_scrape_is_valid_and_its_files_exist() -> None:
-    (block,) = re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
-    assert yaml.safe_load(block)["scrape_configs"][0]["static_configs"] == [{"targets": ["127.0.0.1:8433"]}]
-    for link in re.findall(r"\]\((\.\./[^)]*)\)", DOCUMENT):
-        assert (ROOT / "docs" / link).is_file(), link

@@ -98,7 +98,6 @@ RUN = {
     "docs/how-to/what-a-delay-loses.md": (TASKS,),
     "docs/how-to/windows-that-survive.md": (TASKS,),
     "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),
-    "docs/metrics.md": ("tests/operations/test_rules.py::test_the_documented_scrape_is_valid_and_its_files_exist",),
     "docs/quickstart.md": (
         "tests/spark/test_documents.py::test_the_quickstart_gets_the_same_windows_in_python_and_in_spark",
     ),
