@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -12,7 +14,7 @@ import click
 
 from controller.terminal import Failure
 from controller.wording import Times, duration_text, read_duration, read_offsets, read_time
-from strandline.errors import InvalidName, StrandlineError
+from strandline.errors import StrandlineError, not_installed
 from strandline.limits import PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.names import check_name
 
@@ -23,6 +25,7 @@ ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --lim
 LONGEST_SETTING_MS: Final = 100 * 365 * 86_400_000
 _SEGMENTS: Final = 'give 2=0:0.25,3=0.25:0.5, or JSON such as [{"id": "2", "low": 0, "high": 0.25}]'
 Command = TypeVar("Command", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 
 def option(*names: str, show_default: bool | str = True, **settings: Any) -> Callable[[Command], Command]:
@@ -36,16 +39,21 @@ def option(*names: str, show_default: bool | str = True, **settings: Any) -> Cal
 # -- values --------------------------------------------------------------------------------------------------------
 
 
-def name_of(what: str) -> Callable[[str], str]:
-    """Reads the name of a stream, a writer, and so on."""
+def reading(read: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Reads a value of the command line with what raises ValueError, or an error of ours, whose text is for people."""
 
-    def read(text: str) -> str:
+    def checked(text: str) -> Value:
         try:
-            return check_name(what, text)
-        except InvalidName as error:
+            return read(text)
+        except (ValueError, StrandlineError) as error:
             raise click.BadParameter(str(error)) from None
 
-    return read
+    return checked
+
+
+def name_of(what: str) -> Callable[[str], str]:
+    """Reads the name of a stream, a writer, and so on."""
+    return reading(partial(check_name, what))
 
 
 def time_key(text: str) -> str:
@@ -53,29 +61,22 @@ def time_key(text: str) -> str:
     return text and name_of("time key")(text)
 
 
-def moment(text: str, *, up: bool = False) -> int:
-    """A time, as `read_time` reads it."""
-    try:
-        return read_time(text, up=up)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+moment = reading(read_time)
+position = reading(read_offsets)
 
 
 def duration(bound_ms: int, *, least_ms: int = 0) -> Callable[[str], int]:
     """Reads a duration, in milliseconds: a number of seconds, or with units."""
 
     def read(text: str) -> int:
-        try:
-            milliseconds = read_duration(text, unit="s")
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
+        milliseconds = read_duration(text, unit="s")
         if milliseconds > bound_ms:
-            raise click.BadParameter(f"{text[:80]!r} is too long: the most is {duration_text(bound_ms)}")
+            raise ValueError(f"{text[:80]!r} is too long: the most is {duration_text(bound_ms)}")
         if milliseconds < least_ms:
-            raise click.BadParameter(f"{text[:80]!r} is too short: the least is {duration_text(least_ms)}")
+            raise ValueError(f"{text[:80]!r} is too short: the least is {duration_text(least_ms)}")
         return milliseconds
 
-    return read
+    return reading(read)
 
 
 def pairs(text: str, example: str) -> dict[str, str]:
@@ -113,14 +114,6 @@ def check_known(asked: Iterable[str], known: Iterable[str]) -> None:
     for name in asked:
         if name not in names:
             raise Failure(f"there is no setting {name!r} to give: there are {', '.join(names)}")
-
-
-def position(text: str) -> dict[str, int]:
-    """A position: `0=5,1=7`, or a JSON object of the same. An empty one has read nothing."""
-    try:
-        return read_offsets(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 def new_segments(text: str) -> list[NewSegment]:
@@ -172,6 +165,15 @@ def settings_file(file: Path | None) -> dict[str, str]:
                 raise Failure(f"line {number} of {file} is no name=value")
             found[name.strip()] = value.strip()
     return found
+
+
+@contextmanager
+def needs(extra: str, status: int = 1) -> Iterator[None]:
+    """Raises Failure with this exit status for an import of what the extra has, if that is not installed."""
+    try:
+        yield
+    except ImportError as missing:
+        raise Failure(f"{missing.name} is {not_installed(extra)}", status) from None
 
 
 # -- options of several commands -----------------------------------------------------------------------------------

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from controller.cli.options import option
+from controller.cli.options import needs, option
 from controller.settings import DATABASE_DEFAULT
 from controller.storage.refusals import StoreRefused
 from controller.terminal import Failure
-from strandline.errors import not_installed
 
 database_option = option(
     "--database",
@@ -22,9 +21,8 @@ database_option = option(
 @contextmanager
 def store_failures(status: int = 1) -> Iterator[None]:
     """Raises Failure with this exit status for a store that cannot be used, and where its packages are missing."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        raise Failure(f"{missing.name} is {not_installed('controller')}", status) from None
-    except StoreRefused as refused:
-        raise Failure(str(refused), status) from None
+    with needs("controller", status):
+        try:
+            yield
+        except StoreRefused as refused:
+            raise Failure(str(refused), status) from None

@@ -10,10 +10,10 @@ import click
 from click import IntRange
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import json_option, kafka_settings_option, name_of, option, settings_file
+from controller.cli.options import json_option, kafka_settings_option, name_of, needs, option, settings_file
 from controller.cli.tail_loop import Tail, TailedLog, TailedReader
 from controller.terminal import Failure
-from strandline.errors import StrandlineError, not_installed
+from strandline.errors import StrandlineError
 from strandline.logs.places import place_at
 
 TAIL_INTERVAL_MS: Final = 1_000
@@ -82,8 +82,6 @@ def _log(path: Path | None, servers: str | None, topic: str, settings: Path | No
         raise click.UsageError("Give --servers for a topic in Kafka, or --path for an embedded log; one of these.")
     if path is not None:
         return TailedReader(place_at(path).open_reader())
-    try:
+    with needs("kafka"):
         from controller.cli.tail_kafka import TailedTopic
-    except ImportError as error:
-        raise Failure(f"{error.name} is {not_installed('kafka')}") from None
     return TailedTopic(topic, {**settings_file(settings), "bootstrap.servers": servers})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from controller.cli.options import confirm, duration, json_option, name_of, option, yes_option
+from controller.cli.options import confirm, duration, json_option, name_of, option, reading, yes_option
 from controller.cli.screen import Output, listing, prints
 from controller.cli.store import database_option, store_failures
 from controller.terminal import Failure, remark, say
@@ -26,18 +26,6 @@ TOKEN_DEADLINE_S: Final = 30  # a command that makes, lists or revokes tokens
 Result = TypeVar("Result")
 
 LONGEST_MS: Final = 36_500 * 86_400_000
-
-
-def _pattern(what: str) -> Callable[[str], str]:
-    """Reads a pattern of streams or writers."""
-
-    def read(text: str) -> str:
-        try:
-            return check_pattern(text, what)
-        except InvalidConfig as error:
-            raise click.BadParameter(str(error)) from None
-
-    return read
 
 
 def in_time(action: Callable[..., Result]) -> Callable[..., Result]:
@@ -72,7 +60,7 @@ def command() -> None:
 @option(
     "--pattern",
     "--streams",
-    type=_pattern("pattern"),
+    type=reading(check_pattern),
     default="*",
     metavar="PATTERN",
     help="the streams it is for; * stands for any characters",
@@ -80,7 +68,7 @@ def command() -> None:
 @option(
     "--writer",
     "writers",
-    type=_pattern("writers"),
+    type=reading(partial(check_pattern, name="writers")),
     metavar="PATTERN",
     help="the writers that a writer's token speaks for, as 'till-7*'; without it, every one",
 )

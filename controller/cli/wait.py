@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import sleep
 from typing import Final
 
 import click
 
 from controller.cli.client import ControllerClient, answered, calls_controller
-from controller.cli.options import duration, key_option, moment, option, stream_argument
+from controller.cli.options import duration, key_option, option, reading, stream_argument
 from controller.cli.screen import Output, prints
 from controller.terminal import NOT_THERE_STATUS, Failure, remark, say
-from controller.wording import Times, compact, holding, is_epoch, named, offsets
+from controller.wording import Times, compact, holding, is_epoch, named, offsets, read_time
 from strandline.client.calls import Call, marks_at
 from strandline.client.http import monotonic_ms
 from strandline.client.loop import Remote, drive
@@ -30,7 +31,7 @@ WHAT_FOR: Final = "wait for all that is older: a whole number as notes have it, 
 
 def moment_and_form(text: str) -> tuple[int, bool]:
     """A time that is waited for, and whether it is written as a number."""
-    return moment(text, up=True), text.removeprefix("-").isdecimal()
+    return reading(partial(read_time, up=True))(text), text.removeprefix("-").isdecimal()
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # a time may be negative

@@ -14,7 +14,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import merge
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -22,10 +21,9 @@ from typing import Any, Final, TextIO
 import click
 
 from controller.cli.log_checks.assess.model import Arrival
-from controller.cli.options import settings_file
+from controller.cli.options import needs, settings_file
 from controller.terminal import Failure
 from strandline.core.time_units import MICROSECONDS_FROM, SECONDS_END, Unit, milliseconds, unit_of
-from strandline.errors import not_installed
 from strandline.limits import TIME_BOUND_MS
 from strandline.logs import LogReader, StoredEvent
 from strandline.logs.places import SERVERS, KafkaTopic, Place, place_at
@@ -289,10 +287,8 @@ def _json_row(line: str) -> Mapping[str, Any]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    try:
+    with needs("sqlite"):
         from pyarrow.parquet import ParquetFile
-    except ImportError:
-        raise Failure(f"pyarrow is {not_installed('sqlite')}") from None
     with ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ASSESS_PARQUET_ROWS):
             yield from batch.to_pylist()
@@ -309,6 +305,6 @@ def log_at(path: Path | None, servers: str | None, topic: str | None, settings: 
         return place_at(path)
     if topic is None:
         raise click.UsageError("Name the topic: --topic.")
-    if find_spec("confluent_kafka") is None:
-        raise Failure(f"confluent_kafka is {not_installed('kafka')}")
+    with needs("kafka"):
+        import confluent_kafka  # noqa: F401  # which the topic imports where it is read
     return KafkaTopic(topic, {**settings_file(settings), SERVERS: servers or ""})

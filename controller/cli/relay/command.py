@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from controller.cli.client import ControllerClient, calls_controller
-from controller.cli.options import kafka_settings_option, name_of, option, pairs, settings_file
+from controller.cli.options import kafka_settings_option, name_of, needs, option, pairs, settings_file
 from controller.terminal import Failure, say
-from strandline.errors import StrandlineError, not_installed
+from strandline.errors import StrandlineError
 
 TOPIC: Final = "strandline-notes"
 GROUP: Final = "strandline-relay"
@@ -59,13 +59,11 @@ def command(
     A producer flushes, and then sends {"stream": "orders", "writer": "till-7", "time": 1767268800000}, with the
     writer's name as the record's key. Any number of relays share the topic's partitions.
     """
-    try:
+    with needs("kafka"):
         from controller.cli.relay.loop import Relay
         from controller.cli.relay.measures import RelayMeasures
         from controller.cli.relay.topic import NotesTopic
         from strandline.logs.kafka_topic import Topic
-    except ImportError as error:
-        raise Failure(f"{error.name} is {not_installed('kafka')}") from None
     given: dict[str, Any] = {**settings_file(settings), "bootstrap.servers": servers}
     known: dict[str, Topic] = {}
 
