@@ -15,14 +15,14 @@ from controller.cli import INTERRUPTED_STATUS
 from controller.cli.log_checks.assess.model import Arrival, Assessed, Assessment, Losses, skewed
 from controller.cli.log_checks.event_sources import (
     ASSESS_ROWS_SHOWN,
-    UNITS,
     EventFields,
     FileSource,
     LogSource,
+    NamedLog,
     Source,
-    log_at,
+    reads_log,
 )
-from controller.cli.options import duration, kafka_settings_option, option
+from controller.cli.options import duration, option
 from controller.cli.screen import Output, listing, prints
 from controller.terminal import Failure, progress
 from controller.wording import NOTHING, Times, duration_text, span
@@ -51,18 +51,9 @@ def delays(text: str) -> tuple[int, ...]:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="files of JSON lines, CSV or Parquet, oldest first, their rows in order of arrival",
 )
-@option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers, to read a topic")
-@option("--topic", metavar="TOPIC", help="the topic to read")
-@kafka_settings_option
-@option("--path", type=click.Path(path_type=Path), metavar="FILE", help="an embedded log to read")
-@option(
-    "--field",
-    metavar="NAME",
-    help="the field with an event's time, or . for the whole value; without it, the time of a log's record",
-)
+@reads_log
 @option("--arrived", metavar="NAME", help="the field with the time of an event's arrival; without it, a log's own")
 @option("--partition", metavar="NAME", help="the field with the partition; without it, a log's own")
-@option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
 @option("--delays", type=delays, default=ASSESS_DELAYS, metavar="SPAN,…", help="the delays to assess")
 @option(
     "--window",
@@ -84,14 +75,11 @@ def delays(text: str) -> tuple[int, ...]:
 def command(
     *,
     files: tuple[Path, ...],
-    servers: str | None,
-    topic: str | None,
-    settings: Path | None,
-    path: Path | None,
+    log: NamedLog,
     field: str | None,
+    unit: str,
     arrived: str | None,
     partition: str | None,
-    unit: str,
     delays: tuple[int, ...],
     window_ms: int,
     by_window: bool,
@@ -102,10 +90,10 @@ def command(
     """Say what a watermark of greatest time less a delay loses: of a topic, an embedded log, or files.
 
     For each delay: how many events come when the watermark has passed them, how long results wait, and what a replay
-    loses that reads one partition faster. Nothing is changed, and no controller is needed. Ctrl-C ends the reading, and
-    shows what was read.
+    loses that reads one partition faster. In a log without --field, the time is that of the record. Nothing is changed,
+    and no controller is needed. Ctrl-C ends the reading, and shows what was read.
     """
-    if bool(files) + bool(path) + bool(servers or topic) != 1:
+    if bool(files) + bool(log.path) + bool(log.servers or log.topic) != 1:
         raise click.UsageError(
             "Name what to read: files, or --path for an embedded log, or --servers and --topic for Kafka; one of these."
         )
@@ -114,12 +102,12 @@ def command(
         if files:
             source: Source = FileSource(files, fields, limit)
         else:
-            source = LogSource(log_at(path, servers, topic, settings), fields, limit)
+            source = LogSource(log.place(), fields, limit)
         found = _assess(source, partial(Assessment, delays, window_ms=window_ms, by_window=by_window), skew)
     except StrandlineError as error:
         raise Failure(str(error)) from None
     looks = fields.looks_like(found.arrived.oldest, found.arrived.newest)
-    name = ", ".join(map(str, files)) or str(path or topic)
+    name = ", ".join(map(str, files)) or str(log.path or log.topic)
     output.show(
         _json(found, skew, looks, source.rests_on), lambda: _lines(name, found, skew, looks, source, output.times)
     )

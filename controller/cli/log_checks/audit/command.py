@@ -16,9 +16,8 @@ from controller.cli import INTERRUPTED_STATUS
 from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.log_checks.audit.promises import AuditCounts, LateCounts, LateEvent, NotedWriter, could_have_written
 from controller.cli.log_checks.audit.run import AUDIT_WRITERS, AuditedStream, AuditRun
-from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, UNITS, EventFields, log_at
+from controller.cli.log_checks.event_sources import ASSESS_ROWS_SHOWN, EventFields, NamedLog, reads_log
 from controller.cli.options import (
-    kafka_settings_option,
     key_option,
     option,
     position,
@@ -43,22 +42,8 @@ NAMES_IN_A_CELL = 3
 
 @click.command
 @stream_argument
-@option(
-    *("--path", "--log", "path"),
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="the stream's log, if it is an embedded one",
-)
-@option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers, if it is a topic")
-@option("--topic", metavar="TOPIC", help="the topic, if it is not named like the stream")
-@kafka_settings_option
-@option(
-    "--field",
-    metavar="NAME",
-    help="the field with an event's time in this key, in JSON values, or . for the whole value",
-)
+@reads_log
 @option("--record-time", is_flag=True, help="an event's time is that of its record; the default in ingestion time")
-@option("--unit", type=click.Choice(list(UNITS)), default="ms", help="of times that are numbers")
 @option("--writer", metavar="NAME", help="the field with the name of an event's writer, if there is one")
 @key_option
 @option("--from", "begin", type=position, default="", metavar="POSITION", help="begin there, as 0=5,1=7")
@@ -75,13 +60,10 @@ NAMES_IN_A_CELL = 3
 def command(
     client: ControllerClient,
     stream: str,
-    path: Path | None,
-    servers: str | None,
-    topic: str | None,
-    settings: Path | None,
+    log: NamedLog,
     field: str | None,
-    record_time: bool,
     unit: str,
+    record_time: bool,
     writer: str | None,
     key: str,
     begin: Mapping[str, int],
@@ -99,11 +81,11 @@ def command(
     if field is not None and record_time:
         raise click.UsageError("An event has one time: give --field or --record-time, not both.")
     audited = _stream(client, stream, key, timed=record_time or field is not None)
-    log = log_at(path, servers, topic or stream, settings)
-    name = path.name if path is not None else topic or stream
+    log = replace(log, topic=log.topic or stream)
+    place = log.place()
     fields = EventFields(field, unit=unit, writer=writer)
-    run = AuditRun(client, audited, log, fields, log_name=name, most=most, state=state, begin=begin)
-    _check_segments(audited, str(log), run)
+    run = AuditRun(client, audited, place, fields, log_name=log.name, most=most, state=state, begin=begin)
+    _check_segments(audited, str(place), run)
     run.run()
     total, late = _total(run.counts), _named(client, audited, run)
     output.show(_json(audited, run, total, late), lambda: _lines(audited, run, total, late, state, output.times))
