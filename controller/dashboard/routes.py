@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import mimetypes
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
 from functools import partial
-from importlib.resources import files
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs
@@ -18,6 +15,7 @@ import httpx
 import msgspec
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -90,8 +88,8 @@ def add_dashboard(app: FastAPI) -> None:
         app.add_route("/", _missing, include_in_schema=False)
         return
     app.state.templates = _templates()
-    app.state.static = _static_files()
     app.include_router(router)
+    app.mount("/static", _Files(packages=[("controller.dashboard", "static")]))
 
     @app.exception_handler(404)
     async def not_here(request: Request, error: HTTPException) -> Response:
@@ -124,14 +122,13 @@ def _templates() -> jinja2.Environment:
     return made
 
 
-def _static_files() -> dict[str, tuple[bytes, str, str]]:
-    """The content, the type and the tag of each file, by name."""
-    found = {}
-    for each in (files("controller.dashboard") / "static").iterdir():
-        content = each.read_bytes()
-        kind = mimetypes.guess_type(each.name)[0] or "application/octet-stream"
-        found[each.name] = content, kind, f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-    return found
+class _Files(StaticFiles):
+    """Scripts, styles and icons, of which a browser asks each time whether they are new."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        found = super().file_response(*args, **options)
+        found.headers["Cache-Control"] = "no-cache"
+        return found
 
 
 router = APIRouter(include_in_schema=False)
@@ -243,18 +240,6 @@ _PAGES: Final[Mapping[str, Callable[..., Awaitable[Page]]]] = {
 }
 for _path, _make in _PAGES.items():
     router.add_api_route(_path, _page(_make))
-
-
-@router.get("/static/{name}")
-async def static(request: Request, name: str) -> Response:
-    found = request.app.state.static.get(name)
-    if found is None:
-        raise UnknownPath(path=request.url.path)
-    content, kind, tag = found
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers=headers)
-    return Response(content, media_type=kind, headers=headers)
 
 
 # -- dialogs -----------------------------------------------------------------------------------------------------------
