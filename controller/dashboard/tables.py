@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
@@ -81,7 +82,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """`sort` gives what an item is sorted by: a number, a text, or None for an item that shows nothing there, which
+    """`sort` gives what an item is sorted by: numbers or texts, or None for an item that shows nothing there, which
     comes last in either direction. Columns that are not `essential` are left out on a phone. A `moment` takes two lines
     there, its date and its time of day."""
 
@@ -238,16 +239,10 @@ def plain(cell: Cell) -> object:
 
 
 def in_order(items: Iterable[T], sort: Callable[[T], Any], descending: bool) -> list[T]:
-    """Items by what `sort` gives: numbers before texts, or the other way round, and at the end what has None."""
+    """Items by what `sort` gives, and at the end those for which that is None."""
     ranked = [(sort(each), each) for each in items]
-    filled = [pair for pair in ranked if pair[0] is not None]
-    filled.sort(key=lambda pair: _rank(pair[0]), reverse=descending)
+    filled = sorted((pair for pair in ranked if pair[0] is not None), key=itemgetter(0), reverse=descending)
     return [each for _, each in filled] + [each for value, each in ranked if value is None]
-
-
-def _rank(value: Any) -> tuple[int, Any]:
-    """Numbers before texts, so that any two values can be compared."""
-    return (0, value) if isinstance(value, (int, float)) else (1, str(value))
 
 
 def as_csv(heads: Mapping[str, str], rows: Iterable[Mapping[str, object]]) -> str:
