@@ -10,7 +10,7 @@ from controller.dashboard.tables import Address, Cell, Column, Table
 from controller.dashboard.words import key_label, stream_link
 from controller.status.journal_text import Folded, folded, left_out, story
 from controller.storage.journal import StoredEntry
-from controller.wording import NOTHING, Times, moment
+from controller.wording import Times, moment
 
 Shown: TypeAlias = Folded[StoredEntry]
 ICONS: Final = {
@@ -49,8 +49,8 @@ def sentence(each: Shown, now: int) -> str:
 def journal_table(address: Address, name: str, entries: Sequence[StoredEntry], now: int) -> Table[Shown]:
     """The entries of one journal, oldest first, as a table."""
     columns: list[Column[Shown]] = [
-        Column("when", "When", lambda each: when_cell(each.entry, now), sort=lambda each: each.entry.seq),
-        Column("what", "What happened", lambda each: sentence(each, now)),
+        Column("when", "When", lambda each: each.entry.seq, cell=lambda each: when_cell(each.entry, now)),
+        Column("what", "What happened", None, cell=lambda each: sentence(each, now)),
     ]
     items = folded(("", each) for each in reversed(entries))[:JOURNAL_SHOWN]
     return Table(
@@ -62,10 +62,10 @@ def journal_table(address: Address, name: str, entries: Sequence[StoredEntry], n
 def journals_table(address: Address, entries: Sequence[tuple[str, StoredEntry]], now: int) -> Table[Shown]:
     """The entries of all streams, newest first."""
     columns: list[Column[Shown]] = [
-        Column("when", "When", lambda each: when_cell(each.entry, now), sort=lambda each: each.entry.at),
-        Column("stream", "Stream", lambda each: Cell(each.stream, stream_link(each.stream)), lambda each: each.stream),
-        Column("what", "What happened", lambda each: sentence(each, now)),
-        Column("by", "By", lambda each: each.entry.by or NOTHING, sort=lambda each: each.entry.by, essential=False),
+        Column("when", "When", lambda each: each.entry.at, cell=lambda each: when_cell(each.entry, now)),
+        Column("stream", "Stream", lambda each: each.stream, link=lambda each: stream_link(each.stream)),
+        Column("what", "What happened", None, cell=lambda each: sentence(each, now)),
+        Column("by", "By", lambda each: each.entry.by or None, essential=False),
     ]
     return Table(
         address, "entries", columns, folded(entries), id=lambda each: f"{each.stream}-{each.entry.seq}",
@@ -78,12 +78,16 @@ def incomplete_table(address: Address, entries: Sequence[StoredEntry], now: int)
     shows the entry of the beginning."""
     over = {_began(each) for each in entries if each.kind == "incomplete_ended"}
     shown = [each for each in entries if each.kind == "incomplete_ended" or _began(each) not in over]
+
+    def until(each: StoredEntry) -> str:
+        return moment(each.details["to"], now) if "to" in each.details else "still"
+
     columns: list[Column[StoredEntry]] = [
-        Column("when", "From", lambda each: moment(each.details["from"], now), lambda each: each.details["from"]),
-        Column("until", "Until", lambda each: moment(each.details["to"], now) if "to" in each.details else "still"),
-        Column("marks", "Marks", _marks, right=True),
-        Column("key", "Key", lambda each: key_label(each.details["key"]), essential=False),
-        Column("names", "Left out", lambda each: left_out(each.details)),
+        Column("when", "From", lambda each: each.details["from"], lambda at: moment(at, now)),
+        Column("until", "Until", None, cell=until),
+        Column("marks", "Marks", None, cell=_marks, right=True),
+        Column("key", "Key", None, cell=lambda each: key_label(each.details["key"]), essential=False),
+        Column("names", "Left out", None, cell=lambda each: left_out(each.details)),
     ]
     return Table(
         address, "incomplete", columns, shown[: -INCOMPLETE_SHOWN - 1 : -1], id=lambda each: each.seq,

@@ -8,7 +8,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -80,16 +80,26 @@ class Cell:
     icon: str = ""
 
 
+def _unchanged(value: Any) -> object:
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """`sort` gives what an item is sorted by: numbers or texts, or None for an item that shows nothing there, which
-    comes last in either direction. Columns that are not `essential` are left out on a phone. A `moment` takes two lines
-    there, its date and its time of day."""
+    """`value` gives what a cell has, and what the column is sorted by: numbers or texts, or None for an item that shows
+    nothing there, which comes last in either direction. `show` makes a text of a value, and `link` a link of that. A
+    `cell` is shown in its place. Nothing is sorted by a column without a value.
+
+    Columns that are not `essential` are left out on a phone. A `moment` takes two lines there, its date and its time of
+    day."""
 
     name: str
     label: str
-    cell: Callable[[T], object]
-    sort: Callable[[T], Any] | None = None
+    value: Callable[[T], Any] | None
+    show: Callable[[Any], object] = _unchanged
+    _: KW_ONLY
+    link: Callable[[T], str] | None = None
+    cell: Callable[[T], object] | None = None
     right: bool = False
     essential: bool = True
     moment: bool = False
@@ -98,6 +108,11 @@ class Column(Generic[T]):
     def kind(self) -> str:
         words = ("right" if self.right else "", "" if self.essential else "hide-small", "moment" if self.moment else "")
         return " ".join(filter(None, words))
+
+    def cell_of(self, item: T) -> Cell:
+        found = self.value(item) if self.cell is None and self.value is not None else None
+        shown = self.cell(item) if self.cell is not None else NOTHING if found is None else self.show(found)
+        return shown if isinstance(shown, Cell) else Cell(shown, None if self.link is None else self.link(item))
 
 
 class ColumnHead(NamedTuple):
@@ -134,7 +149,7 @@ class Table(Generic[T]):
         self._text = text or (lambda item: str(id(item)))
         given = {each: address.get(f"{name}.{each}") for each in ("sort", "page", "rows", "filter")}
         self.filter = given["filter"]
-        by_name = {each.name: each for each in columns if each.sort is not None}
+        by_name = {each.name: each for each in columns if each.value is not None}
         self.sort_column = by_name.get(given["sort"].removeprefix("-"))
         self.descending = given["sort"].startswith("-")
         self.rows_a_page = int(given["rows"]) if given["rows"] in map(str, ROWS_A_PAGE) else rows
@@ -147,7 +162,7 @@ class Table(Generic[T]):
         if wanted and self._filters:
             items = [each for each in items if wanted in self._text(each).casefold()]
         column = self.sort_column
-        return items if column is None or column.sort is None else in_order(items, column.sort, self.descending)
+        return items if column is None or column.value is None else in_order(items, column.value, self.descending)
 
     @property
     def pages(self) -> int:
@@ -170,7 +185,7 @@ class Table(Generic[T]):
     @property
     def rows(self) -> list[Row]:
         return [
-            Row(f"{self.name}-row-{self._id(each)}", [(column, cell_of(column, each)) for column in self.columns])
+            Row(f"{self.name}-row-{self._id(each)}", [(column, column.cell_of(each)) for column in self.columns])
             for each in self.items
         ]
 
@@ -180,7 +195,7 @@ class Table(Generic[T]):
         for each in self.columns:
             is_by, descending = each is self.sort_column, self.descending
             direction = (
-                None if each.sort is None else "none" if not is_by else "descending" if descending else "ascending"
+                None if each.value is None else "none" if not is_by else "descending" if descending else "ascending"
             )
             order = f"-{each.name}" if is_by and not descending else each.name
             found.append(ColumnHead(each, self._but(sort=order, page=None), direction))
@@ -220,18 +235,13 @@ class Table(Generic[T]):
         """All that is chosen, as a file to save."""
         written = []
         for number, each in enumerate(self.chosen[:EXPORT_ROWS]):
-            written.append({column.name: plain(cell_of(column, each)) for column in self.columns if column.label})
+            written.append({column.name: plain(column.cell_of(each)) for column in self.columns if column.label})
             if number % EXPORT_SLICE_ROWS == 0:
                 await asyncio.sleep(0)  # yields to other tasks
         heads = {column.name: column.label for column in self.columns if column.label}
         text = as_csv(heads, written) if ending == "csv" else as_json(written)
         headers = {"Content-Disposition": f'attachment; filename="{self.name}.{ending}"', "Cache-Control": "no-store"}
         return Response(text, media_type=f"text/{ending}" if ending == "csv" else "application/json", headers=headers)
-
-
-def cell_of(column: Column[T], item: T) -> Cell:
-    found = column.cell(item)
-    return found if isinstance(found, Cell) else Cell(found)
 
 
 def plain(cell: Cell) -> object:

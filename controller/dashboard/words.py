@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from controller.status.condition import COUNTING
 from controller.status.stream_status import WriterStatus
-from controller.wording import NOTHING, behind, held_since, is_epoch, lag, moment, span
+from controller.wording import held_since, is_epoch, lag, moment, span
 from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
 
@@ -139,11 +139,6 @@ def silent_for(key: KeyStatus, now: int) -> str:
     return f"all silent for {span(now - key.last_heard_at)}" if key.state is State.STALLED and key.last_heard_at else ""
 
 
-def lag_of(status: StreamStatus | KeyStatus) -> str:
-    """The lag of a stream or a key, if its times are on the clock's scale."""
-    return NOTHING if status.lag_ms is None else behind(status.lag_ms)
-
-
 def group_lag(status: GroupStatus) -> str:
     """The lag of a group, if its times are on the clock's scale."""
     return lag(status.watermarks.get(""), status.seen_at)
@@ -158,6 +153,10 @@ def group_state(status: GroupStatus) -> Word:
     if (status.lag_ms or 0) > status.backlog_threshold_ms:
         return Word("behind its threshold", "warn")
     return Word("caught up", "good")
+
+
+def ago(silent_ms: int) -> str:
+    return f"{span(silent_ms)} ago"
 
 
 def rate(per_second: float) -> str:

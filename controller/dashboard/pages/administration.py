@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from controller.dashboard.pages.page import Page, View
@@ -17,11 +18,12 @@ _TOKEN_COLOURS: Final = {"valid": "good", "expired": "warn", "revoked": "soft"}
 async def controllers_page(view: View) -> Page:
     view.who.check_every_stream()
     found = await view.controller.controllers()
+    when = partial(moment, now=view.now)
     columns: list[Column[ControllerReply]] = [
-        Column("name", "Controller", lambda each: each.name, sort=lambda each: each.name),
-        Column("since", "Since", lambda each: moment(each.since, view.now), lambda each: each.since, essential=False),
-        Column("seen", "Last seen", lambda each: moment(each.seen_at, view.now), lambda each: each.seen_at),
-        Column("version", "Version", lambda each: each.version, sort=lambda each: each.version, essential=False),
+        Column("name", "Controller", lambda each: each.name),
+        Column("since", "Since", lambda each: each.since, when, essential=False),
+        Column("seen", "Last seen", lambda each: each.seen_at, when),
+        Column("version", "Version", lambda each: each.version, essential=False),
     ]
     table = Table(view.address, "controllers", columns, found.controllers, id=lambda each: each.name)
     return Page("controllers.html", "Controllers", {"controllers": table}, [table])
@@ -48,15 +50,15 @@ async def tokens_page(view: View) -> Page:
         return Cell("", button=Button("Revoke", f"/acts/revoke-token?name={name}", f"Revoke {name}"))
 
     columns: list[Column[StoredToken]] = [
-        Column("name", "Name", lambda each: each.grant.name, sort=lambda each: each.grant.name),
-        Column("state", "State", state, sort=lambda each: each.state(now)),
-        Column("role", "Role", lambda each: str(each.grant.role), sort=lambda each: str(each.grant.role)),
-        Column("pattern", "Streams", lambda each: each.grant.pattern, sort=lambda each: each.grant.pattern),
-        Column("writers", "Writers", writers, essential=False),
-        Column("created", "Created", lambda each: Times().show(each.created_at), lambda e: e.created_at, False, False),
-        Column("expires", "Expires", expires, sort=lambda each: each.grant.expires_at, essential=False),
-        Column("used", "Last used", lambda e: Times().show(e.last_used_at), lambda e: e.last_used_at, essential=False),
-        Column("act", "", revoke),
+        Column("name", "Name", lambda each: each.grant.name),
+        Column("state", "State", lambda each: each.state(now), cell=state),
+        Column("role", "Role", lambda each: str(each.grant.role)),
+        Column("pattern", "Streams", lambda each: each.grant.pattern),
+        Column("writers", "Writers", None, cell=writers, essential=False),
+        Column("created", "Created", lambda each: each.created_at, Times().show, essential=False),
+        Column("expires", "Expires", lambda each: each.grant.expires_at, cell=expires, essential=False),
+        Column("used", "Last used", lambda each: each.last_used_at, Times().show, essential=False),
+        Column("act", "", None, cell=revoke),
     ]
     table = Table(view.address, "tokens", columns, await view.history.tokens(), id=lambda each: each.grant.name)
     return Page("tokens.html", "Tokens", {"tokens": table}, [table])

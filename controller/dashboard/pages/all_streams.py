@@ -12,10 +12,10 @@ from controller.dashboard.pages.page import Page, View, unknown_table, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.topology import Flows, lines
-from controller.dashboard.words import lag_of, state_of, stream_link
+from controller.dashboard.words import state_of, stream_link
 from controller.status.journal_reads import JOURNAL_WORDS
 from controller.storage.journal import Wanted
-from controller.wording import NOTHING, moment, span
+from controller.wording import behind, moment, span
 from strandline.access import EVERYTHING
 from strandline.wire.journal import TOPICS as ALL_TOPICS
 from strandline.wire.status import StreamStatus
@@ -68,9 +68,6 @@ def _to_its_end(status: StreamStatus, points: Sequence[Point], over: Range) -> S
 
 
 def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Table[_Line]:
-    def state(line: _Line) -> Cell:
-        return word_cell(state_of(line.status))
-
     def over_time(line: _Line) -> Cell:
         if len(line.points) < 2 or line.peak is None:
             return Cell("", plain=" ".join(f"{each / 1000:.1f}" for _, each in line.points))
@@ -79,24 +76,22 @@ def _lags_table(view: View, rows: Sequence[_Line], since: int, until: int) -> Ta
         values = " ".join(f"{each / 1000:.1f}" for _, each in line.points)
         return Cell(caption, curve=curve(line.points, since, until), plain=values)
 
-    def peak(line: _Line) -> str:
-        return NOTHING if line.peak is None else span(line.peak[1])
+    def link(line: _Line) -> str:
+        return stream_link(line.status.stream)
 
-    def when(line: _Line) -> str:
-        return NOTHING if line.peak is None else moment(line.peak[0], view.now)
+    def state(line: _Line) -> Cell:
+        return word_cell(state_of(line.status))
+
+    def when(at: int) -> str:
+        return moment(at, view.now)
 
     columns: list[Column[_Line]] = [
-        Column(
-            "name",
-            "Stream",
-            lambda each: Cell(each.status.stream, stream_link(each.status.stream)),
-            lambda e: e.status.stream,
-        ),
-        Column("state", "State", state, sort=lambda each: -each.status.state.gravity, essential=False),
-        Column("lag", "Now", lambda each: lag_of(each.status), sort=lambda each: each.status.lag_ms, right=True),
-        Column("peak", "Peak", peak, sort=lambda each: each.peak and each.peak[1], right=True),
-        Column("when", "Peak at", when, lambda each: each.peak and each.peak[0], True, False),
-        Column("curve", "Over time", over_time),
+        Column("name", "Stream", lambda each: each.status.stream, link=link),
+        Column("state", "State", lambda each: -each.status.state.gravity, cell=state, essential=False),
+        Column("lag", "Now", lambda each: each.status.lag_ms, behind, right=True),
+        Column("peak", "Peak", lambda each: each.peak and each.peak[1], span, right=True),
+        Column("when", "Peak at", lambda each: each.peak and each.peak[0], when, right=True, essential=False),
+        Column("curve", "Over time", None, cell=over_time),
     ]
     return Table(view.address, "streams", columns, rows, id=lambda each: each.status.stream)
 
@@ -111,7 +106,7 @@ async def topology_page(view: View) -> Page:
     def words(each: StreamStatus) -> Cell:
         return Cell("", plain="; ".join(lines(flows.stream_box(each))))
 
-    columns: list[Column[StreamStatus]] = [Column("picture", "Writers, streams, reader groups", words)]
+    columns: list[Column[StreamStatus]] = [Column("picture", "Writers, streams, reader groups", None, cell=words)]
     table = Table(
         view.address, "flows", columns, flows.roots(), id=lambda each: each.stream,
         text=lambda each: " ".join(flows.names(each)), rows=10,

@@ -13,6 +13,7 @@ from controller.dashboard.pages.page import Page, Tile, View
 from controller.dashboard.tables import Button, Cell, Column, Table
 from controller.dashboard.words import (
     COLOURS,
+    ago,
     group_lag,
     group_state,
     holder_name,
@@ -152,24 +153,17 @@ def _windows_table(view: View, windows: Sequence[_WindowOf]) -> Table[_WindowOf]
         state = "at its end" if each.whole.end_of_stream else "idle" if each.idle else ""
         return Cell(each.stream, stream_link(each.stream), more=state)
 
-    def time(at: int | None) -> str:
-        return Times().show(at)
-
     def complete(each: _WindowOf) -> str:
         return NOTHING if each.bounds.lower is None else yes(each.bounds.complete)
 
     columns: list[Column[_WindowOf]] = [
-        Column("name", "Stream", name, sort=lambda each: each.stream),
-        Column("key", "Key", lambda each: key_label(each.key), sort=lambda each: each.key, essential=False),
-        Column(
-            "lower", "Read up to", lambda each: time(each.bounds.lower), lambda each: each.bounds.lower, moment=True
-        ),
-        Column(
-            "upper", "Upper", lambda w: time(w.bounds.upper), lambda w: w.bounds.upper, essential=False, moment=True
-        ),
-        Column("newest", "Newest mark", lambda w: time(w.newest), lambda w: w.newest, essential=False, moment=True),
-        Column("behind", "Behind the marks", lambda each: each.behind_text, sort=lambda w: w.behind, right=True),
-        Column("complete", "Complete", complete, sort=complete, essential=False),
+        Column("name", "Stream", lambda each: each.stream, cell=name),
+        Column("key", "Key", lambda each: each.key, key_label, essential=False),
+        Column("lower", "Read up to", lambda each: each.bounds.lower, Times().show, moment=True),
+        Column("upper", "Upper", lambda each: each.bounds.upper, Times().show, essential=False, moment=True),
+        Column("newest", "Newest mark", lambda each: each.newest, Times().show, essential=False, moment=True),
+        Column("behind", "Behind the marks", lambda each: each.behind, cell=lambda each: each.behind_text, right=True),
+        Column("complete", "Complete", complete, essential=False),
     ]
     return Table(view.address, "streams", columns, windows, id=lambda each: f"{each.stream}-{each.key}", rows=10)
 
@@ -179,13 +173,13 @@ def _readers_table(view: View, group: str, readers: Sequence[ReaderStatus]) -> T
         return named([_place_name(place) for place in each.segments], NAMED_WRITERS) or NOTHING
 
     columns: list[Column[ReaderStatus]] = [
-        Column("name", "Reader", lambda each: each.name, sort=lambda each: each.name),
-        Column("heard", "Last heard", lambda each: f"{span(each.silent_ms)} ago", lambda each: each.silent_ms, True),
-        Column("segments", "Segments", segments, sort=lambda each: -len(each.segments) or None),
-        Column("epoch", "Epoch", lambda each: each.epoch, sort=lambda r: r.epoch, right=True, essential=False),
+        Column("name", "Reader", lambda each: each.name),
+        Column("heard", "Last heard", lambda each: each.silent_ms, ago, right=True),
+        Column("segments", "Segments", lambda each: -len(each.segments) or None, cell=segments),
+        Column("epoch", "Epoch", lambda each: each.epoch, right=True, essential=False),
     ]
     if view.who.may_act:
-        columns.append(Column("act", "", partial(_offline_cell, group)))
+        columns.append(Column("act", "", None, cell=partial(_offline_cell, group)))
     return Table(view.address, "readers", columns, readers, id=lambda r: r.name, rows=10)
 
 
@@ -198,9 +192,9 @@ def _places_table(
     view: View, places: Sequence[SegmentRef], offset: Mapping[SegmentRef, int], owner: Mapping[SegmentRef, str]
 ) -> Table[SegmentRef]:
     columns: list[Column[SegmentRef]] = [
-        Column("name", "Segment", _place_name, sort=_place_name),
-        Column("offset", "Read up to", lambda each: offset.get(each, 0), lambda each: offset.get(each, 0), True),
-        Column("owner", "Owned by", lambda each: owner.get(each, "nobody"), lambda each: owner.get(each, "nobody")),
+        Column("name", "Segment", _place_name),
+        Column("offset", "Read up to", lambda each: offset.get(each, 0), right=True),
+        Column("owner", "Owned by", lambda each: owner.get(each, "nobody")),
     ]
     return Table(view.address, "segments", columns, places, id=_place_name, rows=10)
 

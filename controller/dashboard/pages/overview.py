@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from controller.dashboard.pages.page import Page, Tile, View, unknown_table, word_cell
+from controller.dashboard.pages.page import Page, Tile, View, backlog_cell, unknown_table, word_cell
 from controller.dashboard.pages.trouble import Troubles
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import (
-    group_lag,
     group_link,
-    group_state,
     holder_name,
     in_trouble,
     is_held_back,
     key_label,
-    lag_of,
     rate,
     silent_for,
     state_of,
@@ -25,7 +22,7 @@ from controller.dashboard.words import (
     writers_word,
 )
 from controller.status.overview import GroupsFound
-from controller.wording import NOTHING, Times, holding, is_epoch, span
+from controller.wording import NOTHING, Times, behind, holding, is_epoch, span
 from strandline.errors import StreamLoading
 from strandline.wire.status import GroupStatus, State, StreamStatus
 
@@ -95,21 +92,18 @@ def _streams_table(view: View, streams: Sequence[StreamStatus], readers: Mapping
     def read_by(each: StreamStatus) -> int:
         return readers.get(each.stream, 0)
 
-    def state(each: StreamStatus) -> Cell:
-        return word_cell(state_of(each))
-
-    def name(each: StreamStatus) -> Cell:
-        return Cell(each.stream, stream_link(each.stream))
+    def gravity(each: StreamStatus) -> int:
+        return 1 if each.sealed else -each.state.gravity
 
     columns: list[Column[StreamStatus]] = [
-        Column("state", "State", state, sort=lambda each: 1 if each.sealed else -each.state.gravity),
-        Column("name", "Stream", name, sort=lambda each: each.stream),
-        Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
-        Column("held", "Held by", _held_cell, sort=_silence),
-        Column("time", "Time", lambda each: Times().show(each.time), lambda each: each.time, False, False, True),
-        Column("rate", "Marks/s", lambda each: rate(_rate(each)), sort=_rate, right=True, essential=False),
-        Column("writers", "Writers", _writers_cell, sort=lambda each: -sum(each.writers.values()), essential=False),
-        Column("readers", "Groups", lambda each: read_by(each) or NOTHING, read_by, right=True, essential=False),
+        Column("state", "State", gravity, cell=lambda each: word_cell(state_of(each))),
+        Column("name", "Stream", lambda each: each.stream, link=lambda each: stream_link(each.stream)),
+        Column("lag", "Lag", lambda each: each.lag_ms, behind, right=True),
+        Column("held", "Held by", _silence, cell=_held_cell),
+        Column("time", "Time", lambda each: each.time, Times().show, essential=False, moment=True),
+        Column("rate", "Marks/s", _rate, rate, right=True, essential=False),
+        Column("writers", "Writers", lambda each: -sum(each.writers.values()), cell=_writers_cell, essential=False),
+        Column("readers", "Groups", read_by, lambda count: count or NOTHING, right=True, essential=False),
     ]
     text = lambda each: f"{each.stream} {state_of(each).text} {holder_name(each.worst) or ''}"  # noqa: E731  # of a row
     return Table(view.address, "streams", columns, streams, id=lambda each: each.stream, text=text)
@@ -145,18 +139,14 @@ def _held_cell(status: StreamStatus) -> Cell:
 
 def _groups_table(view: View, groups: Sequence[GroupStatus]) -> Table[GroupStatus]:
     columns: list[Column[GroupStatus]] = [
-        Column("backlog", "Backlog", lambda each: word_cell(group_state(each)), sort=lambda each: not each.backlog),
-        Column("name", "Reader group", lambda each: Cell(each.group, group_link(each.group)), lambda each: each.group),
-        Column("lag", "Lag", group_lag, sort=_group_behind, right=True),
-        Column("readers", "Readers", lambda each: each.readers, lambda each: each.readers, right=True, essential=False),
-        Column("streams", "Streams", _streams_of, sort=_streams_of, essential=False),
+        Column("backlog", "Backlog", lambda each: not each.backlog, cell=backlog_cell),
+        Column("name", "Reader group", lambda each: each.group, link=lambda each: group_link(each.group)),
+        Column("lag", "Lag", _group_behind, behind, right=True),
+        Column("readers", "Readers", lambda each: each.readers, right=True, essential=False),
+        Column("streams", "Streams", lambda each: ", ".join(each.streams), essential=False),
     ]
     text = lambda each: " ".join((each.group, *each.streams))  # noqa: E731  # of a row
     return Table(view.address, "groups", columns, groups, id=lambda each: each.group, text=text)
-
-
-def _streams_of(status: GroupStatus) -> str:
-    return ", ".join(status.streams)
 
 
 def _group_behind(status: GroupStatus) -> int | None:

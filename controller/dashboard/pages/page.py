@@ -13,11 +13,12 @@ from controller.controller import Controller
 from controller.dashboard.history import History
 from controller.dashboard.tables import Address, Cell, Column, Table
 from controller.dashboard.visitors import Visitor
-from controller.dashboard.words import Word, group_link, stream_link
+from controller.dashboard.words import Word, group_link, group_state, stream_link
 from controller.status.overview import GroupsFound
 from controller.status.status_reader import StatusReader
 from controller.status.unread_text import why_unread
 from strandline.errors import StreamLoading
+from strandline.wire.status import GroupStatus
 
 
 class Tile(NamedTuple):
@@ -75,6 +76,10 @@ def word_cell(word: Word, more: str = "", more_colour: str = "soft") -> Cell:
     return Cell(word.text, colour=f"{word.colour} strong", more=more, more_colour=more_colour)
 
 
+def backlog_cell(status: GroupStatus) -> Cell:
+    return word_cell(group_state(status))
+
+
 class _Unknown(NamedTuple):
     """A stream or a reader group without a status."""
 
@@ -95,9 +100,9 @@ def unknown_table(view: View, unread: Mapping[str, str], groups: GroupsFound) ->
         _Unknown(name, group_link(name), "reader group", each.code) for name, each in sorted(groups.unread.items())
     ]
     columns: list[Column[_Unknown]] = [
-        Column("name", "Name", lambda each: Cell(each.name, each.link), sort=lambda each: each.name),
-        Column("what", "What", lambda each: each.what, sort=lambda each: each.what, essential=False),
-        Column("why", "Why", lambda each: why_unread(each.code), sort=lambda each: each.code),
+        Column("name", "Name", lambda each: each.name, link=lambda each: each.link),
+        Column("what", "What", lambda each: each.what, essential=False),
+        Column("why", "Why", lambda each: each.code, why_unread),
     ]
     return Table(
         view.address, "unknown", columns, items, id=lambda each: f"{each.what[:1]}-{each.name}",

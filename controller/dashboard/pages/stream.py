@@ -9,18 +9,17 @@ from typing import Any
 from controller.dashboard.charts import Chart, Point, lag_chart, sawtooth, time_chart
 from controller.dashboard.journal import incomplete_table, journal_table
 from controller.dashboard.limits import CHART_GROUPS, INCOMPLETE_SHOWN, JOURNAL_READ, NAMED_WRITERS
-from controller.dashboard.pages.page import Page, Tile, View, unknown_table, word_cell
+from controller.dashboard.pages.page import Page, Tile, View, backlog_cell, unknown_table, word_cell
 from controller.dashboard.ranges import Range
 from controller.dashboard.tables import Cell, Column, Table
 from controller.dashboard.words import (
     COLOURS,
+    ago,
     below_marks,
     group_link,
-    group_state,
     hold_story,
     holder_name,
     key_label,
-    lag_of,
     next_step,
     rate,
     silence,
@@ -32,7 +31,7 @@ from controller.dashboard.words import (
 from controller.records.journal import INCOMPLETE
 from controller.status.condition import COUNTING
 from controller.status.stream_status import StreamDetails, WriterStatus
-from controller.wording import NOTHING, Times, holding, is_epoch, lag, moment, offsets, span
+from controller.wording import NOTHING, Times, behind, holding, is_epoch, moment, offsets, span
 from strandline.core.segment import Segment
 from strandline.core.writer import WriterState
 from strandline.wire.status import GroupStatus, KeyStatus, State, StreamStatus
@@ -177,21 +176,19 @@ def _why_empty(key: KeyStatus, now: int) -> str:
 
 def _keys_table(view: View, status: StreamStatus) -> Table[KeyStatus]:
     columns: list[Column[KeyStatus]] = [
-        Column("name", "Time key", lambda each: key_label(each.key), sort=lambda each: each.key),
-        Column("time", "Time", lambda each: Times().show(each.time), sort=lambda each: each.time, moment=True),
-        Column("lag", "Lag", lag_of, sort=lambda each: each.lag_ms, right=True),
-        Column(
-            "rate", "Marks/s", lambda key: rate(key.marks_per_second), lambda key: key.marks_per_second, True, False
-        ),
-        Column("incomplete", "Incomplete", _incomplete_of, sort=_incomplete_of, right=True, essential=False),
-        Column("holder", "Held by", lambda each: holding(each.held_by) if each.state.stands_still else "nobody"),
+        Column("name", "Time key", lambda each: each.key, key_label),
+        Column("time", "Time", lambda each: each.time, Times().show, moment=True),
+        Column("lag", "Lag", lambda each: each.lag_ms, behind, right=True),
+        Column("rate", "Marks/s", lambda each: each.marks_per_second, rate, right=True, essential=False),
+        Column("incomplete", "Incomplete", lambda each: each.incomplete_marks, right=True, essential=False),
+        Column("holder", "Held by", None, cell=_held_by),
     ]
     keys = list(status.keys.values())
     return Table(view.address, "keys", columns, keys, id=lambda each: each.key, rows=10)
 
 
-def _incomplete_of(key: KeyStatus) -> int:
-    return key.incomplete_marks
+def _held_by(key: KeyStatus) -> str:
+    return holding(key.held_by) if key.state.stands_still else "nobody"
 
 
 def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[WriterStatus]:
@@ -204,23 +201,19 @@ def _writers_table(view: View, details: StreamDetails, key: KeyStatus) -> Table[
         more = "  ".join(filter(None, (below_marks(each, key.time), holds)))
         return word_cell(word, more, "bad" if held else "soft")
 
-    def ago(each: WriterStatus) -> str:
-        return f"{span(max(0, now - each.heard_at))} ago"
-
     def lag_ms(each: WriterStatus) -> int | None:
         return now - each.time if each.time is not None and is_epoch(each.time) else None
 
     columns: list[Column[WriterStatus]] = [
-        Column("name", "Writer", lambda each: Cell(each.name, writer_link(name, each.name)), lambda each: each.name),
-        Column("state", "State", state, sort=lambda each: f"{not each.holds} {each.state}"),
-        Column("time", "Time", lambda each: Times().show(each.time), sort=lambda each: each.time, moment=True),
-        Column("lag", "Lag", lambda each: lag(each.time, now), sort=lag_ms, right=True),
-        Column("heard", "Last heard", ago, sort=lambda each: -each.heard_at, right=True, essential=False),
-        Column("late", "Late", lambda each: each.late or NOTHING, lambda each: each.late or None, True, False),
-        Column("refused", "Refused", lambda each: each.refused or NOTHING, lambda each: each.refused or None, True,
-               False),
-        Column("position", "Position", lambda each: offsets(graph.frontier(each.position)), essential=False),
-    ]  # fmt: skip
+        Column("name", "Writer", lambda each: each.name, link=lambda each: writer_link(name, each.name)),
+        Column("state", "State", lambda each: f"{not each.holds} {each.state}", cell=state),
+        Column("time", "Time", lambda each: each.time, Times().show, moment=True),
+        Column("lag", "Lag", lag_ms, behind, right=True),
+        Column("heard", "Last heard", lambda each: max(0, now - each.heard_at), ago, right=True, essential=False),
+        Column("late", "Late", lambda each: each.late or None, right=True, essential=False),
+        Column("refused", "Refused", lambda each: each.refused or None, right=True, essential=False),
+        Column("position", "Position", None, cell=lambda each: offsets(graph.frontier(each.position)), essential=False),
+    ]
     text = lambda each: f"{each.name} {each.state} {'holds' if each.holds else ''}"  # noqa: E731  # of a row
     writers = details.writers.get(key.key, ())
     return Table(view.address, "writers", columns, writers, id=lambda each: each.name, text=text)
@@ -241,29 +234,16 @@ def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: Key
     """The reader groups of a stream: their windows against its marks."""
     bounds = partial(_bounds, stream, key.key)
 
-    def backlog(each: GroupStatus) -> Cell:
-        return word_cell(group_state(each))
-
-    def lower(each: GroupStatus) -> int | None:
-        return bounds(each)[0]
-
-    def upper(each: GroupStatus) -> int | None:
-        return bounds(each)[1]
-
-    def behind(each: GroupStatus) -> int | None:
+    def behind_ms(each: GroupStatus) -> int | None:
         lower = bounds(each)[0]
         return None if lower is None or key.time is None else max(0, key.time - lower)
 
-    def behind_text(each: GroupStatus) -> str:
-        found = behind(each)
-        return NOTHING if found is None else span(found) if is_epoch(bounds(each)[0] or 0) else str(found)
-
     columns: list[Column[GroupStatus]] = [
-        Column("name", "Reader group", lambda each: Cell(each.group, group_link(each.group)), lambda each: each.group),
-        Column("behind", "Behind the marks", behind_text, sort=behind, right=True),
-        Column("lower", "Read up to", lambda each: Times().show(bounds(each)[0]), lower, moment=True),
-        Column("upper", "Upper", lambda each: Times().show(bounds(each)[1]), upper, essential=False, moment=True),
-        Column("backlog", "Backlog", backlog, sort=lambda each: not each.backlog, essential=False),
+        Column("name", "Reader group", lambda each: each.group, link=lambda each: group_link(each.group)),
+        Column("behind", "Behind the marks", behind_ms, span if is_epoch(key.time or 0) else str, right=True),
+        Column("lower", "Read up to", lambda each: bounds(each)[0], Times().show, moment=True),
+        Column("upper", "Upper", lambda each: bounds(each)[1], Times().show, essential=False, moment=True),
+        Column("backlog", "Backlog", lambda each: not each.backlog, cell=backlog_cell, essential=False),
     ]
     return Table(view.address, "groups", columns, groups, id=lambda each: each.group, rows=10)
 
@@ -271,27 +251,20 @@ def _readers_of(view: View, stream: str, groups: Sequence[GroupStatus], key: Key
 def _segments_table(view: View, details: StreamDetails) -> Table[Segment]:
     noted, noted_at, now = details.noted, details.noted_at, details.stream.seen_at
 
-    def ago(each: Segment) -> int | None:
+    def silent(each: Segment) -> int | None:
         at = noted_at.get(each.id)
         return None if at is None else max(0, now - at)
-
-    def ago_text(each: Segment) -> str:
-        found = ago(each)
-        return NOTHING if found is None else f"{span(found)} ago"
 
     def keys(each: Segment) -> str:
         return NOTHING if each.low is None or each.high is None else f"{each.low:.4g} to {each.high:.4g}"
 
-    def final(each: Segment) -> object:
-        return NOTHING if each.final_offset is None else each.final_offset
-
     columns: list[Column[Segment]] = [
-        Column("name", "Segment", lambda each: each.id, sort=lambda each: each.id),
-        Column("noted", "Noted up to", lambda each: noted.get(each.id, 0), lambda each: noted.get(each.id, 0), True),
-        Column("final", "Final offset", final, sort=lambda each: each.final_offset, right=True),
-        Column("keys", "Keys", keys, sort=lambda each: each.low, essential=False),
-        Column("after", "After", lambda each: ", ".join(each.predecessors) or NOTHING, essential=False),
-        Column("heard", "Last noted", ago_text, sort=ago, right=True),
+        Column("name", "Segment", lambda each: each.id),
+        Column("noted", "Noted up to", lambda each: noted.get(each.id, 0), right=True),
+        Column("final", "Final offset", lambda each: each.final_offset, right=True),
+        Column("keys", "Keys", lambda each: each.low, cell=keys, essential=False),
+        Column("after", "After", None, cell=lambda each: ", ".join(each.predecessors) or NOTHING, essential=False),
+        Column("heard", "Last noted", silent, ago, right=True),
     ]
     segments = list(details.graph)
     return Table(view.address, "segments", columns, segments, id=lambda each: each.id, rows=10)

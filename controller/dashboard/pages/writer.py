@@ -79,11 +79,11 @@ def _writer_keys(view: View, details: WriterDetails, by_key: Mapping[str, KeySta
         return "yes" if since is None else f"yes, since {moment(since, now)}, for {span(now - since)}"
 
     columns: list[Column[WriterKey]] = [
-        Column("name", "Time key", lambda each: key_label(each.key), essential=len(details.keys) > 1),
-        Column("state", "State", state),
-        Column("time", "Time", lambda each: Times().show(each.time), moment=True),
-        Column("lag", "Lag", lambda each: lag(each.time, now), right=True),
-        Column("holds", "Holds time back", holds),
+        Column("name", "Time key", None, cell=lambda each: key_label(each.key), essential=len(details.keys) > 1),
+        Column("state", "State", None, cell=state),
+        Column("time", "Time", None, cell=lambda each: Times().show(each.time), moment=True),
+        Column("lag", "Lag", None, cell=lambda each: lag(each.time, now), right=True),
+        Column("holds", "Holds time back", None, cell=holds),
     ]
     return Table(view.address, "keys", columns, details.keys, id=lambda k: k.key, rows=10)
 
@@ -91,10 +91,10 @@ def _writer_keys(view: View, details: WriterDetails, by_key: Mapping[str, KeySta
 def _notes_table(view: View, details: WriterDetails) -> Table[WriterNote]:
     graph = details.graph
     columns: list[Column[WriterNote]] = [
-        Column("time", "Noted time", lambda each: Times().show(each.time), lambda each: each.time, moment=True),
-        Column("key", "Key", lambda each: key_label(each.key), sort=lambda each: each.key, essential=False),
-        Column("position", "Position", lambda each: offsets(graph.frontier(each.position))),
-        Column("newest", "Newest event", lambda n: Times().show(n.newest), lambda n: n.newest, False, False, True),
+        Column("time", "Noted time", lambda each: each.time, Times().show, moment=True),
+        Column("key", "Key", lambda each: each.key, key_label, essential=False),
+        Column("position", "Position", None, cell=lambda each: offsets(graph.frontier(each.position))),
+        Column("newest", "Newest event", lambda each: each.newest, Times().show, essential=False, moment=True),
     ]
     items = details.notes[:NOTES_SHOWN]
     return Table(
