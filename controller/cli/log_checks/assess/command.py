@@ -143,6 +143,7 @@ def _assess(source: Source, assessment: Callable[[], Assessment], skew: int) -> 
 
 def _drain(source: Source, events: Iterable[Arrival], into: Assessment, what: str) -> bool:
     """Takes all events; returns whether it was stopped by Ctrl-C before the end."""
+    source.unreadable = 0
     of = "" if source.offsets is None else f", of {source.offsets:,} offsets"
     try:
         with progress(lambda: f"{what} {into.events:,} events{of}; Ctrl-C shows what was read"):
