@@ -267,7 +267,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
                 yield from csv.DictReader(lines)
             else:
                 yield from map(_json_row, filter(str.strip, _bounded(lines, path)))
-    except (OSError, ValueError, EOFError, csv.Error) as error:  # ValueError: of its encoding, or of Parquet
+    except (OSError, ValueError, EOFError, NotImplementedError, csv.Error) as error:  # also what Parquet raises
         raise Failure(f"{path} cannot be read: {error}") from None
 
 
