@@ -270,5 +270,8 @@ def test_events_in_another_unit_than_the_marks_are_told_with_the_option(
     done = strandline(*words, *state)
     assert (done.code, done.out) == (1, "")
     assert "the times of these events look like seconds, and nothing was judged: use --unit s" in done.err
+    done = strandline(*words[:-1], "time", *state)
+    assert (done.code, done.out) == (1, "")
+    assert "no event has a time" in done.err
     done = strandline(*words, *state, "--unit", "s")  # from where the first one began
     assert done.code == 0 and ": 3 events in " in done.out
