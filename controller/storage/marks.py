@@ -23,7 +23,7 @@ _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
 _FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
 _CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
 _COMPLETE = _OF_KEY.where(_mark.time >= bindparam("time"), _mark.excluded_since.is_(None)).order_by(_mark.time).limit(1)
-_START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc()).limit(1)
+_START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.newest.desc(), _mark.seq.desc()).limit(1)
 _BETWEEN: Final = _OF_KEY.where(_mark.seq >= bindparam("first"), _mark.seq <= bindparam("last")).order_by(_mark.seq)
 _EXCLUDED: Final = rows_of(schema.excluded).where(
     schema.excluded.c.key == bindparam("key"), schema.excluded.c.seq == bindparam("seq")

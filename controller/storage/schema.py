@@ -22,6 +22,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
 from strandline.limits import NAME_CHARACTERS
@@ -148,6 +149,8 @@ writer_change = Table(
     Column("stamp", BigInteger, nullable=False),
 )
 
+_KNOWN = text("newest IS NOT NULL")
+
 mark = Table(
     "mark",
     metadata,
@@ -161,6 +164,7 @@ mark = Table(
     Column("excluded_since", BigInteger),  # the seq under which `excluded` has whom it leaves out; null: nobody
     Column("created_at", BigInteger, nullable=False),
     Index("ix_mark_stream_key_time", "stream", "key", "time", unique=True),
+    Index("ix_mark_stream_key_newest", "stream", "key", "newest", "seq", sqlite_where=_KNOWN, postgresql_where=_KNOWN),
     sqlite_with_rowid=False,
 )
 

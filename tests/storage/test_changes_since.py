@@ -10,7 +10,7 @@ from sqlalchemy import delete, text
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.heads import head_of
-from controller.storage.marks import marks_since
+from controller.storage.marks import StoredMarks, marks_since
 from controller.storage.news import Known, lock_and_look
 from controller.storage.rows import StreamOrigin
 from controller.storage.subjects import Kind, Subject
@@ -149,6 +149,7 @@ def test_postgresql_reads_little_more_than_is_lacking_of_many_streams_and_a_long
         with writer.begin():
             before = writer.execute(text(ROWS_READ)).scalar_one()
             found = lock_and_look(writer, [subject], {subject: known}, ())
+            StoredMarks(writer, "a", "").start(LONG)
             read = writer.execute(text(ROWS_READ)).scalar_one() - before
         assert [mark.seq for mark in found.streams["a"].marks] == [LONG + 1]
         assert [change.seq for change in found.streams["a"].changes] == [head.version]
