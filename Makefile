@@ -2,7 +2,7 @@
 PYTHON ?= python3
 TESTS ?= tests
 PROCESSES ?= 3
-SOAK ?= --minutes 60 --seeds 0:1000000
+SOAK ?= 10000 300000
 KILLS ?= 1000
 CHAOS ?=
 SPARK ?=
@@ -38,7 +38,7 @@ bench: servers environment ## Measure everything beside its ceiling or rival, in
 pictures: servers environment ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: servers coverage ## Send a million broken requests, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: servers coverage ## Send a million broken requests, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run 10 000 histories of each kind, and more of the plain model for an hour, or SOAK="10000 3000000"
 	$(BIN)/python -m tests.door.fuzz --requests 1000000
 	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster tests/demo/test_run.py
 	MUTANTS=all $(BIN)/python -m pytest tests/chaos
@@ -52,9 +52,9 @@ soak: servers coverage ## Send a million broken requests, replay half an hour in
 	$(BIN)/python -m tests.histories --seeds 0:3000
 	$(BIN)/python -m tests.histories --kafka 1 --seeds 0:100
 	$(BIN)/python -m tests.histories --kafka 3 --seeds 0:50
-	MODEL_SEEDS=10000 SIMULATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model tests/simulation/test_simulation.py
+	MODEL_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model
 	$(BIN)/python -m tests.several 0 3000
-	$(BIN)/python -m tests.simulation.soak $(SOAK)
+	$(BIN)/python -m tests.model.replay $(SOAK)
 
 chaos: servers environment ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7"
 	$(BIN)/python -m tests.chaos --kills $(KILLS) $(CHAOS)
@@ -80,7 +80,7 @@ QUICK := $(addprefix tests/,admission aggregate assessment async_work audit back
 quick: environment ## Run the tests that need no server, in a minute
 	$(RUN) -m "not full" $(QUICK)
 
-# What a test of the core has to reach: every branch. Those of the simulation come on top, and find other things.
+# What a test of the core has to reach: every branch.
 CORE := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain clock coalesce cut event_time event_windows incomplete model order progress replica segment time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire/test_problems.py)
 coverage: environment ## Show that the core's own tests reach every branch of it
 	$(BIN)/python -m coverage run -m pytest $(CORE)

@@ -20,8 +20,7 @@ from strandline.core.stream import Stream
 from strandline.errors import Refused
 from tests.model.calls import NaiveAnswer, NaiveCalls
 from tests.model.naive import NaiveMark, Refusal
-from tests.simulation.controller import Store
-from tests.simulation.log import Event, Log, Piece
+from tests.model.store import Log, Piece, Store
 
 T = TypeVar("T")
 
@@ -97,7 +96,7 @@ class Pair:
         count, is_open = choices.integer(1, 3), choices.pick((False, False, True))
         self.log = Log(count, open=is_open)
         graph = SegmentGraph(open=True) if is_open else SegmentGraph.equal_shares(count, START_MS)
-        self.store = Store(config, {each.id: each for each in graph}, is_open, START_MS, START_MS)
+        self.store = Store(config, {each.id: each for each in graph}, is_open, START_MS)
         self.kept_ms = choices.pick((0, 0, 90))
         self.unserved = Unserved()
         again = SegmentGraph(graph, open=is_open)
@@ -206,8 +205,8 @@ class Pair:
         """What the log does, told to both; the open segments must have been named before."""
         noted = self.naive.end_noted()
         for piece in self.log.live():
-            while len(piece.events) < noted.get(piece.id, 0) + self.choices.integer(0, 1):
-                piece.events.append(Event(None, None, {}))
+            while piece.end < noted.get(piece.id, 0) + self.choices.integer(0, 1):
+                piece.end += 1
         pairs = self.log.neighbours()
         parents = [self.choices.pick(self.log.live())]
         if pairs and self.choices.integer(0, 1):
@@ -215,8 +214,8 @@ class Pair:
         unknown = any(parent.id not in self.core.graph for parent in parents)
         if unknown or len(self.log.pieces) > 8 or self.core.sealed:
             return
-        scaling = self.log.scale(parents, self.choices.integer(1, 2))
-        self.both("scale", scaling.seal, scaling.create)
+        seal, create = self.log.scale(parents, self.choices.integer(1, 2))
+        self.both("scale", seal, create)
 
     def drop(self) -> None:
         """A segment turns out not to exist; the log may begin it again as if nothing had been."""

@@ -1,12 +1,15 @@
 """The core says what the rules say, call by call, whatever the history; restored in the middle it goes on the same."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model.pair import Drawn, Pair, Seeded
+from tests.served import ROOT
 
 SEEDS = int(os.environ.get("MODEL_SEEDS", "500"))  # the same each time; `make soak` has 10 000
 BATCH = 100
@@ -29,3 +32,13 @@ def test_they_agree_on_long_histories_too(first: int) -> None:
         except AssertionError as failure:
             failure.add_note(f"seed {seed}; to replay: python -m tests.model.replay {seed}")
             raise
+
+
+def test_equal_calls_give_equal_marks_whatever_order_python_hashes_in() -> None:
+    found = set()
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        words = [sys.executable, "-m", "tests.model.replay", "20"]
+        run = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        found.add(run.stdout)
+    assert len(found) == 1
