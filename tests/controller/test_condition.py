@@ -96,6 +96,7 @@ FLEETS = (
     Fleet("uneven: 3 writers, 5 to 25 s apart", {f"w{n}": drawn(5, 25, 900, n) for n in range(3)}, 900, 120),
     Fleet("hourly: 1 writer that never times out", {"w": every(3_600, 86_400)}, 86_400, None, 60, wrong=3),
 )
+QUICKEST = (1, 4)
 
 
 def lived(served: InProcess, fleet: Fleet) -> tuple[list[tuple[State, float]], KeyStatus]:
@@ -119,7 +120,13 @@ def lived(served: InProcess, fleet: Fleet) -> tuple[list[tuple[State, float]], K
     return [next(of_state) for _, of_state in groupby(seen, key=lambda each: each[0])], at_death
 
 
-@pytest.mark.parametrize("fleet", FLEETS, ids=lambda fleet: fleet.name.partition(":")[0])
+@pytest.mark.parametrize(
+    "fleet",
+    [
+        pytest.param(each, marks=[] if number in QUICKEST else pytest.mark.full, id=each.name.partition(":")[0])
+        for number, each in enumerate(FLEETS)
+    ],
+)
 def test_a_fleet_that_lives_is_fine_and_one_that_died_stalls(served: InProcess, fleet: Fleet) -> None:
     states, at_death = lived(served, fleet)
     last_heard = fleet.events[-1][0]

@@ -22,10 +22,12 @@ from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy
 from writer_client import AsyncWriter, AutomaticTime, Background, BackgroundWriter, Event, NoteRefused, Writer
 
+pytestmark = pytest.mark.full
+
 HARMS = 25
 ROUNDS = 120
 FEW = 40  # where each has several calls
-SEEDS = (0, pytest.param(1, marks=pytest.mark.full), pytest.param(2, marks=pytest.mark.full))
+SEEDS = (0, 1)
 QUICK = Patience(deadline_ms=60_000, first_pause_ms=1, pause_bound_ms=20)
 REFUSING = StreamConfig(mark_interval_ms=0, writer_timeout_ms=None)  # times too far ahead are refused
 
