@@ -7,7 +7,7 @@ import pytest
 from tests.several.world import run
 
 SEEDS = int(os.environ.get("SEVERAL_SEEDS", "12"))
-FULL_SEEDS = 84
+FULL_SEEDS = 48
 BATCH = 4
 FOUND = {
     "a commit is under way here, and another controller has written since": 16,
