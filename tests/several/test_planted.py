@@ -26,7 +26,15 @@ from tests.several.server import Server, Session
 from tests.several.world import run
 
 SEEDS = 60
-FIRST_SEED = {"`held` is told before it is stored": 115}  # where earlier histories take long and find nothing
+FIRST_SEED = {  # where earlier histories take long and find nothing
+    "stamps are not compared": 23,
+    "versions alone are compared": 23,
+    "a commit under way is taken for the newest": 12,
+    "a deleted stream is served on": 4,
+    "a new stream has no greater epochs": 4,
+    "`held` is told before it is stored": 114,
+    "a deadline is not stored": 6,
+}
 DISCARD = "_discard(turn)\n        outcome: bool"
 
 Patch = pytest.MonkeyPatch
