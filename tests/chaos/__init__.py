@@ -9,5 +9,4 @@ rawclient.py   HTTP by hand: "not sent", "sent and not answered" and "answered" 
 writers.py, readers.py, programs.py   the load; programs.py drives the project's own writers and readers
 history.py     what is recorded: every call with its answer, and the events of the logs
 facts.py, checker.py   the judge: pure functions of a history
-mutants.py     planted bugs that the judge must find
 """

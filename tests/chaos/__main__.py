@@ -20,7 +20,6 @@ from pathlib import Path
 from tests.chaos.checker import RULES, judge
 from tests.chaos.history import read_history
 from tests.chaos.limits import ROUND_KILLS
-from tests.chaos.mutants import MUTANTS
 from tests.chaos.processes import Launcher
 from tests.chaos.run import Round, Verdict, run_round
 from tests.chaos.several_faults import FAIL_OVER, KINDS
@@ -30,9 +29,6 @@ from tests.postgres import Postgres, programs
 def main() -> int:
     options = _options()
     without = frozenset(name for name in options.without.split(",") if name)
-    if options.mutant not in (None, *MUTANTS):
-        print(f"there is no mutant {options.mutant}", file=sys.stderr)
-        return 2
     if unknown := without - set(RULES):
         print(f"there are no rules {sorted(unknown)}; the rules are {', '.join(RULES)}", file=sys.stderr)
         return 2
@@ -49,7 +45,7 @@ def main() -> int:
             harmful = options.network == "harmful" or (options.network == "both" and number % 2 == 1)
             count = min(options.round, options.kills - kills)
             seed, kinds = options.seed + number, tuple(kind for kind in options.kinds.split(",") if kind)
-            round_ = Round(options.store, seed, count, harmful, options.mutant, options.controllers, kinds)
+            round_ = Round(options.store, seed, count, harmful, options.controllers, kinds)
             own = folder / f"{options.store}-{round_.seed}"
             verdict = run_round(round_, launcher, postgres, own, without=without)
             _tell(verdict)
@@ -101,7 +97,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--kinds", default="", help=f"of faults of several controllers: {', '.join(KINDS)}, {FAIL_OVER}"
     )
-    parser.add_argument("--mutant", metavar="NAME", help="plant this bug of mutants.py")
     parser.add_argument("--without", default="", metavar="RULES", help="leave rules out, by name")
     parser.add_argument("--go-on", action="store_true", help="run all rounds, whatever they show")
     parser.add_argument("--folder", help="where stores, logs and histories go; a new one unless given")

@@ -1,9 +1,8 @@
 """Forks controllers: `python -m tests.chaos.launcher`.
 
 It loads all modules of the controller once. For each line on its standard input, a JSON object with `arguments` of the
-command line, a file `log`, and maybe a planted bug, it forks a process that runs `strandline`,
-and answers with the process's id. Loading takes most of a controller's start; without that a kill costs a fifth.
-It ends, and its processes with it, when its input ends.
+command line and a file `log`, it forks a process that runs `strandline`, and answers with the process's id. Loading takes
+most of a controller's start; without that a kill costs a fifth. It ends, and its processes with it, when its input ends.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ def main() -> None:
         asked = json.loads(line)
         process = os.fork()
         if process == 0:
-            serve(asked["arguments"], asked["log"], asked.get("mutant"))
+            serve(asked["arguments"], asked["log"])
         sys.stdout.write(f"{process}\n")
         sys.stdout.flush()
 
 
-def serve(arguments: Sequence[str], log: str, mutant: str | None) -> NoReturn:
-    """The forked process: `strandline`, with a planted bug if one is named."""
+def serve(arguments: Sequence[str], log: str) -> NoReturn:
+    """The forked process: `strandline`."""
     status = 1
     try:
         end_with_parent()
@@ -42,10 +41,6 @@ def serve(arguments: Sequence[str], log: str, mutant: str | None) -> NoReturn:
         nothing, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         for descriptor, target in ((nothing, 0), (file, 1), (file, 2)):
             os.dup2(descriptor, target)
-        if mutant is not None:
-            from tests.chaos.mutants import MUTANTS
-
-            MUTANTS[mutant].plant()
         status = strandline(arguments)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1

@@ -36,10 +36,10 @@ class Launcher:
             env=environment,
         )
 
-    def start(self, arguments: Sequence[str], log: Path, mutant: str | None = None) -> int:
+    def start(self, arguments: Sequence[str], log: Path) -> int:
         """Forks a controller; returns the id of its process."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        asked = {"arguments": list(arguments), "log": str(log), "mutant": mutant}
+        asked = {"arguments": list(arguments), "log": str(log)}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -61,15 +61,12 @@ class Launcher:
 class Served:
     """`strandline serve` on one port: one process after the other."""
 
-    def __init__(
-        self, launcher: Launcher, database: str, folder: Path, mutant: str | None = None, name: str = "controller"
-    ) -> None:
+    def __init__(self, launcher: Launcher, database: str, folder: Path, name: str = "controller") -> None:
         self.name = name
         self.port = free_port()
         self.log = folder / f"{name}.log"
         self.ready_s: list[float] = []  # from each start to the first answer
         self._launcher = launcher
-        self._mutant = mutant
         self._arguments = ["serve", "--database", database, "--port", str(self.port), "--log-format", "json"]
         self._process = 0
         self._handle = -1
@@ -77,7 +74,7 @@ class Served:
 
     def start(self) -> None:
         self._began = time.monotonic()
-        self._process = self._launcher.start(self._arguments, self.log, self._mutant)
+        self._process = self._launcher.start(self._arguments, self.log)
         self._handle = os.pidfd_open(self._process)
 
     def send(self, what: signal.Signals) -> None:

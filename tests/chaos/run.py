@@ -77,7 +77,6 @@ class Round:
     seed: int
     kills: int
     harmful: bool  # whether connections are cut and answers lost
-    mutant: str | None = None
     controllers: int = 1  # of several, `kills` counts faults of any kind
     kinds: tuple[str, ...] = ()  # of the faults of several controllers; any
 
@@ -85,12 +84,11 @@ class Round:
     def command(self) -> str:
         """What runs it again."""
         network = "harmful" if self.harmful else "calm"
-        mutant = f" --mutant {self.mutant}" if self.mutant is not None else ""
         several = f" --controllers {self.controllers}" if self.controllers > 1 else ""
         several += f" --kinds {','.join(self.kinds)}" if self.kinds else ""
         return (
             f".venv/bin/python -m tests.chaos --store {self.store} --kills {self.kills} --round {self.kills} "
-            f"--seed {self.seed} --network {network}{mutant}{several}"
+            f"--seed {self.seed} --network {network}{several}"
         )
 
 
@@ -262,9 +260,9 @@ class _World:
         if self._round.controllers > 1:
             assert self._postgres is not None
             self.history.append(Several(self._round.controllers))
-            count, mutant = self._round.controllers, self._round.mutant
-            return several(self._launcher, self._postgres, self._database, self._folder, count, mutant, self._chance)
-        return alone(Served(self._launcher, self._database, self._folder, self._round.mutant), self._chance)
+            count = self._round.controllers
+            return several(self._launcher, self._postgres, self._database, self._folder, count, self._chance)
+        return alone(Served(self._launcher, self._database, self._folder), self._chance)
 
     async def _start(self) -> None:
         for served in self.site.controllers:

@@ -65,7 +65,6 @@ async def several(
     database: str,
     folder: Path,
     count: int,
-    mutant: str | None,
     chance: random.Random,
 ) -> AsyncIterator[Site]:
     """So many controllers on one PostgreSQL."""
@@ -75,7 +74,7 @@ async def several(
             store, for_writers, for_readers = _seeds(chance, 3)
             site.stores.append(await open_.enter_async_context(Proxy(postgres.port, store)))
             own = database.replace(f":{postgres.port}/", f":{site.stores[-1].port}/")
-            served = Served(launcher, own, folder, mutant, f"controller-{number}")
+            served = Served(launcher, own, folder, f"controller-{number}")
             site.controllers.append(served)
             site.for_writers.append(await open_.enter_async_context(Proxy(served.port, for_writers)))
             site.for_readers.append(await open_.enter_async_context(Proxy(served.port, for_readers)))

@@ -27,6 +27,8 @@ from tests.several.world import run
 
 SEEDS = 60
 FIRST_SEED = {  # where earlier histories take long and find nothing
+    "no lock": 1,
+    "a look before the lock": 1,
     "stamps are not compared": 23,
     "versions alone are compared": 23,
     "a commit under way is taken for the newest": 12,
