@@ -1,8 +1,9 @@
 """Forks controllers: `python -m tests.chaos.launcher`.
 
 It loads all modules of the controller once. For each line on its standard input, a JSON object with `arguments` of the
-command line and a file `log`, it forks a process that runs `strandline`, and answers with the process's id. Loading takes
-most of a controller's start; without that a kill costs a fifth. It ends, and its processes with it, when its input ends.
+command line and a file `log`, it forks a process that runs `strandline`, and answers with the process's id. Loading
+takes most of a controller's start; without that a kill costs a fifth. It ends, and its processes with it, when its
+input ends.
 """
 
 from __future__ import annotations
