@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.clock import CLOCK_STEP_MS, Clock, ClockState
+from controller.clock import CLOCK_STEP_MS, LOOP_STALL_MS, Clock, ClockState
 
 NOON = 1_700_000_000_000
 SECOND, HOUR, DAY = 1_000, 3_600_000, 86_400_000
@@ -46,6 +46,16 @@ def test_the_clock_shows_what_its_source_does_or_is_ahead_at_half_pace(
         now = clock.now()
         slow = now - before in (passed // 2, (passed + 1) // 2)
         assert now == max(source.shown, before) or (now > source.shown and slow)
+
+
+def test_a_pause_of_a_clock_that_is_watched_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    source = Source()
+    clock = Clock(source)
+    for clock.watched in (False, True):
+        for passed in (LOOP_STALL_MS - 1, LOOP_STALL_MS):
+            source.passes(passed)
+            clock.now()
+    assert caplog.messages == ["paused"]
 
 
 def test_half_a_millisecond_is_not_lost_between_readings() -> None:
