@@ -10,6 +10,7 @@ import pytest
 
 from controller.storage.database import Database, open_database
 from controller.storage.heads import compare, due_streams, lock, new_stamp, serve, start_over
+from controller.storage.news import lock_and_look
 from controller.storage.save import Commit, write_rows
 from controller.storage.subjects import Kind, Subject
 from controller.storage.transaction import transaction
@@ -94,7 +95,7 @@ def test_whoever_locks_sees_what_was_committed_while_it_waited(postgres: Postgre
 
         def wait_and_look() -> None:
             with transaction(other.writer):
-                seen.append(lock(other.writer, [S])[0][S].version)
+                seen.append(lock_and_look(other.writer, [S], {}, ()).heads[S].version)
 
         thread = threading.Thread(target=wait_and_look)
         with transaction(one.writer):
