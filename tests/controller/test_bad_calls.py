@@ -25,14 +25,25 @@ GOOD = {"writer": "a", "time": 5, "position": {"0": 1}}
 PATH = {"stream": "s", "writer": "a", "group": "g", "reader": "r", "segment": "0", "time": "5", "controller": "c"}
 
 
-@pytest.fixture
-def filled(controller: Any) -> Any:
-    """A controller with a stream, a writer, a group and its reader."""
+def fill(controller: Any) -> Any:
+    """A stream, a writer, a group and its reader."""
     controller.call("PUT", STREAM, CONFIG)
     controller.note("a", 5, {"0": 1})
     controller.call("PUT", GROUP, {"streams": ["s"]})
     controller.call("PUT", READER, {"positions": {"s": {"0": 1}}})
     return controller
+
+
+@pytest.fixture
+def filled(controller: Any) -> Any:
+    return fill(controller)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Any:
+    """For calls that are refused, and change nothing."""
+    with in_process(tmp_path_factory.mktemp("notes") / "store.db") as controller:
+        yield fill(controller)
 
 
 def state(controller: Any) -> list[Any]:
@@ -103,17 +114,17 @@ BAD_NOTES = [
 ]
 
 
-def test_no_bad_note_is_taken_and_each_is_told_what_is_wrong(filled: Any) -> None:
-    before = state(filled)
+def test_no_bad_note_is_taken_and_each_is_told_what_is_wrong(shared: Any) -> None:
+    before = state(shared)
     for content, status, code, named in BAD_NOTES:
-        answer = filled.request("POST", NOTES, content=content)
+        answer = shared.request("POST", NOTES, content=content)
         told = f"{content[:80]!r}: {answer.status_code} {answer.text[:300]}"
         assert answer.headers["content-type"] == "application/problem+json", told
         problem = answer.json()
         assert (answer.status_code, problem["status"], problem["code"]) == (status, status, code), told
         assert named in problem["detail"], told
         assert len(answer.content) < 8_000, told
-    assert state(filled) == before
+    assert state(shared) == before
 
 
 OFFSETS = st.dictionaries(st.text(max_size=3), st.integers(0, 9), max_size=3)
@@ -151,15 +162,6 @@ ODD_NOTES = st.fixed_dictionaries(
         "stream": NAMES,
     },
 )
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Any:
-    with in_process(tmp_path_factory.mktemp("notes") / "store.db") as controller:
-        controller.call("PUT", STREAM, CONFIG)
-        controller.note("a", 5, {"0": 1})
-        controller.call("PUT", GROUP, {"streams": ["s"]})
-        yield controller
 
 
 @settings(max_examples=100)
@@ -236,9 +238,9 @@ def test_odd_values_are_taken_or_refused_and_refused_they_change_nothing(
         ("PATCH /healthz", b"", 405, "method_not_allowed"),
     ],
 )
-def test_bad_calls_are_problems(filled: Any, call: str, content: bytes, status: int, code: str) -> None:
+def test_bad_calls_are_problems(shared: Any, call: str, content: bytes, status: int, code: str) -> None:
     method, _, path = call.partition(" ")
-    answer = filled.request(method, path, content=content)
+    answer = shared.request(method, path, content=content)
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
 
@@ -273,10 +275,10 @@ STARTS = '"head", {"time": …} or {"positions": {…}}'
     ],
 )  # fmt: skip
 def test_the_refusal_names_the_field_its_value_and_what_would_be_right(
-    filled: Any, call: str, body: Any, said: str
+    shared: Any, call: str, body: Any, said: str
 ) -> None:
     method, _, path = call.partition(" ")
-    answer = filled.request(method, path, **({} if body is None else {"json": body}))
+    answer = shared.request(method, path, **({} if body is None else {"json": body}))
     assert (answer.status_code, answer.json()["detail"]) == (422, said)
 
 
@@ -301,8 +303,8 @@ def test_a_call_that_takes_no_body_is_refused_before_its_body_has_come(serve: An
     assert server.client.get(STREAM).is_success
 
 
-def test_all_methods_that_a_path_takes_are_named(filled: Any) -> None:
-    answer = filled.request("POST", STREAM)
+def test_all_methods_that_a_path_takes_are_named(shared: Any) -> None:
+    answer = shared.request("POST", STREAM)
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, PATCH, PUT")
     assert answer.json()["allowed"] == ["DELETE", "GET", "PATCH", "PUT"]
 
@@ -332,17 +334,17 @@ def operations(controller: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize("what", BODIES)
-def test_no_call_takes_what_no_body_may_be(filled: Any, what: str) -> None:
-    before, calls = state(filled), 0
-    for method, path, operation in operations(filled):
+def test_no_call_takes_what_no_body_may_be(shared: Any, what: str) -> None:
+    before, calls = state(shared), 0
+    for method, path, operation in operations(shared):
         if "requestBody" not in operation:
             continue
         calls += 1
-        answer = filled.request(method, path.format(**PATH), content=BODIES[what])
+        answer = shared.request(method, path.format(**PATH), content=BODIES[what])
         assert answer.status_code in (400, 413, 422), (method, path, answer.text[:300])
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["detail"]
-    assert calls > 15 and state(filled) == before
+    assert calls > 15 and state(shared) == before
 
 
 UNPRINTABLE = ("\0", "a\0b")
