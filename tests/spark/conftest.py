@@ -228,10 +228,8 @@ class Run:
         checkpoint: Path,
         available_now: bool,
         before: Run | None,
-        after_batch: Callable[[], None],
     ) -> None:
         self.batches: dict[int, dict[int, int]] = {} if before is None else dict(before.batches)
-        self._after_batch = after_batch
         writer = windows.writeStream.outputMode("append").foreachBatch(self._keep)
         writer = writer.option("checkpointLocation", str(checkpoint))
         triggered = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
@@ -244,7 +242,6 @@ class Run:
         emitted = {row["start"]: row["count"] for row in rows}
         # A batch that was stopped half-way runs again, and is then to be what it was.
         assert self.batches.setdefault(batch_id, emitted) == emitted
-        self._after_batch()
 
     def settle(self) -> dict[int, int]:
         """Waits until all that is there now is processed, and gives every window that was emitted so far."""
@@ -287,9 +284,8 @@ def running(tmp_path: Path) -> Callable[..., AbstractContextManager[Run]]:
         available_now: bool = False,
         exact: bool = True,
         before: Run | None = None,
-        after_batch: Callable[[], None] = lambda: None,
     ) -> Iterator[Run]:
-        run = Run(windows, tmp_path / checkpoint, available_now, before, after_batch)
+        run = Run(windows, tmp_path / checkpoint, available_now, before)
         try:
             yield run
         finally:

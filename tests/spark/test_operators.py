@@ -79,8 +79,9 @@ def read(spark: SparkSession, scene: tuple[Any, Path, Devices]) -> Callable[[str
 #   slow      =====|====|=====|                             behind its backlog: ====|
 #   away      =====|  silent; comes back with all of it after the job was restarted ====|
 #   sleeper   =====|  idle             wakes at 45 ·|
+#   controller                                               killed, and started again
 def test_every_operator_gives_the_truth_through_disturbances_and_a_restart(
-    scene: tuple[Any, Path, Devices], read: Callable[[str], DataFrame], tmp_path: Path
+    scene: tuple[Any, Path, Devices], read: Callable[[str], DataFrame], controller: Any, tmp_path: Path
 ) -> None:
     _, path, devices = scene
     fast, slow, away, sleeper = (devices.writer(name) for name in ("fast", "slow", "away", "sleeper"))
@@ -118,6 +119,8 @@ def test_every_operator_gives_the_truth_through_disturbances_and_a_restart(
         devices.write(away, range(5_000, 45_000, 1_300))
         devices.note(away, 45_000)
         assert closed <= {each[:3] for each in settle()}
+        controller.crash()
+        controller.start()
         devices.write(fast, range(21_000, 45_000, 1_700))
         devices.note(fast, 45_000)
         devices.write(slow, range(13_000, 45_000, 1_900))
