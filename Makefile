@@ -75,7 +75,7 @@ versions: servers environment ## Run the tests that depend on Spark's release on
 	$(BIN)/python -m tools.versions $(SPARK)
 
 # What needs no server, no browser and no Java: the core, the wire, what a client sends again, and this repository's own rules.
-QUICK := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain $(addprefix client/,test_calls.py test_retry.py) clock coalesce cut disorder event_time event_windows incomplete order progress repository segment time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire)
+QUICK := $(addprefix tests/,admission aggregate assessment async_work audit backlog chain $(addprefix client/,test_calls.py test_retry.py) clock coalesce cut event_time event_windows incomplete order progress repository segment time_index time_units tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire)
 quick: environment ## Run the tests that need no server, in a minute
 	$(RUN) -m "not full" $(QUICK)
 

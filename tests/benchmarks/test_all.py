@@ -46,6 +46,13 @@ def test_a_quick_run_shows_all_of_the_page() -> None:
     assert "the slowest took" in closing
 
 
+def test_that_of_order_shows_all_of_its_rows() -> None:
+    command = [sys.executable, "-m", "benchmarks.order", "--events", "60"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    names = [line[:18].strip() for line in done.stdout.splitlines()]
+    assert names == ["", "as received", "by the marks", "most in memory", "in turn"]
+
+
 def _part(name: str, bound_s: int) -> program.Part:
     return program.Part(name, bound_s, quick="")
 

@@ -16,8 +16,8 @@ BENCHMARKS = "tests/benchmarks/test_all.py::test_a_quick_run_shows_all_of_the_pa
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
     ".venv/bin/python -m benchmarks --quick": BENCHMARKS,
-    ".venv/bin/python -m benchmarks.disorder": "tests/disorder/test_disorder.py::test_the_table_shows_both",
-    ".venv/bin/python -m benchmarks.order": "tests/disorder/test_order.py::test_the_table_shows_all_of_them",
+    ".venv/bin/python -m benchmarks.disorder": BENCHMARKS,
+    ".venv/bin/python -m benchmarks.order": "tests/benchmarks/test_all.py::test_that_of_order_shows_all_of_its_rows",
     "pip install": "tests/repository/test_wheel.py::test_the_readmes_pip_install_gives_the_packages_and_the_command",
     "strandline assess": "tests/logs/test_kafka_page.py::test_the_readmes_command_says_what_a_delay_loses_in_a_topic",
     "strandline create": README_STREAM,
