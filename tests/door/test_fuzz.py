@@ -9,7 +9,7 @@ import pytest
 
 from tests.door.fuzz import Target, run
 
-REQUESTS = 1_500
+REQUESTS = 1_000
 SEED = 20
 
 

@@ -25,10 +25,10 @@ from tests.replica import store
 from tests.replica.store import Cache, Store
 from tests.replica.world import run
 
-SEEDS = int(os.environ.get("REPLICA_SEEDS", "600"))
+SEEDS = int(os.environ.get("REPLICA_SEEDS", "400"))
 RARE = (690, 765, 1415, 3836, 3965)  # of histories that alone found a part left out, or an error
 BATCH = 100
-FULL_SEEDS = 2_600
+FULL_SEEDS = 2_400
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
