@@ -41,7 +41,7 @@ class Commit:
     pruned: list[Values] = field(default_factory=list)  # marks to remove: stream, key, seq of the first to keep
     dropped: list[tuple[str, str]] = field(default_factory=list)  # stream, segment that the log does not have
     deleted: dict[tuple[Kind, str], int] = field(default_factory=dict)  # what is deleted, with its greatest epoch
-    shortened: list[tuple[JournalTable, Values]] = field(default_factory=list)
+    shortened: dict[JournalTable, list[Values]] = field(default_factory=dict)  # topics: owner, topic
     removed: dict[tuple[Table, tuple[str, ...]], list[Values]] = field(default_factory=dict)  # by table and columns
     put: dict[Table, list[Values]] = field(default_factory=dict)
     added: dict[Table, list[Values]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Commit:
 
     def shorten(self, journal: JournalTable, name: str, topic: str) -> None:
         """Removes the oldest entries of a topic, if it has too many with those of this commit."""
-        self.shortened.append((journal, {"owner": name, "topic": topic}))
+        self.shortened.setdefault(journal, []).append({"owner": name, "topic": topic})
 
     def put_row(self, table: Table, values: Values) -> None:
         """Writes a whole row, over any with the same key."""
@@ -140,8 +140,8 @@ def write_rows(connection: Connection, commit: Commit) -> None:
             connection.execute(putting[table], kind.rows(rows if len(rows) == 1 else _last_of_each(table, rows)))
         if table in commit.added:
             connection.execute(adding[table], kind.rows(commit.added[table]))
-    for journal, of_topic in commit.shortened:
-        connection.execute(journal.shorten, of_topic)
+    for journal, topics in commit.shortened.items():
+        connection.execute(journal.shorten, topics)
 
 
 def _last_of_each(table: Table, rows: list[Values]) -> list[Values]:
