@@ -438,7 +438,7 @@ class Committer:
             turn.done.set_result(None)
 
     def _fail(self, turn: Turn, error: Exception, began: float, *, undecided: bool = False) -> None:
-        reason = error.reason if isinstance(error, CommitUnknown) else diagnose(error).reason
+        reason = diagnose(error).reason
         turn.refuse(StoreUndecided(reason=reason) if undecided else StoreUnavailable(reason=reason))
         self._health.failed("commit", error, turn.calls, began)
 

@@ -329,12 +329,9 @@ class Store:
         try:
             async with self._writing:
                 return await self._writer.call(self._limits.commit_s, call)
-        except StoreSilent as error:  # it is unknown whether COMMIT was sent
+        except (CommitUnknown, StoreSilent) as error:  # after silence it is unknown whether COMMIT was sent
             self._health.failed("write", error)
             raise StoreUndecided(reason=str(error)) from error
-        except CommitUnknown as error:
-            self._health.failed("write", error)
-            raise StoreUndecided(reason=error.reason) from error
         except (StoreFailed, StoreTrouble) as error:
             raise self._unavailable("write", error) from error
 

@@ -17,7 +17,7 @@ from strandline.redaction import redact
 class CommitUnknown(StoreTrouble):
     """COMMIT was sent and got no definite answer: the store has committed, has not, or still will."""
 
-    says = "it is not known whether the store committed: {reason}"
+    says = "{reason}"  # what happened; callers learn by the kind of their error whether the outcome matters to them
     reason: str
 
 

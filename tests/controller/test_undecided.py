@@ -25,6 +25,7 @@ DEADLINE_S = 60
 OURS = "datname = current_database() AND application_name = 'strandline'"
 END = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}"
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+CANCEL_WAITING = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 GAVE_UP = "canceling wait for synchronous replication"
 BLOCKED = f"SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND {OURS}"
 
@@ -180,6 +181,22 @@ class TestStandby:
         assert read.result(DEADLINE_S).is_success
         again = soon(controller, change).result(DEADLINE_S)
         assert again.is_success or again.status_code == 404, again.text  # memory has what the store has
+
+    def test_a_read_that_cannot_wait_for_an_earlier_commit_says_nothing_of_a_commit_of_its_own(
+        self, controller: Any, server: Postgres
+    ) -> None:
+        begin(controller)
+        with a_standby_missing(server):
+            answer = soon(controller, CHANGES["note"])
+            until(lambda: server.execute(CANCEL_WAITING))
+            assert answer.result(DEADLINE_S).status_code == 504
+            read = controller.request_soon("GET", "/v1/streams")
+            until(lambda: server.execute(CANCEL_WAITING) and read.done())
+
+            problem = read.result()
+
+        assert (problem.status_code, problem.json()["code"]) == (503, "store_unavailable"), problem.text
+        assert problem.json()["reason"].startswith(GAVE_UP)
 
     def test_a_token_is_not_printed_where_it_may_be_lost(
         self, server: Postgres, database: str, capsys: pytest.CaptureFixture[str]
