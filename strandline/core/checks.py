@@ -12,11 +12,13 @@ def check_time(name: str, value: object) -> int:
 
 
 def check_whole(name: str, value: object, *, least: int, most: int | None = None, also: str = "") -> int:
-    """Returns the number; raises InvalidConfig if it is not a whole number from `least` up, or is above `most`.
+    """Returns the number; raises InvalidConfig if it is not a whole number from `least` up, or is above `most`, by
+    default 2^53 - 1.
 
     `also` ends the sentence, for callers that accept another kind of value too.
     """
     if type(value) is not int or not least <= value < TIME_BOUND_MS or (most is not None and value > most):
-        end = "up" if most is None else f"to {most}"
+        too_great = type(value) is int and value >= TIME_BOUND_MS
+        end = f"to {most}" if most is not None else "to 2^53 - 1" if too_great else "up"
         raise InvalidConfig(name=name, value=value, wanted=f"a whole number from {least} {end}{also}")
     return value

@@ -214,6 +214,12 @@ def test_a_setting_that_makes_no_sense_is_refused_by_name(name: str, value: Any)
         StreamConfig(**{name: value})
 
 
+def test_a_setting_that_is_too_great_is_refused_with_the_greatest() -> None:
+    with pytest.raises(InvalidConfig, match=r"^idle_lag_ms cannot be 9007199254740992: .* to 2\^53 - 1"):
+        StreamConfig(idle_lag_ms=2**53)
+    assert StreamConfig(idle_lag_ms=2**53 - 1).idle_lag_ms == 2**53 - 1
+
+
 def test_a_writer_needs_a_name_that_can_be_one() -> None:
     made = stream()
     with pytest.raises(InvalidName, match="a b"):
