@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from strandline.redaction import redact
@@ -29,6 +30,20 @@ class Failure(Exception):
         self.problem = problem or {"code": FAILED_CODE}
 
 
+def open_closed_streams() -> None:
+    """Lets a command write where its standard output or error is closed: what it writes is dropped."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open as long as the process
+
+
+def printable(text: str) -> str:
+    """The text with escapes for characters that the encoding of standard output lacks, as Python has them on standard
+    error."""
+    encoding = sys.stdout.encoding
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
 def screen_columns() -> int | None:
     """How many columns the terminal has; None if standard output is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -37,7 +52,7 @@ def screen_columns() -> int | None:
 def say(*lines: str) -> None:
     """Writes lines to standard output and flushes them; raises Failure if that fails, as on a full disk."""
     try:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.write(printable("".join(f"{line}\n" for line in lines)))
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe has ended
         raise
@@ -56,7 +71,7 @@ def remark(text: str) -> None:
 @contextmanager
 def progress(says: Callable[[], str], every_s: float = PROGRESS_S) -> Iterator[None]:
     """Says how far long work is while its body runs, on standard error, if that is a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield
         return
     ended = threading.Event()

@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from controller.cli.single_calls import ROWS
-from controller.terminal import FAILED_CODE, Failure, remark
+from controller.terminal import FAILED_CODE, Failure, open_closed_streams, remark
 
 COMMANDS: Final = {
     "serve": "Serve the controller.",
@@ -129,6 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns what the process should exit with. No secret of a wrong command line is printed."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _json_asked.set(asks_for_json(words))
+    open_closed_streams()
     try:
         return int(strandline.main(words, "strandline", standalone_mode=False) or 0)
     except (click.Abort, KeyboardInterrupt):  # also a second Ctrl-C, while the first one is dealt with

@@ -14,7 +14,7 @@ from controller.cli.client import REFRESH_MS, ControllerClient, calls_controller
 from controller.cli.options import name_of, option
 from controller.cli.screen import Output, prints
 from controller.cli.stream_table import STREAMS_SHOWN, StreamsSeen, all_lines, ask_streams, frame, others, rows
-from controller.terminal import say
+from controller.terminal import printable, say
 from controller.wording import Times, compact
 from strandline.errors import Refused, StrandlineError, UnknownStream
 
@@ -94,5 +94,5 @@ def _paint(controller: str, table: list[tuple[str, bool]]) -> None:
         f"{STANDING_OUT}{line[:columns]}{AS_BEFORE}" if stands_out and colours else line[:columns]
         for line, stands_out in [(title, False), ("", False), *body]
     ]
-    sys.stdout.write(HOME + "".join(f"{line}{END_OF_LINE}\n" for line in painted) + BELOW)
+    sys.stdout.write(HOME + printable("".join(f"{line}{END_OF_LINE}\n" for line in painted)) + BELOW)
     sys.stdout.flush()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.server
 import json
+import shlex
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 
 from controller.cli import main
 from strandline.errors import UnknownPath
+from tests.commands.conftest import STRANDLINE, environment
 
 
 @pytest.fixture
@@ -202,3 +205,20 @@ def test_the_variable_of_json_counts_for_errors_too(outside: Callable[..., Any])
 
 def test_an_address_with_the_apis_path_is_told_to_leave_it_out() -> None:
     assert "leave /v1 out of the controller's address" in str(UnknownPath(path="/v1/v1/streams/orders"))
+
+
+@pytest.mark.parametrize(("name", "code"), [(None, 0), ("nowhere", 1)])
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_a_command_whose_output_is_closed_does_its_work(served: Any, name: str | None, code: int, closed: str) -> None:
+    words = (*STRANDLINE, "streams", name or served.stream(), "--controller", served.url)
+    command = f"{shlex.join(words)} {closed}"
+    done = subprocess.run(command, shell=True, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+def test_a_terminal_without_a_character_shows_its_escape(served: Any) -> None:
+    stream = served.stream()
+    words = (*STRANDLINE, "streams", stream, "--controller", served.url)
+    done = subprocess.run(words, env=environment(PYTHONIOENCODING="ascii"), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u2013" in done.stdout
