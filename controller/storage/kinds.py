@@ -106,7 +106,8 @@ def parse_url(url: str) -> URL:
     """A database URL, or the path of an SQLite file, or of a symbolic link to one; raises BadDatabaseUrl."""
     try:
         parsed = make_url(url if "://" in url else f"sqlite:///{url}")
-    except (ArgumentError, ValueError):  # ValueError: the port is not a number
+        parsed.render_as_string()
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number, or a path is not UTF-8
         raise BadDatabaseUrl(url=url) from None
     if parsed.get_backend_name() not in KINDS or not parsed.database or parsed.database == ":memory:":
         raise BadDatabaseUrl(url=shown(parsed))

@@ -35,7 +35,7 @@ class BadDatabaseUrl(StoreRefused):
 
     says = (
         "{url!r} is not a supported database: use sqlite:///path/to/file.db, the path of a file, or "
-        "postgresql://user@host:port/name"
+        "postgresql://user@host:port/name, in UTF-8"
     )
     url: str
 

@@ -240,7 +240,11 @@ def test_a_database_that_is_not_there_is_named_without_its_password(postgres: An
 
 
 @pytest.mark.parametrize(
-    "url", ["mysql://localhost/x", "sqlite://", "sqlite:///:memory:", "://", "postgresql://localhost", "postgres://h/x"]
+    "url",
+    [
+        *("mysql://localhost/x", "sqlite://", "sqlite:///:memory:", "://", "postgresql://localhost", "postgres://h/x"),
+        *("\udcff.db", "postgresql://user@host/\udcff"),  # from a command line that is not UTF-8
+    ],
 )
 def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl):
