@@ -87,6 +87,9 @@ def automatic_of(
     automatic = AutomaticTime() if given is True else given or None
     if automatic is None:
         return None
+    if not isinstance(automatic, AutomaticTime):
+        wanted = "true, false, or an AutomaticTime, as AutomaticTime(period_ms=1_000)"
+        raise InvalidConfig(name="automatically_note_time", value=automatic, wanted=wanted)
     if automatic.position is not None and log is not None:
         raise InvalidConfig(name="position", value="given", wanted="the writer has a log, which provides its positions")
     if automatic.position is None and log is None:

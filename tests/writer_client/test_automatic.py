@@ -259,6 +259,12 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
         AutomaticTime(**wrong)
 
 
+@pytest.mark.parametrize("wrong", [5_000, "event", {"period_ms": 5_000}], ids=str)
+def test_an_automatic_time_of_another_kind_is_refused(make_any: Any, wrong: object) -> None:
+    with pytest.raises(InvalidConfig, match=r"automatically_note_time cannot be .*: true, false, or an AutomaticTime"):
+        make_any("orders", log=ScriptedLog(3).writer(), automatically_note_time=wrong)
+
+
 def test_a_clock_that_ticks_all_the_time_keeps_nobody_from_leaving(
     controller: Any, make_any: Any, late_log: Any
 ) -> None:
