@@ -178,7 +178,7 @@ def read_duration(text: str, *, unit: str = "") -> int:
     if rest or not parts or len(given) > DURATION_CHARACTERS or any(name not in _UNIT_NAMES for _, name in parts):
         raise ValueError(f"{shown} is no duration: write 15 min, 1 h 30 min, 30 s or 500 ms")
     total = sum(Decimal(number) * UNITS_MS[_UNIT_NAMES[name]] for number, name in parts)
-    if total % 1:
+    if total != int(total):
         raise ValueError(f"{shown} is not a whole number of milliseconds")
     return int(total)
 

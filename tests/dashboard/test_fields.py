@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from controller.dashboard.fields import FORM, read_positions, read_start, setting_field
 from controller.wording import duration_text, read_duration
+from strandline.limits import TIME_BOUND_MS
 from strandline.wire.groups import FromHead, FromPositions, FromTime
 
 
@@ -48,6 +49,10 @@ def test_a_duration_is_read_as_what_it_was_written_from(milliseconds: int) -> No
 )
 def test_durations_are_entered_as_people_write_them(text: str, milliseconds: int) -> None:
     assert read_duration(text) == milliseconds
+
+
+def test_a_duration_of_many_digits_is_longer_than_any_bound() -> None:
+    assert read_duration("9" * 40 + " s") > TIME_BOUND_MS
 
 
 @pytest.mark.parametrize(
