@@ -105,7 +105,7 @@ def kind_of(store: URL | Connection) -> StoreKind:
 def parse_url(url: str) -> URL:
     """A database URL, or the path of an SQLite file, or of a symbolic link to one; raises BadDatabaseUrl."""
     try:
-        parsed = make_url(url if "://" in url else f"sqlite:///{url}")
+        parsed = make_url(url) if "://" in url else URL.create(SqliteStore.name, database=url)
         parsed.render_as_string()
     except (ArgumentError, ValueError):  # ValueError: the port is not a number, or a path is not UTF-8
         raise BadDatabaseUrl(url=url) from None

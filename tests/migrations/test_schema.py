@@ -223,6 +223,11 @@ def test_an_sqlite_file_has_one_lock_under_all_its_names(tmp_path: Path) -> None
         open_database(str(tmp_path / "store.db"))
 
 
+def test_the_path_of_a_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    with open_database(str(tmp_path / "what?timeout=5")):
+        assert (tmp_path / "what?timeout=5").exists()
+
+
 @pytest.mark.parametrize("served", ["store.db", "link.db"])
 def test_the_log_beside_the_real_file_is_watched_under_all_its_names(tmp_path: Path, served: str) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
