@@ -34,7 +34,7 @@ def open_closed_streams() -> None:
     """Lets a command write where its standard output or error is closed: what it writes is dropped."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open as long as the process
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 # open as long as the process
 
 
 def printable(text: str) -> str:
